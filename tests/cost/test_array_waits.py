@@ -35,46 +35,55 @@ def clock_of_plan(seed: int) -> PlanClock:
     return PlanClock.stated(plan.problem or problem, plan)
 
 
-def part_of_cycle(activities: Sequence[Activity], cycle: int) -> str:
-    """The text of LatencyParts, one cycle at a time."""
-    if any(one.queue is None and one.start <= cycle < one.stop for one in activities):
-        return "computing"
-    later = [one for one in activities if one.queue is None and one.start > cycle]
-    if len(later) == sum(one.queue is None for one in activities) and later:
-        return "preload"
-    chain = [later[0]] if later else [max(activities, key=lambda one: one.end)]
-    while chain[-1].start > cycle:
-        waited_on = chain[-1].waited_on
-        assert waited_on is not None
-        chain.append(activities[waited_on])
-    if chain[-1].kind is ActivityKind.STORE:
-        return "waiting_for_stores"
-    if chain[-1].kind is ActivityKind.COMPUTE:
-        return "waiting_for_dram"
-    idle_since = max((one.stop for one in activities if one.queue is None and one.stop <= cycle), default=0)
-    while chain[-1].start > idle_since:
-        waited_on = chain[-1].waited_on
-        assert waited_on is not None
-        chain.append(activities[waited_on])
-    covering = next(place for place, one in enumerate(chain) if one.start <= cycle)
-    before = [one for one in chain[covering:] if one.kind is not ActivityKind.COMPUTE]
-    lacks_room = any(one.waited_for is Wait.PLACE for one in before)
-    lacks_room = lacks_room or bool(later and later[0].waited_for is Wait.PLACE)
-    return "waiting_for_room" if lacks_room else "waiting_for_loads"
+class CyclesByText:
+    """The text of LatencyParts, one cycle after the other."""
 
+    def __init__(self, activities: Sequence[Activity]) -> None:
+        self.activities = activities
+        self.computes = [one for one in activities if one.queue is None]
+        self.counted: dict[int, int] = {}
 
-def parts_by_cycle(activities: Sequence[Activity]) -> LatencyParts:
-    latency = max((one.end for one in activities), default=0)
-    found = dict.fromkeys(LatencyParts().by_name, 0)
-    for cycle in range(latency):
-        found[part_of_cycle(activities, cycle)] += 1
-    return LatencyParts(**found)
+    def parts(self) -> LatencyParts:
+        found = dict.fromkeys(LatencyParts().by_name, 0)
+        for cycle in range(max((one.end for one in self.activities), default=0)):
+            found[self.part_of(cycle)] += 1
+        return LatencyParts(**found)
+
+    def part_of(self, cycle: int) -> str:
+        if any(one.start <= cycle < one.stop for one in self.computes):
+            return "computing"
+        later = [one for one in self.computes if one.start > cycle]
+        if later and len(later) == len(self.computes):
+            self.follow(later[0], cycle)
+            return "preload"
+        return self.follow(later[0] if later else max(self.activities, key=lambda one: one.end), cycle)
+
+    def follow(self, one: Activity, cycle: int) -> str:
+        under_way = one
+        while under_way.start > cycle:
+            under_way = self.before(under_way)
+        if under_way.kind is ActivityKind.STORE:
+            return "waiting_for_stores"
+        if under_way.kind is ActivityKind.COMPUTE:
+            return "waiting_for_dram"
+        late, first = under_way.place_cycles, under_way
+        while first.behind is not None and first.queue is not None:
+            first = self.activities[first.behind]
+            late += first.place_cycles if first.queue is not None else 0
+        if late > self.counted.get(first.instruction, 0):
+            self.counted[first.instruction] = self.counted.get(first.instruction, 0) + 1
+            return "waiting_for_room"
+        return "waiting_for_loads"
+
+    def before(self, one: Activity) -> Activity:
+        assert one.waited_on is not None
+        return self.activities[one.waited_on]
 
 
 @SEEDS
 def test_the_parts_of_a_schedule_are_those_of_its_cycles(seed: int) -> None:
     activities = activities_of_schedule(seed)
-    assert latency_parts(activities) == parts_by_cycle(activities)
+    assert latency_parts(activities) == CyclesByText(activities).parts()
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -82,7 +91,7 @@ def test_the_parts_of_a_plan_are_those_of_its_cycles_and_together_the_latency(se
     clock = clock_of_plan(seed)
     activities, _ = clock.run()
     parts = latency_parts(activities)
-    assert parts == parts_by_cycle(activities)
+    assert parts == CyclesByText(activities).parts()
     assert parts.total == latency_of_plan(clock.problem, clock.plan)
 
 
@@ -123,6 +132,19 @@ def test_what_waits_for_an_operator_begins_later_when_that_lasts_longer(seed: in
     longer = replace(case.costs[operator], cycles=case.costs[operator].cycles + 1)
     after = time_schedule(case.graph, case.accelerator, case.program, {**case.costs, operator: longer})
     assert after.activities[place].start > before.activities[place].start
+
+
+@SEEDS
+def test_the_first_that_lacks_room_begins_so_much_earlier_with_it(seed: int) -> None:
+    case = random_program(seed)
+    roomy = frozenset(level.memory.name for level in case.accelerator.addressed)
+    before = time_schedule(case.graph, case.accelerator, case.program, case.costs).activities
+    after = time_schedule(case.graph, case.accelerator, case.program, case.costs, roomy).activities
+    for one, other in zip(before, after, strict=True):
+        if one.place_cycles:
+            assert other.start == one.start - one.place_cycles
+            return
+        assert (one.start, one.stop) == (other.start, other.stop)
 
 
 @SEEDS

@@ -11,8 +11,9 @@ from onchip.answer.program import Allocate
 from onchip.answer.result import Status
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Dma
+from onchip.cost.activity import Activity
 from onchip.cost.timeline.energy import Energy
-from onchip.cost.timeline.timeline import Activity, Timeline
+from onchip.cost.timeline.timeline import Timeline
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
 from onchip.app.phases import phase
 from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
+from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from onchip.answer.result import Result
     from onchip.explanations.history import History
+    from onchip.reports.shared.time_explanation import TimeExplanation
+
+T = TypeVar("T")
+Shown: TypeAlias = "tuple[Callable[[T], Mapping[str, object]], Callable[[T], Iterable[RenderableType]]]"
+"""How an explanation is an object, and how it is tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +38,17 @@ class ExplainOptions:
     tensor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of a schedule: where this tensor lies, and why it moves.")
     ] = None
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Of a plan: also when it waits, on this machine; one of least latency says how long all lasts.",
+            autocompletion=accelerator_names,
+        ),
+    ] = None
+    cost: Annotated[str, typer.Option(metavar="NAME", help="Of a plan: what times operators; macs, or a plug-in.")] = (
+        "macs"
+    )
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
     ] = None
@@ -39,26 +59,33 @@ def explain_command(options: ExplainOptions) -> int:
     """Explain a plan in words: what sets M_R, which steps are full, what each spill costs and what caused it.
 
     Also what capacity would make each spill vanish, and all of them. Of a schedule: where the energy goes, the most
-    expensive operators, what is copied or streamed and why, and what would have to be smaller for it to stay.
+    expensive operators, what is copied or streamed and why, and what would have to be smaller for it to stay. Of what
+    is timed: where the time goes, why the array waits, and which more of the machine would help the same program most.
     """
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
+    from onchip.app.retiming import time_of_plan
+    from onchip.formats.own.accelerator_yaml import load_accelerator
+
     if options.tensor is not None:
         raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
     from onchip.explanations.history import History
     from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
 
+    chip = None if options.accelerator is None else load_accelerator(options.accelerator)
     check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG
     with phase("explaining"):
         history = History(check.problem, check.document.answer)
         explanation = Explanation.of(history, _least_peak(history, seconds_of(options.time_limit)))
-    show_tables(explanation, explanation_object, explanation_lines, as_json=options.as_json)
+    time = time_of_plan(check, chip, options.cost)
+    _show(explanation, time, (explanation_object, explanation_lines), as_json=options.as_json)
     return ExitCode.ANSWER
 
 
 def _explain_schedule(options: ExplainOptions) -> int:
+    from onchip.app.retiming import time_of_schedule
     from onchip.reports.schedule.explanation import ScheduleExplanation
     from onchip.reports.schedule.explanation_object import schedule_explanation_object
     from onchip.reports.schedule.explanation_text import schedule_explanation_tables
@@ -66,10 +93,31 @@ def _explain_schedule(options: ExplainOptions) -> int:
     outcome = outcome_of_legal_schedule(options.file, options.network, None, as_json=options.as_json)
     if outcome is None:
         return ExitCode.WRONG
+    if options.accelerator is not None:
+        raise UsageError("a schedule has its own", place="--accelerator", expected="a plan")
     with phase("explaining"):
         explanation = ScheduleExplanation.of(outcome, options.tensor)
-    show_tables(explanation, schedule_explanation_object, schedule_explanation_tables, as_json=options.as_json)
+    time = None if options.tensor is not None else time_of_schedule(outcome)
+    shown = schedule_explanation_object, schedule_explanation_tables
+    _show(explanation, time, shown, as_json=options.as_json)
     return ExitCode.ANSWER
+
+
+def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_json: bool) -> None:
+    """Print an explanation, and after it where the time goes, if that is known."""
+    from onchip.reports.shared.time_explanation import time_object, time_tables
+
+    as_object, as_tables = shown
+
+    def both(one: T) -> dict[str, object]:
+        return {**as_object(one), **({} if time is None else time_object(time))}
+
+    def tables(one: T) -> Iterator[RenderableType]:
+        yield from as_tables(one)
+        if time is not None:
+            yield from time_tables(time)
+
+    show_tables(explanation, both, tables, as_json=as_json)
 
 
 def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:

@@ -63,6 +63,8 @@ class Activity:
     waited_for: Wait = Wait.TURN
     waited_on: int | None = None
     idle_cycles: int = 0
+    place_cycles: int = 0
+    behind: int | None = None
     dram_cycles: int = 0
 
     @property
@@ -93,6 +95,8 @@ class Beginning:
     waited_for: Wait
     waited_on: int | None
     idle_cycles: int
+    place_cycles: int
+    behind: int | None
 
     def activity(
         self, instruction: int, subject: str, cycles: int, way: Way = ON_THE_ARRAY, dram_cycles: int = 0
@@ -110,17 +114,30 @@ class Beginning:
             self.waited_for,
             self.waited_on,
             self.idle_cycles,
+            self.place_cycles,
+            self.behind,
             dram_cycles,
         )
 
 
 def begin_after(turn: Moment, moments: Iterable[tuple[Moment, Wait]]) -> Beginning:
     """Begin when the turn and all moments have come; of those that come last together the first of Wait counts."""
-    last, cause = turn, Wait.TURN
+    (last, cause), (other, other_cause) = (turn, Wait.TURN), (turn, Wait.TURN)
     for moment, wait in moments:
-        if moment[0] > last[0] or (moment[0] == last[0] and _RANK[wait] < _RANK[cause]):
+        if _is_later(moment, wait, last, cause):
             last, cause = moment, wait
-    return Beginning(last[0], cause, None if last[1] < 0 else last[1], last[0] - turn[0])
+        if wait is not Wait.PLACE and _is_later(moment, wait, other, other_cause):
+            other, other_cause = moment, wait
+    behind = None if other_cause is Wait.DATA else _place_of(other)
+    return Beginning(last[0], cause, _place_of(last), last[0] - turn[0], last[0] - other[0], behind)
+
+
+def _is_later(moment: Moment, wait: Wait, last: Moment, cause: Wait) -> bool:
+    return moment[0] > last[0] or (moment[0] == last[0] and _RANK[wait] < _RANK[cause])
+
+
+def _place_of(moment: Moment) -> int | None:
+    return None if moment[1] < 0 else moment[1]
 
 
 @dataclass(slots=True)

@@ -68,6 +68,7 @@ def _wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, o
         "stop": wait.stop,
         "parts": {name: cycles for name, cycles in wait.parts.by_name.items() if cycles},
         "chain": [activities[place].instruction for place in wait.chain],
+        "lacked_room": None if wait.lacked_room is None else activities[wait.lacked_room].instruction,
     }
 
 
@@ -87,10 +88,18 @@ def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]
         waited_for = one.waited_for
     if len(wait.chain) > MOST_LINKS:
         yield f"and {len(wait.chain) - MOST_LINKS:,} more before"
-        return
-    last = activities[wait.chain[-1]] if wait.chain else None
-    if last is not None and last.waited_on is not None:
-        yield f"{_WHY[last.waited_for]} {_what(activities[last.waited_on])}, until cycle {last.start:,}"
+    elif wait.chain:
+        yield from _earlier(activities[wait.chain[-1]], activities)
+    if wait.lacked_room is not None:
+        late = activities[wait.lacked_room]
+        yield f"late for want of room: {late.place_cycles:,} cycles passed before {_what(late)} could begin"
+        yield from _earlier(late, activities)
+
+
+def _earlier(one: Activity, activities: Sequence[Activity]) -> Iterator[str]:
+    """What an activity waited for."""
+    if one.waited_on is not None:
+        yield f"which waited {_WHY[one.waited_for]} {_what(activities[one.waited_on])}, until cycle {one.start:,}"
 
 
 def _what(one: Activity) -> str:
