@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.app.time_plan import timeline_of
+from onchip.app.traced import traced_activities, traced_waits
+from onchip.cost.array_waits import array_waits
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.trace.chrome import trace_to_json
@@ -128,6 +130,21 @@ def test_a_trace_of_a_plan_with_moves_may_be_timed(name: str) -> None:
 
     the_trace_says_what_the_plan_says(problem, plan, spans)
     the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(problem, plan, spans)))
+
+
+@pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("linked")])
+def test_a_trace_in_time_says_what_the_array_waits_for(name: str) -> None:
+    problem, plan = real_plan(name)
+    timeline = timeline_of(problem, plan, load_accelerator(LINKED))
+    spans = spans_of_activities(problem, plan, traced_activities(timeline.activities, 1.0))
+    trace = json.loads(trace_to_json(problem, plan, spans, traced_waits(timeline.activities, 1.0)))
+    waits = slices(trace["traceEvents"], "wait")
+    found = [(one["ts"], one["dur"], sum(one["args"]["parts"].values())) for one in waits]
+    assert found == [(one.start, one.cycles, one.cycles) for one in array_waits(timeline.activities)]
+    assert found
+    assert trace["otherData"]["latency_parts"] == timeline.parts.by_name
+    assert sum(timeline.parts.by_name.values()) == timeline.total_cycles
+    assert {one["tid"] for one in waits}.isdisjoint(one["tid"] for one in slices(trace["traceEvents"], "operator"))
 
 
 def test_a_move_has_a_lane_named_for_where_it_comes_from_and_says_both_ends() -> None:

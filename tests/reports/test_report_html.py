@@ -169,14 +169,19 @@ def test_without_a_timeline_the_section_says_so(spilled: Findings) -> None:
 
 
 def test_with_a_timeline_it_has_a_lane_for_the_array_and_for_each_queue(spilled: Findings) -> None:
-    activities = (Activity(1, "x", 0, 5, queue=1), Activity(3, "stem", 5, 9))
+    activities = (Activity(1, "x", 0, 5, 1, "dram", "sram"), Activity(3, "stem", 5, 9, waited_on=0))
     energy = Energy(1.0, 1.0, 1.0, 1.0, 1.0)
     timed = Timeline(activities, 8, ComputeArray(free=2).macs, Dma(queues=2), energy)
     figure = facts_of(report_html(replace(spilled, timeline=timed)))["figures"]["timeline-plot"]
 
-    assert figure["lanes"] == ["compute", "DMA 0", "DMA 1"]
+    assert figure["lanes"] == ["array", "DMA 0", "DMA 1", "DRAM"]
     drawn = {trace["name"]: (trace["y"], trace["base"], trace["x"]) for trace in figure["traces"]}
-    assert drawn == {"compute": (["compute"], [5], [4]), "load": (["DMA 1"], [0], [5])}
+    assert drawn == {
+        "compute": (["array"], [5], [4]),
+        "preload": (["array"], [0], [5]),
+        "load": (["DMA 1"], [0], [5]),
+        "turn at DRAM": (["DRAM"], [0], [5]),
+    }
 
 
 def test_names_cannot_break_out_of_the_page() -> None:

@@ -12,9 +12,9 @@ from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file
 from onchip.app.phases import phase
-from onchip.app.schedule_figures import PricedSchedule, priced_schedule
+from onchip.app.schedule_figures import priced_schedule
+from onchip.app.traced import traced_activities, traced_waits
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.activity import Activity
 from onchip.cost.schedule.homes import homes_of_computes
 from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.errors import UsageError
@@ -23,7 +23,7 @@ from onchip.formats.c.program import c_program
 from onchip.formats.c.schedule import CSchedule, OperandKind, OperatorRun, TensorInUse
 from onchip.formats.exports import Export, ExportFormat
 from onchip.formats.files import write_files
-from onchip.formats.trace.spans import TraceSpan, spans_of_activities
+from onchip.formats.trace.spans import spans_of_activities
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -57,8 +57,9 @@ def export_schedule(file: ScheduleFile, form: str, files: tuple[Path, ...]) -> S
         )
         return check
     plan = PlanDocument(document.graph, Source(document.accelerator.name), document.reading, program)
-    spans = _spans(problem, program, priced, document.accelerator.clock_mhz)
-    Export(form, files, plan, problem, file.network, spans).write()
+    activities, clock_mhz = priced.figures.timeline.activities, document.accelerator.clock_mhz
+    spans = spans_of_activities(problem, program, traced_activities(activities, clock_mhz))
+    Export(form, files, plan, problem, file.network, spans, traced_waits(activities, clock_mhz)).write()
     return check
 
 
@@ -122,14 +123,3 @@ def _with_workspaces(graph: Graph, workspaces: Mapping[str, Mapping[str, int]]) 
         outputs = (*operator.outputs, *(tensor.name for tensor in found))
         operators.append(replace(operator, outputs=outputs))
     return Graph(graph.name, (*graph.tensors, *tensors), tuple(operators))
-
-
-def _spans(problem: Problem, program: Plan, priced: PricedSchedule, clock_mhz: float | None) -> tuple[TraceSpan, ...]:
-    microseconds = 1 / (clock_mhz or 1.0)
-    activities = priced.figures.timeline.activities
-    return spans_of_activities(problem, program, {one.instruction: _span(one, microseconds) for one in activities})
-
-
-def _span(activity: Activity, microseconds: float) -> TraceSpan:
-    lane = None if activity.queue is None else f"DMA queue {activity.queue}"
-    return TraceSpan(activity.start * microseconds, activity.stop * microseconds, lane)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -19,8 +19,12 @@ from onchip.formats.files import ensure_writable
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
-    from onchip.formats.trace.spans import TraceSpan
+    from onchip.formats.trace.spans import TracedWaits, TraceSpan
     from onchip.reports.program.outcome import Check
+
+
+Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
+"""When each instruction happens, and what the array waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,8 @@ class ExportOptions:
 def export_command(options: ExportOptions) -> int:
     """Write a plan or a schedule, verified, for other tools, and print the names of the files written.
 
-    trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's.
+    trace: Chrome trace JSON (Perfetto); a millisecond is a step, or a microsecond one of the accelerator's, with what
+    the array waits for; a plan of least latency is in time by itself, a cycle a microsecond.
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
@@ -103,10 +108,10 @@ def export_command(options: ExportOptions) -> int:
         return _export_schedule(options, source, files)
     if options.to == ExportFormat.TFLITE:
         return _export_arena(options, source, files)
-    check, spans = _checked(plan, source, accelerator)
+    check, times = _checked(plan, source, accelerator)
     if check.is_legal:
         with phase("writing"):
-            Export(options.to, files, check.document, check.problem, source, spans).write()
+            Export(options.to, files, check.document, check.problem, source, *(times or ())).write()
     _show(options.to, files, check, as_json=options.as_json)
     return code_of_check(check.is_legal)
 
@@ -197,29 +202,29 @@ def _bundled_network_of(plan: Path) -> str:
     return name
 
 
-def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, tuple[TraceSpan, ...] | None]:
-    """Return the plan held against its network and, if legal, when its instructions happen on an accelerator."""
+def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, Traced | None]:
+    """Return the plan held against its network and, if legal, when its instructions happen.
+
+    That is on an accelerator, or as the plan itself says; None where neither is known.
+    """
+    from onchip.app.time_plan import own_timeline, time_network
+    from onchip.app.traced import traced_activities, traced_waits
+    from onchip.formats.trace.spans import spans_of_activities
+
     if accelerator is None:
         from onchip.app.plan import check_plan
         from onchip.app.target import Target
 
-        return check_plan(plan, network, Target(), {}), None
-    from onchip.app.time_plan import time_network
-    from onchip.formats.trace.spans import TraceSpan, spans_of_activities
-
-    timing = time_network(plan, network, accelerator)
-    if timing.timeline is None:
-        return timing.check, None
-    microseconds = 1 / (timing.accelerator.clock_mhz or 1.0)
-    spans = {
-        activity.instruction: TraceSpan(
-            activity.start * microseconds,
-            activity.stop * microseconds,
-            None if activity.queue is None else f"DMA queue {activity.queue}",
-        )
-        for activity in timing.timeline.activities
-    }
-    return timing.check, spans_of_activities(timing.check.problem, timing.check.document.answer, spans)
+        check, clock_mhz = check_plan(plan, network, Target(), {}), None
+        timeline = own_timeline(check.problem, check.document.answer) if check.is_legal else None
+    else:
+        timing = time_network(plan, network, accelerator)
+        check, timeline, clock_mhz = timing.check, timing.timeline, timing.accelerator.clock_mhz
+    if timeline is None:
+        return check, None
+    spans = traced_activities(timeline.activities, clock_mhz)
+    in_time = spans_of_activities(check.problem, check.document.answer, spans)
+    return check, (in_time, traced_waits(timeline.activities, clock_mhz))
 
 
 def _show(form: str, files: tuple[Path, ...], check: Check, *, as_json: bool) -> None:

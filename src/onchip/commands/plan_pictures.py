@@ -42,16 +42,18 @@ def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
 
 
 def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
-    from onchip.app.time_plan import timeline_of
+    from onchip.app.time_plan import own_timeline, timeline_of
     from onchip.formats.own.accelerator_yaml import load_accelerator
     from onchip.reports.program.findings import Findings
 
     if outcome.document is None or outcome.figures is None:
         raise ValueError("there is no plan to report on")
-    timed, why = None, "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
-    if accelerator is not None:
+    plan = outcome.document.answer
+    timed = own_timeline(outcome.problem, plan)
+    why = "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
+    if timed is None and accelerator is not None:
         try:
-            timed = timeline_of(outcome.problem, outcome.document.answer, load_accelerator(accelerator))
+            timed = timeline_of(outcome.problem, plan, load_accelerator(accelerator))
         except AcceleratorError as error:
             why = str(error)
     seconds = outcome.seconds

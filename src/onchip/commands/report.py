@@ -116,12 +116,13 @@ def _written(options: ReportOptions, files: AnswerFiles, network: str, page: str
 
 
 def _findings(check: Check, chip: Accelerator | None, baselines: tuple[BaselinePlan, ...], typed: str) -> Findings:
-    from onchip.app.time_plan import timeline_of
+    from onchip.app.time_plan import own_timeline, timeline_of
     from onchip.facts.bounds import greatest_need
     from onchip.reports.program.findings import Findings
 
     problem, document = check.problem, check.document
-    timed = None if chip is None else timeline_of(problem, document.answer, chip)
+    plan = document.answer
+    timed = own_timeline(problem, plan) if chip is None else timeline_of(problem, plan, chip)
     need = greatest_need(problem)
     return Findings(problem, document, check.verdict.figures, need, typed, baselines=baselines, timeline=timed)
 

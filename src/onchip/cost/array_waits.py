@@ -56,7 +56,7 @@ class ArrayWait:
     """Cycles [start, stop) in which the array waits for `activity` to begin; None: all have run, and transfers end.
 
     `chain` are the activities that it follows from, by their places, the latest first; `parts` say what it counts as.
-    Where room is among these, `lacked_room` is the last transfer that waited for its place.
+    Where room is among these, `lacked_room` is the transfer before that waited longest for its place.
     """
 
     activity: int | None
@@ -115,7 +115,12 @@ class _RoomAccount:
             before = one.behind if one.queue is not None else None
             self._late.append(own + (0 if before is None else self._late[before]))
             self._first.append(place if before is None else self._first[before])
-            self._lacked.append(place if own else None if before is None else self._lacked[before])
+            self._lacked.append(self._longest(place if own else None, None if before is None else self._lacked[before]))
+
+    def _longest(self, one: int | None, other: int | None) -> int | None:
+        if one is None or other is None:
+            return other if one is None else one
+        return max(other, one, key=lambda place: self._activities[place].place_cycles)
 
     def wait(self, activity: int | None, cycles: tuple[int, int], waited_on: int | None) -> ArrayWait:
         """The gap of these cycles before an activity, which waits on another."""

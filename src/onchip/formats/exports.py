@@ -12,7 +12,7 @@ from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
 from onchip.errors import UsageError
 from onchip.formats.files import write_files
-from onchip.formats.trace.spans import TraceSpan
+from onchip.formats.trace.spans import TracedWaits, TraceSpan
 from onchip.plugins import PluginGroup
 
 
@@ -44,8 +44,8 @@ OUTSIDE_EXPORTS: Final = PluginGroup[[PlanDocument, Problem], bytes]("onchip.exp
 class Export:
     """A legal plan, where it goes and what it is made from; `form` is an ExportFormat or the name of a plug-in.
 
-    `network` is the file the plan is for; `spans` are the times of a trace, one for each instruction, else it counts
-    steps.
+    `network` is the file the plan is for; `spans` are the times of a trace, one for each instruction, and `waits` what
+    the array waits for then; else it counts steps.
     """
 
     form: str
@@ -54,6 +54,7 @@ class Export:
     problem: Problem
     network: str
     spans: Sequence[TraceSpan] | None = None
+    waits: TracedWaits | None = None
 
     def write(self) -> None:
         """Write all files, or none where one cannot be made.
@@ -68,7 +69,7 @@ class Export:
             case ExportFormat.TRACE:
                 from onchip.formats.trace.chrome import trace_to_json
 
-                return (trace_to_json(self.problem, plan, self.spans).encode(),)
+                return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
             case ExportFormat.C:
                 return self._header_and_source()
             case ExportFormat.CSV:

@@ -129,6 +129,13 @@ class PlanClock:
         return clock
 
 
+def stated_timeline(problem: Problem, plan: Plan) -> Timeline:
+    """Time a legal plan by what its problem states, which says nothing of work and energy; raises UsageError."""
+    clock = PlanClock.stated(problem, plan)
+    activities, places = clock.run()
+    return Timeline(activities, 0, 1, clock.links.dma, Energy(None, None, None, None, None), places)
+
+
 def latency_of_plan(problem: Problem, plan: Plan) -> int:
     """Return the cycle in which a legal plan has ended; raises UsageError where nothing says how long things last."""
     activities, _ = PlanClock.stated(problem, plan).run()

@@ -1,7 +1,8 @@
 """Chrome trace JSON, which Perfetto and chrome://tracing open: what runs, what moves, what lies where.
 
-One process for the program, with a lane for operators and one for each direction of transfers; one process for each
-scratchpad, with a footprint counter and its residencies on as many lanes as there are at once. The format:
+One process for the program, with a lane for operators, one for each direction of transfers, and in time one for what
+the array waits for; one process for each scratchpad, with a footprint counter and its residencies on as many lanes as
+there are at once. The format:
 "Trace Event Format" of the Chromium project (complete events X, counters C, metadata M; times in microseconds).
 """
 
@@ -17,27 +18,32 @@ from onchip.arch.memory import DRAM
 from onchip.errors import PlanError
 from onchip.facts.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.formats.canonical import to_json
-from onchip.formats.trace.spans import TraceSpan, spans_in_steps
+from onchip.formats.trace.spans import TracedWaits, TraceSpan, spans_in_steps
 
 Event: TypeAlias = dict[str, object]
 
 PROGRAM_PROCESS = 1
+WAITS_LANE = 1000
 
 
-def trace_to_json(problem: Problem, plan: Plan, spans: Sequence[TraceSpan] | None = None) -> str:
+def trace_to_json(
+    problem: Problem, plan: Plan, spans: Sequence[TraceSpan] | None = None, waits: TracedWaits | None = None
+) -> str:
     """The trace of a legal plan, in steps without `spans`; raises PlanError unless each instruction has a span."""
     times = spans_in_steps(plan) if spans is None else spans
     if len(times) != len(plan.instructions):
         raise PlanError(f"{len(times)} spans for {len(plan.instructions)} instructions", expected="one for each")
-    events = [*_program(problem, plan, times)]
+    events = [*_program(problem, plan, times), *(() if waits is None else _waits(waits))]
     for process, memory in enumerate(problem.memories, start=PROGRAM_PROCESS + 1):
         residencies = [one for one in residencies_of(plan, problem.graph) if one.memory == memory.name]
         events += _scratchpad(process, memory.name, problem, residencies, times)
-    about = {
+    about: Event = {
         "network": problem.graph.name,
         "time": "steps" if spans is None else "microseconds",
         "instructions": len(plan.instructions),
     }
+    if waits is not None:
+        about["latency_parts"] = dict(waits.parts)
     lines = ",\n  ".join(to_json(event, PlanError) for event in events)
     return f'{{"displayTimeUnit": "ms", "otherData": {to_json(about, PlanError)}, "traceEvents": [\n  {lines}]}}\n'
 
@@ -64,6 +70,13 @@ def _program(problem: Problem, plan: Plan, times: Sequence[TraceSpan]) -> Iterat
             transfer = transfers[index]
             place = (PROGRAM_PROCESS, threads[lane])
             yield _slice(f"{transfer.kind} {transfer.tensor}", "transfer", place, span, _transfer_facts(transfer))
+
+
+def _waits(found: TracedWaits) -> Iterator[Event]:
+    """What the array waits for while it runs nothing."""
+    yield _name("thread_name", PROGRAM_PROCESS, WAITS_LANE, "the array waits")
+    for one in found.waits:
+        yield _slice(one.name, "wait", (PROGRAM_PROCESS, WAITS_LANE), one.span, dict(one.facts))
 
 
 def _usual_lane(instruction: Compute | Copy) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
@@ -27,6 +27,23 @@ class TraceSpan:
     start: float
     stop: float
     lane: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceWait:
+    """A gap in which the array runs nothing, by the name of what it waits for; `facts` say more of it."""
+
+    name: str
+    span: TraceSpan
+    facts: Mapping[str, object] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedWaits:
+    """All gaps of the array, and the `parts` of the latency by name, in cycles."""
+
+    parts: Mapping[str, int] = field(hash=False)
+    waits: tuple[TraceWait, ...]
 
 
 def spans_in_steps(plan: Plan) -> tuple[TraceSpan, ...]:

@@ -1,7 +1,7 @@
 // A page of time: maps of addresses, footprints and timelines in which the reader moves, and what is looked at as a whole.
 (() => {
   const facts = JSON.parse(document.getElementById("facts").textContent);
-  const { count, short, escaped, steps, lines, hover } = wordsOf(facts);
+  const { count, short, clipped, escaped, steps, lines, hover } = wordsOf(facts);
   const { root, paint, painted, axis } = drawing;
   const MOVING = ["map", "coarse", "footprint", "traffic", "timeline"]; // all other figures are looked at as a whole
   const kindOf = (id) => facts.figures[id].kind;
@@ -20,7 +20,7 @@
   const at = (step) => (inCycles ? facts.cycles[step] : step);
 
   function placed(trace) {
-    if (!inCycles || !trace.meta) return trace;
+    if (!inCycles || !trace.meta || trace.meta.timed) return trace;
     if (trace.type === "bar" && trace.meta.paint.match(/^(role|back)-/)) {
       const ones = trace.customdata.map((index) => facts.residencies[index]);
       return { ...trace, x: ones.map((r) => (at(r[START]) + at(r[STOP])) / 2), width: ones.map((r) => at(r[STOP]) - at(r[START])) };
@@ -51,7 +51,7 @@
       Object.assign(y, { autorange: "reversed", fixedrange: true });
     }
     if (kind === "timeline") Object.assign(y, { fixedrange: true, categoryorder: "array", categoryarray: [...facts.figures[id].lanes].reverse() });
-    return drawing.layout({
+    return drawing.layout({ ...(kind === "timeline" ? below(facts.figures[id], x, y) : {}),
       height, xaxis: x, yaxis: y, bargap: 0.35, barmode: kind === "traffic" ? "stack" : "overlay",
       hovermode: kind === "footprint" ? "x" : "closest", dragmode: kind === "traffic" ? false : "zoom",
       margin: { l: kind === "traffic" ? 170 : 92, r: 12, t: 34, b: 44 },
@@ -59,11 +59,24 @@
     });
   }
 
+  // The lanes of a timeline take the upper part of it, its scratchpads the rest; all have one axis of cycles.
+  function below({ memories, sizes }, x, y) {
+    const all = sizes.lane + sizes.memory * memories.length, gap = 26 / all, axes = {};
+    y.domain = [1 - sizes.lane / all, 1];
+    x.anchor = memories.length ? `y${memories.length + 1}` : "y";
+    memories.forEach(({ name, top }, number) => {
+      const high = 1 - (sizes.lane + sizes.memory * number) / all - gap;
+      const domain = [Math.max(0, high - sizes.memory / all + gap), high];
+      axes[`yaxis${number + 2}`] = axis(clipped(name, 24), { domain, range: [0, top * 1.02], fixedrange: true, tickmode: "array", ...ticks([0, top], 4) });
+    });
+    return axes;
+  }
+
   // Drawing
 
   function traces(id, range) {
     const drawn = facts.figures[id].traces.map((trace) => painted(placed(trace)));
-    if (kindOf(id) === "coarse") return drawn.map(told);
+    if (["coarse", "timeline"].includes(kindOf(id))) return drawn.map(told);
     if (kindOf(id) !== "map") return drawn;
     const chosen = (trace) => trace.customdata.flatMap((index, at) => (facts.residencies[index][TENSOR] === followed ? [at] : []));
     for (const trace of drawn) {

@@ -38,5 +38,5 @@ function wordsOf(facts) {
   }
   const hover = (index) =>
     lines(index).map(([key, value]) => (key ? `${key}: ${escaped(value).replaceAll("\n", "<br>    ")}` : `<b>${escaped(value)}</b>`)).join("<br>");
-  return { count, short, escaped, steps, lines, hover };
+  return { count, short, clipped, escaped, steps, lines, hover };
 }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from onchip.answer.problem import Objective
+from onchip.answer.problem import Objective, Problem
 from onchip.arch.memory import Memory
-from onchip.cost.activity import Activity
 from onchip.cost.timeline.timeline import Timeline
-from onchip.facts.residencies import Began, Residency, TransferKind
+from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
 from onchip.reports.program.findings import Findings
 from onchip.reports.shared.level_line import level_line
 from onchip.reports.shared.page import Json
+from onchip.reports.shared.timeline_figure import TimelineFigure
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.verify.figures import Figures
 
@@ -98,37 +98,15 @@ def traffic(findings: Findings) -> Json:
 
 
 def timeline(findings: Findings, timed: Timeline) -> Json:
-    """Cycles against lane: the array, and each DMA queue."""
-    kinds = {transfer.instruction: transfer.kind for transfer in findings.history.transfers}
-    slices: dict[str, list[int]] = {}
-    for index, activity in enumerate(timed.activities):
-        slices.setdefault(str(kinds.get(activity.instruction, "compute")), []).append(index)
-    lanes = ["compute", *(f"DMA {queue}" for queue in range(timed.dma.queues))]
-    traces = []
-    for kind in ("compute", *TransferKind):
-        chosen = [timed.activities[index] for index in slices.get(str(kind), ())]
-        if chosen:
-            traces.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "name": str(kind),
-                    "base": [one.start for one in chosen],
-                    "x": [one.cycles for one in chosen],
-                    "y": [lanes[0 if one.queue is None else one.queue + 1] for one in chosen],
-                    "width": 0.7,
-                    "customdata": [_activity(one) for one in chosen],
-                    "hovertemplate": f"{kind}: %{{customdata}}<extra></extra>",
-                    "meta": {"paint": f"slice-{kind}"},
-                }
-            )
-    x = [0, timed.total_cycles]
-    return {"kind": "timeline", "traces": traces, "height": 130 + 46 * len(lanes), "x": x, "lanes": lanes}
+    """Cycles against lane: the array, each DMA queue and DRAM; and against address in each scratchpad."""
+    kinds = {transfer.instruction: str(transfer.kind) for transfer in findings.history.transfers}
+    problem = findings.problem
+    drawn = timed.activities, timed.places, problem.memories, timed.dma.queues, _role_in(problem)
+    return TimelineFigure(*drawn, lambda one: kinds[one.instruction], timed.dma.setup_cycles).figure()
 
 
-def _activity(one: Activity) -> str:
-    way = "" if one.queue is None else f"<br>{one.source} to {one.target}"
-    return f"{one.subject}{way}<br>cycles {one.start:,} to {one.stop:,} ({one.cycles:,})"
+def _role_in(problem: Problem) -> Callable[[str], str]:
+    return lambda tensor: str(problem.graph.tensor[tensor].role)
 
 
 def step_cycles(findings: Findings, timed: Timeline) -> list[int]:

@@ -173,7 +173,7 @@ def timeline_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
     rows = [
         ("time", f"{timed.total_cycles:,} cycles"),
         *latency_rows(timed.parts),
-        ("MACs in use", f"{timed.mac_utilisation:.1%}"),
+        *([("MACs in use", f"{timed.mac_utilisation:.1%}")] if timed.macs else []),
         ("DMA in use", f"{timed.dma_utilisation:.1%}"),
     ]
     energy = timed.energy.total_pj

@@ -35,8 +35,8 @@ from onchip.reports.schedule.resident_tensors import DrawnResidencies
 from onchip.reports.schedule.stack_figures import StackFigures, figures_of_stacks
 from onchip.reports.schedule.summary import bound_rows, cards, stack_rows, summary_rows
 from onchip.reports.schedule.text import schedule_object
-from onchip.reports.schedule.timeline_figure import timeline_figure
 from onchip.reports.shared.page import Json, Page
+from onchip.reports.shared.timeline_figure import TimelineFigure
 from onchip.reports.shared.words import short_energy
 
 MOST_NESTS: Final = 20
@@ -141,7 +141,7 @@ class _ScheduledPage:
             "stacks-by-cause": energy_of_stacks_by_cause(stacks),
             "cycles-plot": cycles_of_stacks(stacks),
             "traffic-of-stacks": traffic_of_stacks(stacks),
-            "timeline-plot": timeline_figure(self.figures.timeline, accelerator.dma.queues if accelerator.dma else 1),
+            "timeline-plot": self._timeline(),
         }
         for number, memory in enumerate(self.memories):
             if not self.drawn.count(memory.name):
@@ -153,6 +153,12 @@ class _ScheduledPage:
             peak_bytes = self.figures.memories[memory.name].peak_bytes
             figures[f"footprint-{number}"] = footprint(self.history, memory, peak_bytes)
         return figures | self._outside_pictures()
+
+    def _timeline(self) -> Json:
+        timeline, dma = self.figures.timeline, self.outcome.accelerator.dma
+        queues = 1 if dma is None else dma.queues
+        drawn = timeline.activities, timeline.places, self.memories, queues
+        return TimelineFigure(*drawn, self.history.role).figure()
 
     def _outside_pictures(self) -> Json:
         names = enumerate(PICTURES.names)

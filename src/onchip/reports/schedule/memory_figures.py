@@ -6,7 +6,6 @@ takes most of it. A footprint of very many steps shows of each group of neighbou
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -16,6 +15,7 @@ import numpy as np
 from onchip.arch.memory import Memory
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.facts.residencies import Began, Residency
+from onchip.reports.shared.address_cells import cells_meta, edges_of, most_of, shares_of
 from onchip.reports.shared.level_line import level_line
 from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import exact_bytes
@@ -49,36 +49,33 @@ def memory_map(history: ScheduleHistory, memory: Memory, indices: Mapping[int, i
 
 def coarse_map(history: ScheduleHistory, memory: Memory) -> Json:
     """Step against address: of each cell the kind that takes most of it, nothing where most of it is free."""
-    steps = _edges(history.step_count, COARSE_STEPS)
-    addresses = _edges(memory.capacity_bytes, COARSE_ADDRESSES)
+    steps = edges_of(history.step_count, COARSE_STEPS)
+    addresses = edges_of(memory.capacity_bytes, COARSE_ADDRESSES)
     kinds = list(KIND_PAINTS)
     taken = np.zeros((len(kinds), len(addresses) - 1, len(steps) - 1))
     for one in history.residencies:
         if one.memory == memory.name:
-            rows, of_rows = _shares(addresses, one.offset_bytes, one.end_bytes)
-            columns, of_columns = _shares(steps, one.start_step, one.stop_step)
+            rows, of_rows = shares_of(addresses, one.offset_bytes, one.end_bytes)
+            columns, of_columns = shares_of(steps, one.start_step, one.stop_step)
             taken[kinds.index(_kind(history, one)), rows, columns] += np.outer(of_rows, of_columns)
-    most = taken.argmax(axis=0)
-    is_free = taken.max(axis=0) <= 1 - taken.sum(axis=0)
+    cells = most_of(taken)
     trace: Json = {
         "type": "heatmap",
         "x": steps,
         "y": addresses,
-        "z": [
-            [None if free else int(kind) for kind, free in zip(*cells, strict=True)]
-            for cells in zip(most, is_free, strict=True)
-        ],
-        "meta": {"scale": "levels", "labels": kinds, "paints": list(KIND_PAINTS.values()), "edges": True},
+        "z": cells,
+        "meta": {**cells_meta(KIND_PAINTS), "timed": False},
         "hovertemplate": "about step %{x:,.0f}, address %{y:,.0f}<br>mostly %{text}<extra></extra>",
     }
-    keys = [_key(kind) for number, kind in enumerate(kinds) if (most[~is_free] == number).any()]
+    shown = {kind for row in cells for kind in row}
+    keys = [_key(kind) for number, kind in enumerate(kinds) if number in shown]
     return _addressed("coarse", [trace, *keys, _capacity(history, memory)], history, memory)
 
 
 def footprint(history: ScheduleHistory, memory: Memory, peak_bytes: int) -> Json:
     """Bytes resident in each step by role; the memory's peak and capacity."""
     resident = history.footprint(memory.name)
-    edges = _edges(history.step_count, MOST_FOOTPRINT_STEPS)
+    edges = edges_of(history.step_count, MOST_FOOTPRINT_STEPS)
     shown = _fullest(resident, edges)
     traces = [
         _area(role, [resident[role][step] for step in shown], edges, shown)
@@ -156,19 +153,6 @@ def _area(role: str, values: Sequence[int], edges: Sequence[int], shown: Sequenc
 
 def _capacity(history: ScheduleHistory, memory: Memory) -> Json:
     return level_line(history.step_count, memory.capacity_bytes, "capacity", "capacity", dash="dash")
-
-
-def _edges(length: int, most: int) -> list[int]:
-    """At most `most` ranges of [0, length) as equal as integers are, by their edges."""
-    count = min(length, most)
-    return [length * number // count for number in range(count + 1)]
-
-
-def _shares(edges: Sequence[int], start: int, stop: int) -> tuple[slice, list[float]]:
-    """The ranges that [start, stop) reaches into, and of each the share that it covers; it is not empty."""
-    first, end = bisect_right(edges, start) - 1, bisect_left(edges, stop)
-    ranges = pairwise(edges[first : end + 1])
-    return slice(first, end), [(min(high, stop) - max(low, start)) / (high - low) for low, high in ranges]
 
 
 def _fullest(resident: Mapping[str, Sequence[int]], edges: Sequence[int]) -> list[int]:

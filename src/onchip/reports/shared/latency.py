@@ -57,10 +57,11 @@ def activity_object(activity: Activity, *, has_dram_turns: bool = True) -> dict[
 
 def wait_objects(activities: Sequence[Activity]) -> list[dict[str, object]]:
     """Every gap of the array: what it waits for, and the chain of instructions that it follows from."""
-    return [_wait_object(one, activities) for one in array_waits(activities)]
+    return [wait_object(one, activities) for one in array_waits(activities)]
 
 
-def _wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, object]:
+def wait_object(wait: ArrayWait, activities: Sequence[Activity]) -> dict[str, object]:
+    """One gap: the operator after it, its cycles, what they count as, and the instructions that it follows from."""
     before = None if wait.activity is None else activities[wait.activity]
     return {
         "before": None if before is None else before.subject,
