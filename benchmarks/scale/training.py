@@ -1,0 +1,85 @@
+"""Training graphs by a plain rule for each kind of operator: what its gradient reads of what went forward.
+
+The forward pass in its order, then the gradients in the opposite order. A gradient that comes from several readers is
+added up as they come. Gradients of parameters are network outputs. Parameters themselves appear nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip import Graph
+from scale.wiring import Wiring
+
+READS_INPUT: Final = frozenset({"BatchNorm", "LayerNorm", "Gelu", "MaxPool"})
+"""Their gradient reads what they have read."""
+READS_OUTPUT: Final = frozenset({"Relu", "Softmax"})
+"""Their gradient reads what they have written."""
+PASSES_ON: Final = frozenset({"Add"})
+"""The gradient of each input is that of the output, the same tensor."""
+
+
+@dataclass(slots=True)
+class ForwardPass:
+    """A wiring that remembers how many elements the parameters of an operator have."""
+
+    wiring: Wiring
+    weights: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kind: str, reads: tuple[str, ...], elements: int, weights: int = 0) -> str:
+        """Add an operator; return the name of what it writes."""
+        written = self.wiring.add(kind, reads, elements)
+        if weights:
+            self.weights[written] = weights
+        return written
+
+
+def trained(name: str, forward: ForwardPass, logits: str, target: str) -> Graph:
+    """Return the graph of a training step: forward, the loss of `logits` against `target`, backward."""
+    return _BackwardPass(forward, logits, target).graph(name)
+
+
+class _BackwardPass:
+    def __init__(self, forward: ForwardPass, logits: str, target: str) -> None:
+        self._wiring, self._weights = forward.wiring, forward.weights
+        self._forward = tuple(self._wiring.operators)
+        self._gradients: dict[str, str] = {}
+        wiring = self._wiring
+        wiring.written_out.add(wiring.add("Loss", (logits, target), 1, "loss"))
+        self._gradients[logits] = wiring.add("LossGradient", (logits, target), wiring.elements(logits))
+
+    def graph(self, name: str) -> Graph:
+        for operator in reversed(self._forward):
+            (written,) = operator.outputs
+            if written in self._gradients:
+                self._pass_back(operator.kind, operator.inputs, written)
+        return self._wiring.graph(name)
+
+    def _pass_back(self, kind: str, read: tuple[str, ...], written: str) -> None:
+        gradient = self._gradients.pop(written)
+        if written in self._weights:
+            self._wiring.add("WeightGradient", tuple(dict.fromkeys((gradient, *read))), self._weights[written])
+        for place, tensor in enumerate(read):
+            if tensor in self._wiring.inputs:
+                continue
+            if kind in PASSES_ON:
+                self._receive(tensor, gradient)
+            else:
+                saved = self._saved(kind, read, written, place)
+                self._receive(tensor, self._wiring.add("Gradient", (gradient, *saved), self._wiring.elements(tensor)))
+
+    def _saved(self, kind: str, read: tuple[str, ...], written: str, place: int) -> tuple[str, ...]:
+        """What the gradient of one input reads beside that of the output."""
+        if kind == "MatMul":
+            return (read[1 - place],)
+        if kind in READS_INPUT:
+            return (read[place],)
+        return (written,) if kind in READS_OUTPUT else ()
+
+    def _receive(self, tensor: str, gradient: str) -> None:
+        """Add one more part of a tensor's gradient to those that came before."""
+        before = self._gradients.get(tensor)
+        if before is not None:
+            gradient = self._wiring.add("AddGradients", (before, gradient), self._wiring.elements(tensor))
+        self._gradients[tensor] = gradient
