@@ -32,6 +32,10 @@ LayerAxis = _core.LayerAxis
 LayerCosts = _core.LayerCosts
 LayerMachine = _core.LayerMachine
 LayerShape = _core.LayerShape
+LayoutBeam = _core.LayoutBeam
+LayoutStay = _core.LayoutStay
+LayoutTensor = _core.LayoutTensor
+LayoutUse = _core.LayoutUse
 LomaOrders = _core.LomaOrders
 MachineLevel = _core.MachineLevel
 NetworkEndpoint = _core.NetworkEndpoint
@@ -77,6 +81,10 @@ __all__ = [
     "LayerCosts",
     "LayerMachine",
     "LayerShape",
+    "LayoutBeam",
+    "LayoutStay",
+    "LayoutTensor",
+    "LayoutUse",
     "LomaOrders",
     "MachineLevel",
     "NetworkEndpoint",

@@ -205,6 +205,53 @@ class PackingSearch:
     def hardest_section(self) -> int:
         """The section that was most to blame in all runs, the first of equals."""
 
+class LayoutTensor:
+    """A tensor; storing it costs 0 if DRAM has a copy whenever it could leave."""
+
+    def __init__(self, *, size_bytes: int, load_cost: int, store_cost: int) -> None: ...
+
+class LayoutUse:
+    """An operand of one operator; what is wanted should stay until its next use."""
+
+    def __init__(self, *, tensor: int, is_written: bool, is_wanted: bool, is_last: bool) -> None: ...
+
+class LayoutStay:
+    """One tensor at one address over the half-open range of steps [start, stop)."""
+
+    @property
+    def tensor(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+    @property
+    def offset_bytes(self) -> int: ...
+
+class LayoutBeam:
+    """Gives the residencies of one order addresses, the cheapest found; `steps` lists the uses of each step.
+
+    Raises ValueError where a size, a cost or a tensor is none, or an operator's operands do not fit.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[LayoutTensor],
+        steps: Sequence[Sequence[LayoutUse]],
+        *,
+        capacity_bytes: int,
+        alignment_bytes: int,
+    ) -> None: ...
+    def run(self, width: int, seed: int, stop: StopToken) -> bool:
+        """Begin anew with so many layouts at most; False if it was stopped."""
+
+    @property
+    def cost(self) -> int:
+        """What the last run that was not stopped pays beyond the compulsory."""
+
+    @property
+    def stays(self) -> list[LayoutStay]:
+        """What lies where, of that run."""
+
 class LatencyMachine:
     """One scratchpad and its DMA; with one channel loads and stores take turns.
 

@@ -20,4 +20,5 @@ NB_MODULE(_core, module) {
     onchip::add_noc(module);
     onchip::add_latency(module);
     onchip::add_latency_bands(module);
+    onchip::add_layouts(module);
 }

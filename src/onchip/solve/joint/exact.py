@@ -8,17 +8,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onchip.answer.problem import Objective, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.by_time import place_or_cut_by_time
+from onchip.solve.allocation.layouts import has_countable_layouts
 from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
-from onchip.solve.joint.addresses import AddressSearch
+from onchip.solve.joint.addresses import MOST_OPERATORS, AddressSearch
 from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.one_order import OneOrderPlanner
 from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.scratchpads import ScratchpadsPlanner
+from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
@@ -28,6 +33,7 @@ from onchip.solve.spilling.belady import belady_moves
 METHOD = "exact"
 ADDRESSES_COST_TOO_MUCH = 1.1
 SHARE_BESIDE_ADDRESSES = 0.6
+ONE_ORDER_STATES = 2_000
 
 
 def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
@@ -67,6 +73,9 @@ class TrafficPlanner:
         self._keep(*place_or_cut_by_time(self._indexed, first), "first plan")
         if self._incumbent.is_proven:
             return
+        if self._indexed.has_one_order and has_countable_layouts(self._indexed):
+            self._plan_the_only_order(given)
+            return
         search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof)
         search.begin_with(known, self._incumbent.lower_bound)
         search.solve()
@@ -74,6 +83,19 @@ class TrafficPlanner:
         self._incumbent.stopped_by = search.stop
         if search.moves is not None and not self._incumbent.is_proven:
             AddressSearch(self._incumbent, search.moves, is_optimal=search.is_proven).solve()
+
+    def _plan_the_only_order(self, order: Sequence[int]) -> None:
+        """Search as long as that takes no time, which is enough for most; then for any size."""
+        found = BestFirstSearch(self._indexed, self._run, ONE_ORDER_STATES).solve()
+        self._incumbent.raise_bound(found.lower_bound)
+        planner = OneOrderPlanner(self._incumbent, order, self._run, is_the_only_order=True)
+        if found.moves is None:
+            planner.solve()
+        elif len(order) <= MOST_OPERATORS:
+            AddressSearch(self._incumbent, found.moves, is_optimal=True).solve()
+        else:
+            planner.solve_near(schedule_of_moves(self._indexed, found.moves))
+        self._incumbent.stopped_by = self._run.stop or found.stop
 
     def _offer_moves(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> None:
         self._least_cost_in_bytes = cost

@@ -1,0 +1,120 @@
+"""One order of any size, least cost of transfers: what stays in bytes, then addresses near that, then conflicts.
+
+1. What is least in bytes, by the model of what stays: a bound for the order, and which tensors stay.
+2. That packed as it is; or else placed by ever wider beams over layouts, which lets little more leave.
+3. While the order is short, conflicts over addresses are learnt: the bound rises, or a plan attains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from onchip.solve.allocation.attempt import Attempt
+from onchip.solve.allocation.best_fit import has_too_many_pairs
+from onchip.solve.allocation.chains import packing_problem
+from onchip.solve.allocation.layouts import LayoutPlacer
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.learning import ConflictLearning
+from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
+from onchip.solve.run.limits import Run
+from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.kept_gaps import KeptGaps
+
+SHARE_FOR_BYTES: Final = 0.5
+SHARE_TO_LEARN: Final = 0.3
+SHARE_TO_PACK: Final = 0.2
+SHARE_OF_THE_REST: Final = 0.75
+BRANCHING_NODES: Final = 20_000
+MOST_TO_PACK: Final = 4_000
+FIRST_WIDTHS: Final = (8, 64)
+TIMES_WIDER: Final = 8
+MOST_LAYOUTS: Final = 4_000_000
+"""Without a time limit, of all steps together: some seconds."""
+MOST_STEPS_TO_LEARN: Final = 400
+LEARNING_WORK: Final = 10.0
+
+
+class OneOrderPlanner:
+    """Plans one order of a problem that `has_countable_layouts`; its bound is one for the problem if no other is."""
+
+    def __init__(self, incumbent: Incumbent, order: Sequence[int], run: Run, *, is_the_only_order: bool) -> None:
+        self._incumbent = incumbent
+        self._indexed = incumbent.indexed
+        self._order = tuple(order)
+        self._run = run
+        self._is_the_only_order = is_the_only_order
+        self.least_cost_in_bytes = 0
+
+    def solve(self) -> None:
+        """Leave the best plan with the incumbent, and the bound if it is one for the problem."""
+        by_distance = schedule_of_moves(self._indexed, belady_moves(self._indexed, self._order))
+        self._place(LayoutPlacer(self._indexed, by_distance), FIRST_WIDTHS[0])
+        if not self._is_over and cp_sat_is_within_reach(self._run):
+            self.solve_near(self._least_in_bytes(by_distance) or by_distance)
+
+    def solve_near(self, schedule: OperatorSchedule) -> None:
+        """Do so for a schedule that is as cheap as is known in bytes: find addresses for it, or for what is near."""
+        placer = LayoutPlacer(self._indexed, schedule)
+        for width in FIRST_WIDTHS:
+            self._place(placer, width)
+        self._pack(schedule)
+        if len(self._order) <= MOST_STEPS_TO_LEARN and not self._is_over:
+            self._learn()
+        self._place_ever_nearer(placer)
+
+    @property
+    def _is_over(self) -> bool:
+        value = self._incumbent.value
+        attains_bytes = value is not None and value <= self.least_cost_in_bytes
+        return attains_bytes or self._incumbent.is_proven or self._run.stop is not None
+
+    def _least_in_bytes(self, known: OperatorSchedule) -> OperatorSchedule | None:
+        model = KeptGaps(self._indexed, self._order)
+        model.begin_with(known)
+        chosen = model.solve(self._run.within(SHARE_FOR_BYTES * self._run.seconds_left))
+        self.least_cost_in_bytes = chosen.lower_bound
+        if self._is_the_only_order:
+            self._incumbent.raise_bound(chosen.lower_bound)
+        return chosen.answer
+
+    def _pack(self, schedule: OperatorSchedule) -> None:
+        """Offer the schedule as it stands if that soon has addresses."""
+        problem = packing_problem(self._indexed, schedule)
+        if self._is_over or len(problem.buffers) > MOST_TO_PACK or has_too_many_pairs(problem.buffers):
+            return
+        attempt = Attempt(problem, self._run.within(SHARE_TO_PACK * self._run.seconds_left))
+        attempt.go_on(BRANCHING_NODES)
+        if attempt.offsets_bytes is not None:
+            self._offer(schedule, attempt.offsets_bytes, "packed")
+
+    def _place_ever_nearer(self, placer: LayoutPlacer) -> None:
+        """Widen the beam while there is time for it, and at last as far as there is."""
+        width, layouts_left, seconds_each = TIMES_WIDER * FIRST_WIDTHS[-1], MOST_LAYOUTS // len(self._order), 0.0
+        while not self._is_over:
+            if self._run.deadline.is_set and seconds_each:
+                width = min(width, int(SHARE_OF_THE_REST * self._run.seconds_left / seconds_each))
+            elif not self._run.deadline.is_set:
+                width = min(width, layouts_left)
+            if width < 1:
+                return
+            began = self._run.seconds
+            self._place(placer, width)
+            seconds_each = max((self._run.seconds - began) / width, 1e-9)
+            layouts_left -= width
+            width *= TIMES_WIDER
+
+    def _place(self, placer: LayoutPlacer, width: int) -> None:
+        placed = None if self._is_over else placer.place(width, self._run)
+        if placed is not None:
+            self._offer(*placed, f"placed among {width} layouts")
+
+    def _offer(self, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
+        self._incumbent.offer(schedule, offsets_bytes, non_compulsory_cost(self._indexed, schedule), phase)
+
+    def _learn(self) -> None:
+        most_work = float("inf") if self._is_the_only_order else LEARNING_WORK
+        run = self._run.within(SHARE_TO_LEARN * self._run.seconds_left)
+        learning = ConflictLearning(self._incumbent, self._order, run, most_work)
+        learning.solve(is_the_only_order=self._is_the_only_order)

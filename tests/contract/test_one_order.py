@@ -1,0 +1,128 @@
+"""One order, at any size: what is claimed of it is what going through all that can stay finds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from onchip.answer.problem import Order, Problem
+from onchip.answer.result import Status
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.solve.allocation.layouts import LayoutPlacer, has_countable_layouts
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.one_order import OneOrderPlanner
+from onchip.solve.run.compose import compose, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.kept_gaps import KeptGaps
+from onchip.verify.verifier import verify
+from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
+
+
+def tight(graph: Graph, alignment: int = 1, beyond: int = 0) -> Problem:
+    need = greatest_need(Problem(graph, (Memory("sram", 1, alignment),))).need_bytes
+    return Problem(graph, (Memory("sram", need + beyond, alignment),), order=Order.GIVEN)
+
+
+def windowed(operators: int, seed: int) -> Graph:
+    """Operators that read one to three of the ten most recent tensors, of any size up to a thousand bytes."""
+    chance, names, made = random.Random(seed), ["in"], list[Operator]()
+    for index in range(operators):
+        recent = names[-10:]
+        reads = tuple(chance.sample(recent, min(len(recent), chance.randint(1, 3))))
+        names.append(f"t{index}")
+        made.append(Operator(f"op{index}", "Op", reads, (names[-1],)))
+    read = {name for operator in made for name in operator.inputs}
+    roles = [Role.ACTIVATION if name in read else Role.OUTPUT for name in names]
+    roles[0] = Role.INPUT
+    tensors = (Tensor(name, chance.randint(1, 1000), role) for name, role in zip(names, roles, strict=True))
+    return Graph(f"windowed{seed}", tuple(tensors), tuple(made))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_one_order_is_proven_to_cost_is_what_all_choices_cost_at_least(seed: int) -> None:
+    graph = long_lived_graph(seed, operators=8) if seed % 2 else random_graph(seed, 8)
+    problem = tight(graph, 1 + seed % 3, seed % 5)
+    incumbent = Incumbent(IndexedProblem.of(problem), Run())
+    order = range(incumbent.indexed.operator_count)
+    OneOrderPlanner(incumbent, order, incumbent.run, is_the_only_order=True).solve()
+    result, least = incumbent.result("one order"), least_traffic(problem)
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert verify(problem, result.answer).violations == ()
+    assert least is not None
+    assert result.lower_bound <= least <= result.objective_value
+    if result.status is Status.OPTIMAL:
+        assert result.objective_value == least
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_stays_at_least_cost_in_bytes_is_what_all_choices_find_without_addresses(seed: int) -> None:
+    problem = tight(random_graph(seed, 8), beyond=seed % 7)
+    indexed = IndexedProblem.of(problem)
+    chosen = KeptGaps(indexed, range(indexed.operator_count)).solve(Run())
+    assert chosen.objective_value == chosen.lower_bound == least_traffic(problem, with_addresses=False)
+
+
+@pytest.mark.parametrize("width", [1, 2, 40])
+@pytest.mark.parametrize("seed", range(20))
+def test_any_beam_gives_a_legal_plan_that_costs_what_it_says(seed: int, width: int) -> None:
+    problem = tight(windowed(60, seed), (1, 4, 64)[seed % 3], seed % 50)
+    indexed = IndexedProblem.of(problem)
+    schedule = schedule_of_moves(indexed, belady_moves(indexed, range(60)))
+    placer = LayoutPlacer(indexed, schedule)
+    placed = placer.place(width, Run())
+    assert placed is not None
+    verdict = verify(problem, compose(indexed, *placed))
+    assert verdict.violations == ()
+    assert verdict.figures.non_compulsory_cost == non_compulsory_cost(indexed, placed[0]) == placer.cost
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_wider_beams_cost_less_on_the_whole(seed: int) -> None:
+    indexed = IndexedProblem.of(tight(windowed(120, seed)))
+    chosen = KeptGaps(indexed, range(120)).solve(Run()).answer
+    assert chosen is not None
+    placer, costs = LayoutPlacer(indexed, chosen), []
+    for width in (1, 200):
+        assert placer.place(width, Run()) is not None
+        costs.append(placer.cost)
+    assert costs[1] < costs[0]
+
+
+def test_a_schedule_that_packs_as_it_is_costs_no_more() -> None:
+    indexed = IndexedProblem.of(tight(random_graph(3, 8), beyond=10**6))
+    schedule = schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count)))
+    placer = LayoutPlacer(indexed, schedule)
+    assert placer.place(1, Run()) is not None
+    assert placer.cost == non_compulsory_cost(indexed, schedule) == 0
+
+
+def test_what_overwrites_inputs_or_has_several_scratchpads_has_no_layouts() -> None:
+    graph = random_graph(1, 6)
+    assert has_countable_layouts(IndexedProblem.of(tight(graph)))
+    two = Problem(graph, (Memory("one", 100), Memory("two", 100)), order=Order.GIVEN)
+    assert not has_countable_layouts(IndexedProblem.of(two))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_three_hundred_random_operators_end_near_what_is_least_in_bytes(seed: int) -> None:
+    problem = tight(windowed(300, seed))
+    result = solve_exactly(problem, Run(Limits(time_limit_seconds=5.0)))
+    assert result.objective_value is not None
+    assert result.gap is not None
+    assert result.gap < 0.1
+    assert result.seconds < 5.5
+
+
+def test_the_same_question_has_the_same_plan_byte_for_byte() -> None:
+    problem = tight(windowed(150, 5))
+    first, second = (solve_exactly(problem, Run()) for _ in range(2))
+    assert first.answer == second.answer
