@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
-from onchip import Graph
 from scale.wiring import Wiring
+
+from onchip import Graph
 
 
 def windowed(operators: int, seed: int = 0, window: int = 10, reads: int = 3, most_bytes: int = 100_000) -> Graph:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from onchip import Graph
 from scale.wiring import Wiring
+
+from onchip import Graph
 
 READS_INPUT: Final = frozenset({"BatchNorm", "LayerNorm", "Gelu", "MaxPool"})
 """Their gradient reads what they have read."""
