@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip import Graph
 from scale.training import ForwardPass, trained
 from scale.wiring import Wiring
+
+from onchip import Graph
 
 
 @dataclass(frozen=True, slots=True)
