@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -59,17 +60,28 @@ def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float)
     return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
 
 
-def placed_while_timed(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | None:
+def placed_while_timed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order in which each load takes the address that is free soonest; None if some load has none."""
     capacity_bytes = ways.capacity_bytes
-    sizes = [int(capacity_bytes * share) for share in SHARES_PLACED]
-    rooms = [
-        LatencyRoom(stays, capacity_bytes, placing, is_longest_first, has_place_for_all)
-        for stays, placing, is_longest_first, has_place_for_all in product(
-            sizes, PLACINGS, (False, True), (False, True)
+    for share, has_place_for_all in product(SHARES_PLACED, (False, True)):
+        if run.stop is not None:
+            return None
+        stays = int(capacity_bytes * share)
+        found = _soonest(
+            search,
+            (
+                LatencyRoom(stays, capacity_bytes, placing, is_longest_first, has_place_for_all)
+                for placing, is_longest_first in product(PLACINGS, (False, True))
+            ),
         )
-    ]
-    found = [(room, timing) for room in rooms if (timing := search.evaluate(room)).fits]
+        if found is not None:
+            return found
+    return None
+
+
+def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence[int] = ()) -> PlacedOrder | None:
+    """The best order in the room in which it ends soonest, if it fits in one."""
+    found = [(room, timing) for room in rooms if (timing := search.evaluate(room, first)).fits]
     if not found:
         return None
     room, timing = min(found, key=lambda one: one[1].latency)
@@ -85,10 +97,9 @@ def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> Place
         if packed is None:
             continue
         rooms = [LatencyRoom(stays, ways.capacity_bytes, one, has_place_for_all=True) for one in PLACINGS]
-        found = [(room, search.evaluate(room, packed.offsets_bytes)) for room in rooms]
-        room, timing = min(found, key=lambda one: one[1].latency)
-        if timing.fits:
-            return PlacedOrder(packed.order, room, timing, tuple(timing.offsets_bytes))
+        found = _soonest(search, rooms, packed.offsets_bytes)
+        if found is not None:
+            return found
     return None
 
 

@@ -90,7 +90,7 @@ class _LatencyPlanner:
             self._offer(placed_somehow(self._ways, self._search, self._run))
         self._improve(bound, self._within(0))
         latency = self._search.worth[0]
-        self._offer(placed_while_timed(self._ways, self._search))
+        self._offer(placed_while_timed(self._ways, self._search, self._run))
         self._offer(packed_then_placed(self._ways, self._search, self._within(1)))
         order = placed(self._ways, self._search, self._within(1), self._best)
         self._offer(order)
@@ -104,12 +104,12 @@ class _LatencyPlanner:
 
     def _improve_placed(self, bound: LatencyBound) -> None:
         """Orders by when they end with all stays placed, from the best on."""
-        start = placed_while_timed(self._ways, self._search)
+        start = placed_while_timed(self._ways, self._search, self._run)
         if start is None or self._incumbent.is_proven:
             return
         self._search.limit_room(start.room)
         self._improve(bound, self._within(4), EVALUATIONS_PLACED // len(start.order))
-        self._offer(placed_while_timed(self._ways, self._search))
+        self._offer(placed_while_timed(self._ways, self._search, self._run))
 
     @property
     def _best(self) -> float:
