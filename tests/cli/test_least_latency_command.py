@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.diamond import Program
+from support.reports import facts_of
 
 MACHINE = """
 format: onchip-accelerator
@@ -60,6 +61,7 @@ def timed(onchip: Program, stated: Path, machine: Path, tmp_path: Path) -> Path:
     found = ended.json
     assert (found["status"], found["objective_unit"], found["method"]) == ("OPTIMAL", "cycles", "timed")
     assert found["objective_value"] == found["lower_bound"] == 4 * 8  # what moves
+    assert sum(found["latency_parts"].values()) == found["objective_value"]
     return path
 
 
@@ -74,6 +76,25 @@ def test_the_last_operator_runs_in_bands_and_the_plan_says_so(timed: Path, onchi
 def test_the_timeline_ends_when_the_plan_says(timed: Path, onchip: Program, stated: Path, machine: Path) -> None:
     ended = onchip("time", timed, stated, "--accelerator", machine, "--json")
     assert ended.json["total_cycles"] == 32
+    assert sum(ended.json["latency_parts"].values()) == 32
+
+
+def test_a_trace_of_the_plan_is_in_time_without_a_machine(
+    timed: Path, onchip: Program, stated: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    assert onchip("export", timed, stated, "--to", "trace", "-o", path).code == 0
+    trace = json.loads(path.read_text())
+    assert sum(trace["otherData"]["latency_parts"].values()) == 32
+    assert max(one["ts"] + one["dur"] for one in trace["traceEvents"] if one.get("cat") == "operator") <= 32
+
+
+def test_the_page_of_the_plan_has_its_own_timeline(timed: Path, onchip: Program, stated: Path, tmp_path: Path) -> None:
+    path = tmp_path / "plan.html"
+    assert onchip("report", timed, stated, "-o", path).code == 0
+    figure = facts_of(path.read_text())["figures"]["timeline-plot"]
+    assert (figure["x"], figure["lanes"]) == ([0, 32], ["array", "DMA 0", "DRAM"])
+    assert [row["name"] for row in figure["memories"]] == ["sram"]
 
 
 def test_the_graph_of_the_plan_has_each_band_with_its_cycles(

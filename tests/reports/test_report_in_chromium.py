@@ -17,7 +17,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.reports.program.html import report_html
 from support.browser import logged, needs_chromium, no_error, open_page, script, started, time_range, wait_for
-from support.reports import diamond_graph, findings_of, findings_of_outcome, in_two_scratchpads
+from support.reports import diamond_graph, facts_of, findings_of, findings_of_outcome, in_two_scratchpads
 from support.several import LINKED, outcome_of
 
 if TYPE_CHECKING:
@@ -208,6 +208,38 @@ def test_a_real_plan_for_several_scratchpads_has_a_map_and_a_footprint_for_each(
         drawn = f"return document.querySelectorAll('[id^={kind}-].js-plotly-plot').length"
         assert script(browser, drawn) == maps
     assert script(browser, "return document.querySelectorAll('#timeline-plot.js-plotly-plot').length") == 1
+    assert no_error(browser)
+
+
+@pytest.mark.parametrize("name", ["roles", "linked"])
+def test_the_timeline_has_one_axis_of_cycles_for_all_lanes_and_scratchpads(
+    browser: Chrome, pages: Path, name: str
+) -> None:
+    open_page(browser, pages / f"{name}.html")
+    maps = len(facts_of((pages / f"{name}.html").read_text())["figures"]["timeline-plot"]["memories"])
+    assert maps > 1
+    axes = """const {_fullLayout: all} = document.getElementById('timeline-plot');
+        return ['yaxis', ...[...Array(arguments[0]).keys()].map((at) => `yaxis${at + 2}`)]
+            .map((axis) => [...all[axis].domain, ...all[axis].range]);"""
+    cycles = "document.getElementById('timeline-plot')._fullLayout.xaxis.range"
+    before, whole = script(browser, axes, maps), script(browser, f"return {cycles}")
+    bottoms, tops = [axis[0] for axis in before], [axis[1] for axis in before]
+    assert all(bottom >= top for bottom, top in zip(bottoms, tops[1:], strict=False))
+
+    script(browser, "document.querySelector('[data-view=timeline-plot][data-action=in]').click()")
+    wait_for(browser, f"{cycles}[0] > 0")
+
+    low, high = script(browser, f"return {cycles}")
+    assert whole[0] < low < high < whole[1]
+    assert script(browser, axes, maps) == before
+    waits = script(
+        browser,
+        """return document.getElementById('timeline-plot').data
+            .filter((trace) => trace.name.startsWith('waiting') || trace.name === 'preload')
+            .flatMap((trace) => trace.customdata);""",
+    )
+    assert waits
+    assert all("cycles" in words for words in waits)
     assert no_error(browser)
 
 

@@ -55,6 +55,8 @@ def outcome_object(outcome: Outcome) -> Json:
         "min_peak_bytes": outcome.min_peak_bytes,
         "seconds": {"read": seconds.read, "budget": seconds.budget, "solve": seconds.solve, "verify": seconds.verify},
     }
+    if outcome.latency_parts is not None:
+        found["latency_parts"] = outcome.latency_parts.by_name
     return {**found, **infeasible_object(outcome)} if result.status is Status.INFEASIBLE else found
 
 

@@ -9,6 +9,8 @@ from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.sharing import Share
+from onchip.cost.array_waits import LatencyParts
+from onchip.cost.timeline.timeline import stated_timeline
 from onchip.explanations.history import History
 from onchip.facts.bounds import OperatorNeed
 from onchip.verify.figures import Figures
@@ -60,6 +62,13 @@ class Outcome:
     def history(self) -> History | None:
         """What happens in the scratchpads; None where there is no plan."""
         return None if self.document is None else History(self.problem, self.document.answer)
+
+    @property
+    def latency_parts(self) -> LatencyParts | None:
+        """What the time of a plan goes by with that says how long everything lasts; None of any other."""
+        if self.document is None or self.problem.durations is None:
+            return None
+        return stated_timeline(self.problem, self.document.answer).parts
 
     @property
     def need_bytes(self) -> int:

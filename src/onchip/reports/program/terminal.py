@@ -21,6 +21,7 @@ from onchip.reports.program.infeasible import SPLIT, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
 from onchip.reports.program.memories import arenas_words, links_words, memory_words
 from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed
+from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, printable
 from onchip.verify.figures import Figures
 
@@ -83,6 +84,8 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
     rows = []
     if figures.latency_cycles is not None:
         rows.append(("latency", amount(figures.latency_cycles, objective.unit)))
+        if outcome.latency_parts is not None:
+            rows.append(("cycles of", latency_words(outcome.latency_parts)))
     elif objective is not Objective.PEAK and (objective is not Objective.TRAFFIC or figures.moved):
         rows.append(("non-compulsory cost", amount(figures.non_compulsory_cost, objective.unit)))
     rows.append(("non-compulsory traffic", _bytes(figures.non_compulsory)))

@@ -89,7 +89,7 @@ def wait_lines(wait: ArrayWait, activities: Sequence[Activity]) -> Iterator[str]
         waited_for = one.waited_for
     if len(wait.chain) > MOST_LINKS:
         yield f"and {len(wait.chain) - MOST_LINKS:,} more before"
-    elif wait.chain:
+    elif wait.chain and wait.chain[-1] != wait.lacked_room:
         yield from _earlier(activities[wait.chain[-1]], activities)
     if wait.lacked_room is not None:
         late = activities[wait.lacked_room]
