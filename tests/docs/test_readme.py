@@ -26,7 +26,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 def outputs() -> dict[str, str]:
     """What the README shows right below a command."""
-    return dict(re.findall(r"```sh\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL))
+    return dict(re.findall(r"```sh\n([^`]*)```\n\n```text\n(.*?)```", README, re.DOTALL))
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ class Activity:
 
     @property
     def kind(self) -> ActivityKind:
-        """What it does."""
+        """What it does: a Compute, or the direction of a Copy."""
         if self.queue is None:
             return ActivityKind.COMPUTE
         if self.source == DRAM:
@@ -88,7 +88,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class ActivityStart:
     """When an activity begins, and what it waited for since its turn came."""
 
     start: int
@@ -120,7 +120,7 @@ class Beginning:
         )
 
 
-def begin_after(turn: Moment, moments: Iterable[tuple[Moment, Wait]]) -> Beginning:
+def begin_after(turn: Moment, moments: Iterable[tuple[Moment, Wait]]) -> ActivityStart:
     """Begin when the turn and all moments have come; of those that come last together the first of Wait counts."""
     (last, cause), (other, other_cause) = (turn, Wait.TURN), (turn, Wait.TURN)
     for moment, wait in moments:
@@ -129,7 +129,7 @@ def begin_after(turn: Moment, moments: Iterable[tuple[Moment, Wait]]) -> Beginni
         if wait is not Wait.PLACE and _is_later(moment, wait, other, other_cause):
             other, other_cause = moment, wait
     behind = None if other_cause is Wait.DATA else _place_of(other)
-    return Beginning(last[0], cause, _place_of(last), last[0] - turn[0], last[0] - other[0], behind)
+    return ActivityStart(last[0], cause, _place_of(last), last[0] - turn[0], last[0] - other[0], behind)
 
 
 def _is_later(moment: Moment, wait: Wait, last: Moment, cause: Wait) -> bool:

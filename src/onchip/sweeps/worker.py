@@ -54,15 +54,15 @@ class AnswerCount:
 
     @property
     def value(self) -> int:
-        """How many there are."""
+        """How many points are answered by now."""
         return int.from_bytes(self.shared[:COUNT_BYTES], "little")
 
     def add(self) -> None:
-        """Count one more."""
+        """Count one more answered point."""
         self.shared[:COUNT_BYTES] = (self.value + 1).to_bytes(COUNT_BYTES, "little")
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Give the shared memory back."""
         self.shared.close()
         os.close(self.descriptor)
 

@@ -28,7 +28,7 @@ class TimeExplanation:
 
     @property
     def latency_cycles(self) -> int:
-        """When all has ended."""
+        """The cycle in which everything has ended."""
         return max((one.end for one in self.activities), default=0)
 
 
