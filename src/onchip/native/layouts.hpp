@@ -138,7 +138,7 @@ private:
 
     // layouts_places.cpp
     bool list_children(Index number);
-    void list_places(Index number, Index use);
+    bool list_places(Index number, Index use);
     void add_places(Index number, Index use, Index first, Index stop, Cost cost);
     void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
     double mismatch(const Layout& layout, Index use, Index first, Index stop, Bytes start) const;
@@ -159,6 +159,7 @@ private:
     std::vector<Index> until_;  // by tensor, as its last use up to now says
     std::vector<Layout> layouts_;
     std::vector<Child> children_;
+    Cost dearest_ = 0;  // of the children that are kept
     Trail trail_;
     Index step_ = 0;
     Index width_ = 1;

@@ -1,6 +1,7 @@
 // The beam from step to step, and the plan that its cheapest layout comes from.
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <unordered_set>
@@ -129,6 +130,7 @@ bool Beam::place_operands(const StopToken& stop) {
     for (bool is_any_missing = true; is_any_missing;) {
         is_any_missing = false;
         children_.clear();
+        dearest_ = std::numeric_limits<Cost>::max();
         for (Index number = 0; number < static_cast<Index>(layouts_.size()); ++number) {
             if (stop.is_asked()) return false;
             if (list_children(number)) is_any_missing = true;
@@ -160,10 +162,13 @@ void Beam::end_step(Layout& layout) const {
     layout.residents.swap(rest);
 }
 
+// What is dearer than all that are left is not listed any more.
 void Beam::shrink_children(std::size_t most) {
     const std::size_t fewest = children_kept_per_layout * static_cast<std::size_t>(width_);
     if (children_.size() <= most) return;
-    std::nth_element(children_.begin(), children_.begin() + static_cast<std::ptrdiff_t>(fewest), children_.end());
+    const auto last = children_.begin() + static_cast<std::ptrdiff_t>(fewest) - 1;
+    std::nth_element(children_.begin(), last, children_.end());
+    dearest_ = last->cost;
     children_.resize(fewest);
 }
 

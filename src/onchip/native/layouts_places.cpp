@@ -59,19 +59,18 @@ bool Beam::list_children(Index number) {
         children_.push_back({layout.cost, -1.0, layout.key, 0, number, none, 0, 0, Move::nothing});
         return false;
     }
-    const std::size_t before = children_.size();
-    list_places(number, use);
-    if (children_.size() == before) add_stack(number);
+    if (!list_places(number, use)) add_stack(number);
     return true;
 }
 
-// Each least run of neighbours, often none, without which there is room; operands do not leave.
-void Beam::list_places(Index number, Index use) {
+// Each least run of neighbours, often none, without which there is room; operands do not leave. False if none is.
+bool Beam::list_places(Index number, Index use) {
     const Layout& layout = layouts_[number];
     const Bytes size = problem_.tensors[problem_.steps[step_][use].tensor].size;
     const auto count = static_cast<Index>(layout.residents.size());
     Index stop = 0;
     Cost cost = 0;
+    bool has_any = false;
     for (Index first = 0; first <= count; ++first) {
         if (stop < first) {
             stop = first;
@@ -84,15 +83,18 @@ void Beam::list_places(Index number, Index use) {
         if (start_after(layout, stop) - low >= size) {
             const bool is_least =
                 stop == first || start_after(layout, stop) - aligned(layout.residents[first].end) < size;
+            has_any = true;
             if (is_least) add_places(number, use, first, stop, cost);
         }
         if (first < stop) cost -= leaving(layout.residents[first]);
     }
+    return has_any;
 }
 
 // At the lower and at the upper end of the room between two that stay.
 void Beam::add_places(Index number, Index use, Index first, Index stop, Cost cost) {
     const Layout& layout = layouts_[number];
+    if (layout.cost + cost > dearest_) return;
     const Bytes size = problem_.tensors[problem_.steps[step_][use].tensor].size;
     const Bytes low = aligned(end_before(layout, first));
     const Bytes high = (start_after(layout, stop) - size) / problem_.alignment * problem_.alignment;

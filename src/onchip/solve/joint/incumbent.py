@@ -22,6 +22,7 @@ class Incumbent:
         self.stopped_by = Stop.COMPLETED
         self.is_infeasible = False
         self.schedule: OperatorSchedule | None = None
+        self._offsets_bytes: tuple[int, ...] = ()
         self._plan: Plan | None = None
         known = run.warm_start
         if known is not None and known.is_of(indexed.problem):
@@ -35,10 +36,11 @@ class Incumbent:
         return self.value is not None and self.value <= self.lower_bound
 
     def offer(self, schedule: OperatorSchedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
-        """Keep the schedule, written down as a plan, if it is the best so far."""
+        """Keep the schedule, which is written down as a plan at the end, if it is the best so far."""
         if self.value is None or value < self.value:
-            self.offer_plan(compose(self.indexed, schedule, offsets_bytes), value, phase)
-            self.schedule = schedule
+            self.value, self.schedule, self._plan = value, schedule, None
+            self._offsets_bytes = tuple(offsets_bytes)
+            self.run.report(value, self.lower_bound, phase)
 
     def offer_plan(self, plan: Plan, value: int, phase: str) -> None:
         """Keep a plan that is no schedule, or not yet one, if it is the best so far."""
@@ -54,6 +56,8 @@ class Incumbent:
 
     def result(self, method: str) -> Result[Plan]:
         """Return what is known now."""
+        if self._plan is None and self.schedule is not None:
+            self._plan = compose(self.indexed, self.schedule, self._offsets_bytes)
         seconds = self.run.seconds
         if self._plan is None or self.value is None:
             status = Status.INFEASIBLE if self.is_infeasible else Status.UNKNOWN

@@ -1,6 +1,6 @@
 """One order of any size, least cost of transfers: what stays in bytes, then addresses near that, then conflicts.
 
-1. What is least in bytes, by the model of what stays: a bound for the order, and which tensors stay.
+1. What is least in bytes, by the model of what stays, of long orders window by window: a bound, and what stays.
 2. That packed as it is; or else placed by ever wider beams over layouts, which lets little more leave.
 3. While the order is short, conflicts over addresses are learnt: the bound rises, or a plan attains it.
 """
@@ -20,9 +20,13 @@ from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost, sche
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 SHARE_FOR_BYTES: Final = 0.5
+MOST_STEPS_WHOLE: Final = 4_000
+SECONDS_TO_FINISH_A_STEP: Final = 6e-5
+"""What verifying and writing a long plan takes."""
 SHARE_TO_LEARN: Final = 0.3
 SHARE_TO_PACK: Final = 0.2
 SHARE_OF_THE_REST: Final = 0.75
@@ -43,7 +47,7 @@ class OneOrderPlanner:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._order = tuple(order)
-        self._run = run
+        self._run = run.within(run.seconds_left - SECONDS_TO_FINISH_A_STEP * len(order))
         self._is_the_only_order = is_the_only_order
         self.least_cost_in_bytes = 0
 
@@ -71,13 +75,21 @@ class OneOrderPlanner:
         return attains_bytes or self._incumbent.is_proven or self._run.stop is not None
 
     def _least_in_bytes(self, known: OperatorSchedule) -> OperatorSchedule | None:
-        model = KeptGaps(self._indexed, self._order)
-        model.begin_with(known)
-        chosen = model.solve(self._run.within(SHARE_FOR_BYTES * self._run.seconds_left))
-        self.least_cost_in_bytes = chosen.lower_bound
+        """Return what is found to stay, of a long order window by window; if that takes too long, None."""
+        run = self._run.within(SHARE_FOR_BYTES * self._run.seconds_left)
+        found: OperatorSchedule | None
+        if len(self._order) > MOST_STEPS_WHOLE:
+            windows = GapWindows(self._indexed, self._order)
+            found = windows.solve(run)
+            self.least_cost_in_bytes = windows.lower_bound
+        else:
+            model = KeptGaps(self._indexed, self._order)
+            model.begin_with(known)
+            chosen = model.solve(run)
+            self.least_cost_in_bytes, found = chosen.lower_bound, chosen.answer
         if self._is_the_only_order:
-            self._incumbent.raise_bound(chosen.lower_bound)
-        return chosen.answer
+            self._incumbent.raise_bound(self.least_cost_in_bytes)
+        return found
 
     def _pack(self, schedule: OperatorSchedule) -> None:
         """Offer the schedule as it stands if that soon has addresses."""

@@ -1,0 +1,141 @@
+"""What stays of a long order, window by window: a bound on the least cost in bytes, and a guide to a plan.
+
+Each gap between two uses of a tensor belongs to the one window in which most of its idle steps lie, and takes room
+there alone; what storing a tensor costs is shared by the windows of its gaps. So a plan pays in each window at least
+what is least there, and in all at least the sum. Put together, what stays may need more room than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from onchip.answer.result import Status
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
+from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.solve.run.limits import Run
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+METHOD: Final = "gaps of a window"
+WINDOW_STEPS: Final = 1_000
+WINDOW_WORK: Final = 2.0
+"""Of CP-SAT, which counts about a second as 1, where there is no time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGap:
+    """A tensor is idle over the steps [start, stop), between two uses; of these, `steps` are in its window.
+
+    If it leaves, `load_cost` is paid, and once for all gaps of the tensor in this window `store_cost`.
+    """
+
+    tensor: int
+    start: int
+    stop: int
+    steps: range
+    load_cost: int
+    store_cost: int
+
+
+class GapWindows:
+    """One scratchpad in which nothing is overwritten, and one order. `lower_bound` grows with each window solved."""
+
+    def __init__(self, indexed: IndexedProblem, order: Sequence[int], window_steps: int = WINDOW_STEPS) -> None:
+        self.lower_bound = 0
+        self._indexed = indexed
+        self._order = tuple(order)
+        self._uses = indexed.uses(order)
+        self._window_steps = window_steps
+        self._windows: list[list[IdleGap]] = [[] for _ in range(-(-len(self._order) // window_steps))]
+        self._share_out_gaps()
+        self._dropped: set[tuple[int, int]] = set()
+
+    def solve(self, run: Run) -> OperatorSchedule:
+        """Solve every window, each with its share of the time, and return what stays in any."""
+        for done, gaps in enumerate(self._windows):
+            if gaps and cp_sat_is_within_reach(run):
+                self._solve_window(gaps, run.within(run.seconds_left / (len(self._windows) - done)))
+            else:
+                self._dropped.update((gap.tensor, gap.start) for gap in gaps)
+            run.report(None, 0, f"what stays, {min((done + 1) * self._window_steps, len(self._order))} steps")
+        return self._schedule()
+
+    def _share_out_gaps(self) -> None:
+        for tensor, uses in enumerate(self._uses):
+            idle = [(last + 1, following) for last, following in pairwise(uses) if following > last + 1]
+            placed = [self._window_of(start, stop) for start, stop in idle]
+            store_cost = 0 if self._indexed.backed >> tensor & 1 else self._indexed.store_costs[tensor]
+            share = store_cost // max(1, len({window for window, _ in placed}))
+            for (start, stop), (window, steps) in zip(idle, placed, strict=True):
+                load_cost = self._indexed.load_costs[tensor]
+                self._windows[window].append(IdleGap(tensor, start, stop, steps, load_cost, share))
+
+    def _window_of(self, start: int, stop: int) -> tuple[int, range]:
+        """Return the first window with most of the steps, and which of them are there."""
+        size, best = self._window_steps, (0, range(0))
+        for window in range(start // size, (stop - 1) // size + 1):
+            steps = range(max(start, window * size), min(stop, (window + 1) * size))
+            if len(steps) == size:
+                return window, steps
+            if len(steps) > len(best[1]):
+                best = window, steps
+        return best
+
+    def _solve_window(self, gaps: list[IdleGap], run: Run) -> None:
+        from ortools.sat.python import cp_model
+
+        model = cp_model.CpModel()
+        kept = {gap: model.new_bool_var("") for gap in gaps}
+        self._each_step_holds_what_stays(model, kept)
+        model.minimize(sum(_costs(model, kept)))
+        solver = cp_model.CpSolver()
+        solver.parameters.linearization_level = 2
+        work = float("inf") if run.deadline.is_set else WINDOW_WORK
+        found = solve_for_result(
+            solver, model, run, METHOD, lambda: {gap for gap in gaps if not solver.boolean_value(kept[gap])}, work
+        )
+        if found.status is not Status.INFEASIBLE:
+            self.lower_bound += found.lower_bound
+        self._dropped.update((gap.tensor, gap.start) for gap in (gaps if found.answer is None else found.answer))
+
+    def _each_step_holds_what_stays(self, model: cp_model.CpModel, kept: dict[IdleGap, cp_model.IntVar]) -> None:
+        """One unit more may be there where a tensor may end within the last, partial unit of the capacity."""
+        room, staying = self._indexed.room, dict[int, list[IdleGap]]()
+        for gap in kept:
+            for step in gap.steps:
+                staying.setdefault(step, []).append(gap)
+        most = room.capacity_units + (1 if room.may_end_short else 0)
+        for step, gaps in staying.items():
+            left = most - room.units_of_all(self._indexed.operand_lists[self._order[step]])
+            if sum(room.units[gap.tensor] for gap in gaps) > left:
+                model.add(sum(room.units[gap.tensor] * kept[gap] for gap in gaps) <= left)
+
+    def _schedule(self) -> OperatorSchedule:
+        residencies = []
+        for tensor, uses in enumerate(self._uses):
+            start = uses[0] if uses else 0
+            for last, following in pairwise(uses):
+                if (tensor, last + 1) in self._dropped:
+                    residencies.append(PlannedResidency(tensor, start, last + 1))
+                    start = following
+            if uses:
+                residencies.append(PlannedResidency(tensor, start, uses[-1] + 1))
+        return OperatorSchedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+
+
+def _costs(model: cp_model.CpModel, kept: dict[IdleGap, cp_model.IntVar]) -> list[cp_model.LinearExprT]:
+    """The reload of each gap that is left, and one share of storing each tensor that leaves (COSMA, Eq. 12)."""
+    costs: list[cp_model.LinearExprT] = [gap.load_cost * (1 - stays) for gap, stays in kept.items()]
+    stored: dict[int, cp_model.IntVar] = {}
+    for gap, stays in kept.items():
+        if gap.store_cost:
+            if gap.tensor not in stored:
+                stored[gap.tensor] = model.new_bool_var("")
+                costs.append(gap.store_cost * stored[gap.tensor])
+            model.add_bool_or(stored[gap.tensor], stays)
+    return costs

@@ -1,0 +1,54 @@
+"""What is least in windows of an order bounds what is least in all of it, and is that where one window has all."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.spilling.gap_windows import GapWindows
+from onchip.solve.spilling.kept_gaps import KeptGaps
+from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
+from support.one_order import tight, windowed
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_plan_of_the_order_costs_less_than_its_windows_do(seed: int) -> None:
+    graph = long_lived_graph(seed, operators=8) if seed % 2 else random_graph(seed, 8)
+    problem = tight(graph, 1 + seed % 3, seed % 5)
+    indexed = IndexedProblem.of(problem)
+    least = least_traffic(problem)
+    assert least is not None
+    for window_steps in (1, 2, 3, 5):
+        windows = GapWindows(indexed, range(indexed.operator_count), window_steps)
+        windows.solve(Run())
+        assert windows.lower_bound <= least
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_window_of_the_whole_order_is_the_exact_model(seed: int) -> None:
+    indexed = IndexedProblem.of(tight(windowed(40, seed)))
+    windows = GapWindows(indexed, range(40), 40)
+    windows.solve(Run())
+    assert windows.lower_bound == KeptGaps(indexed, range(40)).solve(Run()).lower_bound
+
+
+def test_short_windows_lose_little_where_nothing_stays_long() -> None:
+    indexed = IndexedProblem.of(tight(windowed(400, 1)))
+    windows = GapWindows(indexed, range(400), 100)
+    windows.solve(Run())
+    exact = KeptGaps(indexed, range(400)).solve(Run()).lower_bound
+    assert 0.97 * exact <= windows.lower_bound <= exact
+
+
+def test_out_of_time_no_window_is_solved_and_nothing_is_said_to_stay() -> None:
+    indexed = IndexedProblem.of(tight(windowed(60, 2)))
+    windows = GapWindows(indexed, range(60), 20)
+    schedule = windows.solve(Run(Limits(time_limit_seconds=0.0)))
+    assert windows.lower_bound == 0
+    uses = indexed.uses(range(60))
+    for residency in schedule.residencies:
+        within = [step for step in uses[residency.tensor] if residency.start <= step < residency.stop]
+        assert all(following == last + 1 for last, following in pairwise(within))

@@ -1,0 +1,32 @@
+"""Problems of one order in a scratchpad that is as small as can be, and random graphs that make them hard."""
+
+from __future__ import annotations
+
+import random
+
+from onchip.answer.problem import Order, Problem
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+
+
+def tight(graph: Graph, alignment: int = 1, beyond: int = 0) -> Problem:
+    need = greatest_need(Problem(graph, (Memory("sram", 1, alignment),))).need_bytes
+    return Problem(graph, (Memory("sram", need + beyond, alignment),), order=Order.GIVEN)
+
+
+def windowed(operators: int, seed: int) -> Graph:
+    """Operators that read one to three of the ten most recent tensors, of any size up to a thousand bytes."""
+    chance, names, made = random.Random(seed), ["in"], list[Operator]()
+    for index in range(operators):
+        recent = names[-10:]
+        reads = tuple(chance.sample(recent, min(len(recent), chance.randint(1, 3))))
+        names.append(f"t{index}")
+        made.append(Operator(f"op{index}", "Op", reads, (names[-1],)))
+    read = {name for operator in made for name in operator.inputs}
+    roles = [Role.ACTIVATION if name in read else Role.OUTPUT for name in names]
+    roles[0] = Role.INPUT
+    tensors = (Tensor(name, chance.randint(1, 1000), role) for name, role in zip(names, roles, strict=True))
+    return Graph(f"windowed{seed}", tuple(tensors), tuple(made))
