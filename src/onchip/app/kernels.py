@@ -58,7 +58,7 @@ def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) 
         return _program_kernels(network, reading, graph, values)
     if values.random_weights is not None:
         raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
-    untiled_network = untiled(whole) or (None if graph == whole else whole)
+    untiled_network = untiled(whole) or (None if graph == whole else _in_steps(graph, whole))
     if untiled_network is None:
         from onchip.simulate.seeded_kernels import SeededKernels
 
@@ -111,7 +111,19 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
     from onchip.formats.onnx.tiles import OnnxTileKernels
 
     kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
+    in_steps = _in_steps(graph, whole)
+    if in_steps is not whole:
+        from onchip.formats.onnx.step_kernels import StepKernels
+        from onchip.formats.onnx.step_tiles import OnnxStepTileKernels
+
+        return OnnxStepTileKernels(graph, in_steps, StepKernels(in_steps, whole, kernels))
     return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)
+
+
+def _in_steps(graph: Graph, whole: Graph) -> Graph:
+    """The network of which `graph` is the tiles: with the steps into which operators of `whole` are taken apart."""
+    found = untiled(graph) or graph
+    return whole if found.operator.keys() <= whole.operator.keys() else found
 
 
 def kernels_of_schedule(

@@ -6,15 +6,16 @@ network, bit for bit. What is not linear is some function of an element, or the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
 
-from onchip.facts.geometry import Geometry
-from onchip.ir.region import Range, whole_region
+from onchip.facts.geometry import Geometry, Span
+from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import integer, integers, product_of, windows_of
 from onchip.lower.split.kinds import ELEMENTWISE
+from onchip.lower.split.partial_sums import SUMS_OF_STEPS
 from onchip.simulate.call import Call
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, RegionValues
@@ -25,10 +26,13 @@ _ODD = np.uint64(0x9E37)
 
 def computed(call: Call) -> tuple[Integers, ...]:
     """The values of each output's region, or part of a sum, before any fused activation."""
-    if call.operator.kind in _COMPUTE and not call.has_views:
+    is_reshaped = call.operator.kind == "BatchNormalization" and call.tile.shapes[0] != call.written
+    if call.operator.kind in _COMPUTE and not call.has_views and not is_reshaped:
         return (masked(_COMPUTE[call.operator.kind](call), call.bits),)
     if call.operator.kind == "Split" and not call.has_views:
         return _split(call)
+    if call.operator.kind in SUMS_OF_STEPS:
+        return (masked(_sum_of_step(call), call.bits),)
     if call.geometry is not None and call.geometry.reduction is not None:
         return (masked(_reduction(call, call.geometry), call.bits),)
     if call.operator.kind in ELEMENTWISE and call.is_broadcast:
@@ -121,6 +125,31 @@ def _reduction(call: Call, geometry: Geometry) -> Integers:
     return np.asarray(
         image.sum(axis=reduced, dtype=np.uint64).reshape([stop - start for start, stop in call.region]), np.uint64
     )
+
+
+def _sum_of_step(call: Call) -> Integers:
+    """For each place that is summed up a mixture of what lies there of every operand."""
+    geometry = call.geometry or Geometry((), (), ())
+    reduction = geometry.reduction
+    if reduction is None:
+        values = placed_sum(_ranges(call, geometry), _operands(call, geometry))
+    else:
+        summed = call.tile.reduction or (0, geometry.axes[reduction].size)
+        ranges = tuple(summed if axis == reduction else one for axis, one in enumerate(_ranges(call, geometry)))
+        each = placed_sum(ranges, _operands(call, geometry))
+        values = np.asarray(each.sum(axis=reduction, keepdims=True, dtype=np.uint64), np.uint64)
+    return spread(values, call.region, geometry.writes[0].spans)
+
+
+def _ranges(call: Call, geometry: Geometry) -> Region:
+    return ranges_of_axes(len(geometry.axes), call.tile.regions, [one.spans for one in geometry.writes])
+
+
+def _operands(call: Call, geometry: Geometry) -> list[tuple[RegionValues, Sequence[Span]]]:
+    """What is there of each operand, and how it lies along the axes."""
+    spans = {one.tensor: one.spans for one in geometry.reads}
+    read = enumerate((*call.operator.inputs, *call.operator.parameters))
+    return [(call.part(index), spans[name]) for index, name in read]
 
 
 def _gemm(call: Call) -> Integers:
@@ -227,11 +256,8 @@ def _transpose(call: Call) -> Integers:
 def _placed(call: Call) -> tuple[Integers, ...]:
     """Of a kind that is known by its geometry alone: a mixture of all that an element depends on."""
     geometry = call.geometry or Geometry((), (), ())
-    spans = {one.tensor: one.spans for one in geometry.reads}
-    read = enumerate((*call.operator.inputs, *call.operator.parameters))
     written = [one.spans for one in geometry.writes]
-    ranges = ranges_of_axes(len(geometry.axes), call.tile.regions, written)
-    values = placed_sum(ranges, [(call.part(index), spans[name]) for index, name in read])
+    values = placed_sum(_ranges(call, geometry), _operands(call, geometry))
     found = zip(call.tile.regions, written, ("", *map(str, range(1, len(written)))), strict=True)
     return tuple(
         mixed(spread(values, region, along), call.bits, f"{call.operator.kind}{number}")

@@ -15,6 +15,7 @@ from onchip.lower.split.joined_kinds import JOINED
 from onchip.lower.split.outline import Outline, Shape, all_known, whole
 from onchip.lower.split.placed_kinds import PLACED
 from onchip.lower.split.sequence_kinds import SEQUENCES
+from onchip.lower.split.step_kinds import STEPS
 from onchip.lower.split.strided_copies import STRIDED
 from onchip.lower.split.transposed_convolutions import TRANSPOSED_CONVOLUTIONS
 
@@ -220,14 +221,28 @@ def _elementwise(outline: Outline) -> Geometry | None:
 
 
 def _batch_normalization(outline: Outline) -> Geometry | None:
+    """What is fused behind it may write the same map with more dimensions of one element, or fewer."""
     source, *parameters = outline.shapes()
-    if source != outline.written or len(source) < 2 or len(outline.operator.outputs) > 1:
+    places = _places_but_for_ones(source, outline.written)
+    if places is None or len(source) < 2 or len(outline.operator.outputs) > 1:
         return None
     if any(shape not in ((source[1],), (1,), ()) for shape in parameters):
         return None
     outline.cut_along_output()
-    channels = [(Span(source[1], 1),) if shape == (source[1],) else tuple(map(Span, shape)) for shape in parameters]
-    return outline.finish([tuple(Span(size, index) for index, size in enumerate(source)), *channels])
+    channel = Span(source[1], places[1])
+    channels = [(channel,) if shape == (source[1],) else tuple(map(Span, shape)) for shape in parameters]
+    return outline.finish([tuple(Span(size, at) for size, at in zip(source, places, strict=True)), *channels])
+
+
+def _places_but_for_ones(source: Shape, written: Shape) -> list[int | None] | None:
+    """For each dimension of the source that of the output, None for one of one element; None if others differ."""
+    if source == written:
+        return [*range(len(written))]
+    longer = [at for at, size in enumerate(written) if size > 1]
+    if [size for size in source if size > 1] != [written[at] for at in longer]:
+        return None
+    left = iter(longer)
+    return [next(left) if size > 1 else None for size in source]
 
 
 def _transpose(outline: Outline) -> Geometry | None:
@@ -250,4 +265,4 @@ _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     **dict.fromkeys(GLOBAL_POOLS, _global_pool),
     **dict.fromkeys(ELEMENTWISE, _elementwise),
 }
-_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STRIDED, TRANSPOSED_CONVOLUTIONS)
+_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STEPS, STRIDED, TRANSPOSED_CONVOLUTIONS)

@@ -12,7 +12,7 @@ from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_SHAPES, WRITTEN_ORDERS, Operator
 from onchip.ir.tensor import Role
-from onchip.lower.split.partial_sums import REDUCTIONS, has_partial_results
+from onchip.lower.split.partial_sums import REDUCTIONS, SUMS_OF_STEPS, has_partial_results
 from onchip.lower.split.view_spans import spans_as_stored, spans_of_part
 
 Shape = tuple[int, ...]
@@ -79,10 +79,11 @@ class Outline:
         """The axis of a sum of parts; none where parts of the operator's results do not add up.
 
         A model's nodes round each part, so there it is cut only where no split along the others fits. What is seen
-        through a view is not summed up in parts but by a model's reductions, which see it as it is.
+        through a view is not summed up in parts but by a model's reductions, which see it as it is, and by steps.
         """
-        orders = {SEEN_ORDERS, WRITTEN_ORDERS}
-        is_seen = self.is_model and self.operator.kind in REDUCTIONS and orders.isdisjoint(self.operator.attributes)
+        orders, kind = {SEEN_ORDERS, WRITTEN_ORDERS}, self.operator.kind
+        is_reduction = self.is_model and kind in REDUCTIONS and orders.isdisjoint(self.operator.attributes)
+        is_seen = is_reduction or kind in SUMS_OF_STEPS
         adds_up = not self.is_model or has_partial_results(self.operator, self.graph)
         if size < 2 or not adds_up or (self.has_views and not is_seen):
             return None
@@ -94,7 +95,7 @@ class Outline:
 
         `reads` are of the shapes that the operator sees, or of those in which its operands are stored.
         """
-        stored = (self._stored(place, spans) for place, spans in enumerate(reads))
+        stored = (self.as_stored(place, spans) for place, spans in enumerate(reads))
         named = zip(self.read_names, stored, strict=True)
         along = [self.along_output(self.written) or ()] if writes is None else writes
         written = [self._as_written(place, spans) for place, spans in enumerate(along)]
@@ -104,8 +105,8 @@ class Outline:
             tuple(self._access(name, spans) for name, spans in zip(self.operator.outputs, written, strict=True)),
         )
 
-    def _stored(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
-        """The spans of an operand, by its place, as it is stored."""
+    def as_stored(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
+        """Return the spans of an operand, by its place, as it is stored."""
         shape, parts = self.stored_shapes()[place], self.parts
         if place < len(parts) and parts[place]:
             return spans_of_part(spans, shape, parts[place])

@@ -17,6 +17,14 @@ CONTINUED: Final = "ReduceSum"
 """The kind of which a sum that goes on is the same as if it had not been interrupted: it is one of the summands."""
 COMPARED: Final = frozenset({"ReduceMax", "ReduceMin"})
 MULTIPLIED: Final = frozenset({"ReduceProd"})
+GROUP_MEAN: Final = "GroupMean"
+GROUP_VARIANCE: Final = "GroupVariance"
+GROUP_MEAN_SQUARE: Final = "GroupMeanSquare"
+ATTENTION_VALUES: Final = "AttentionValues"
+STATISTICS: Final = frozenset({GROUP_MEAN, GROUP_VARIANCE, GROUP_MEAN_SQUARE})
+"""What a step of a normalisation finds of all the elements that it normalises together."""
+SUMS_OF_STEPS: Final = STATISTICS | {ATTENTION_VALUES}
+"""Kinds of steps of larger operators (`lower/split/in_steps.py`), which see their parts as they are."""
 REDUCTIONS: Final = (SUMMED | COMPARED | MULTIPLIED) - {"GlobalAveragePool"}
 _LEAST_BITS: Final = 32
 _MOST_INPUTS: Final = 3
@@ -27,5 +35,5 @@ def has_partial_results(operator: Operator, graph: Graph) -> bool:
     written = graph.tensor[operator.outputs[0]]
     is_last = len(operator.members) < 2 and not operator.attributes.get("fused_activation")
     is_wide = (written.bits or 0) >= _LEAST_BITS
-    is_known = operator.kind in AFFINE | SUMMED | COMPARED | MULTIPLIED and len(operator.outputs) == 1
+    is_known = operator.kind in AFFINE | SUMMED | COMPARED | MULTIPLIED | SUMS_OF_STEPS and len(operator.outputs) == 1
     return is_known and is_last and is_wide and len(operator.inputs) <= _MOST_INPUTS

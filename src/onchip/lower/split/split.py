@@ -17,6 +17,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.lower.split.choice import Chooser, TileChoice
 from onchip.lower.split.emission import emitted
+from onchip.lower.split.in_steps import steps_of, with_steps
 from onchip.lower.split.kinds import geometry_of, has_bounded_operand
 from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.rounds import FULL, HALF, Geometries, Rounds
@@ -33,7 +34,7 @@ def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> 
     """
     if when is When.NEVER:
         return problem.graph
-    return _Splitting(problem, is_model).run(when)
+    return _Splitting(_Splitting(problem, is_model).in_steps(), is_model).run(when)
 
 
 def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
@@ -59,6 +60,28 @@ class _Splitting:
     problem: Problem
     is_model: bool
     chooser: Chooser = field(default_factory=Chooser)
+
+    def in_steps(self) -> Problem:
+        """The problem with operators of which no part fits taken apart, if some part of each of their steps does."""
+        graph = self.problem.graph
+        too_large = (operator for operator in graph.operators if not self._has_a_part_that_fits(operator))
+        apart = {each.name: steps_of(each, graph, is_model=self.is_model) for each in too_large}
+        steps = {name: found for name, found in apart.items() if found is not None}
+        if not steps:
+            return self.problem
+        taken = _Splitting(replace(self.problem, graph=with_steps(graph, steps)), self.is_model)
+        fitting = {name: each for name, each in steps.items() if all(map(taken._has_a_part_that_fits, each.operators))}
+        return replace(self.problem, graph=with_steps(graph, fitting))
+
+    def _has_a_part_that_fits(self, operator: Operator) -> bool:
+        """Whether the operator fits, or a smallest part of it does where it is cut."""
+        room, geometry = SplitRoom.of(self.problem.memories), self._geometries[operator.name]
+        if geometry is None or room.holds(items_of(self.problem, operator)):
+            return room.holds(items_of(self.problem, operator))
+        if len(self.problem.memories) == 1:
+            return smallest_part_bytes(self.problem, operator, geometry) <= room.capacities_bytes[0]
+        uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
+        return self.chooser.split_of_least_traffic(geometry, room, uncut) is not None
 
     def run(self, when: When) -> Graph:
         if (hopeless := self._hopeless()) is not None:

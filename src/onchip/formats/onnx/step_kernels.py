@@ -1,0 +1,224 @@
+"""Runs the steps of a model's operators that are too large to be cut: by their meaning, in numpy.
+
+A normalisation's statistics are added up in 64 bits and kept in at least 32. What was fused behind a normalisation
+is run by the model's own nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+import onnx
+from onnx.helper import get_attribute_value
+
+from onchip.errors import GraphError
+from onchip.facts.tile_bytes import Bytes
+from onchip.formats.onnx.kernels import OnnxKernels
+from onchip.formats.onnx.nodes import node_names
+from onchip.formats.onnx.runtime import Array
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range
+from onchip.ir.tensor import Tensor
+from onchip.lower.split.outline import Outline
+from onchip.lower.split.partial_sums import ATTENTION_VALUES, GROUP_MEAN, GROUP_VARIANCE, STATISTICS
+from onchip.lower.split.step_kinds import (
+    ATTENTION_SCORES,
+    ATTENTION_WEIGHTS,
+    BY_CHANNEL,
+    STATISTICS_OF,
+    summed_dimension,
+)
+
+_EPSILON = 1e-5
+
+
+class StepKernels:
+    """Runs operators of `graph`, which is `whole` with some operators in steps; `kernels` runs those of `whole`."""
+
+    name = OnnxKernels.name
+
+    def __init__(self, graph: Graph, whole: Graph, kernels: OnnxKernels) -> None:
+        self._graph = graph
+        self._whole = whole
+        self._kernels = kernels
+        self._original = dict(_originals(graph, whole))
+        nodes = kernels.network.nodes
+        self._nodes: Mapping[str, onnx.NodeProto] = dict(zip(node_names(nodes), nodes, strict=True))
+
+    # As of the operators that are not taken apart
+
+    def parameter(self, tensor: Tensor) -> Bytes:
+        """A parameter's bytes."""
+        return self._kernels.parameter(tensor)
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Return random bytes of the input's type, which follow from its name and the seed."""
+        return self._kernels.network_input(tensor)
+
+    def given_input(self, tensor: Tensor, array: Array) -> Bytes:
+        """The bytes of a value handed in; raises InputError where type or shape is another."""
+        return self._kernels.given_input(tensor, array)
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float:
+        """Relative, of the model's outputs from those of the model as it is."""
+        return self._kernels.difference_from_whole_model(inputs, outputs)
+
+    # Steps
+
+    def is_step(self, operator: Operator) -> bool:
+        """Whether the operator is a step of one of the model's."""
+        return operator.name in self._original
+
+    def element_type(self, output: str) -> np.dtype[np.generic]:
+        """The type of what an operator or a step writes; raises GraphError for one that numpy does not know."""
+        writer = self._graph.producer[output]
+        if not self.is_step(writer) or output in self._whole.tensor:
+            return self._kernels.element_type(output)
+        own = self._kernels.element_type(self._original[writer.name].outputs[0])
+        return np.result_type(own, np.float32) if writer.kind in STATISTICS else own
+
+    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        """The operator's outputs; raises GraphError where onnxruntime does not know how, for steps of integers."""
+        if not self.is_step(operator):
+            return self._kernels.run(operator, operands)
+        values = self.part_of_step(operator, operands, None)
+        output = operator.outputs[0]
+        original = self._original[operator.name]
+        if operator.name == original.name and len(original.members) > 1:
+            return self._with_what_is_fused(original, values, operands)
+        return {output: _bytes(values, self.element_type(output))}
+
+    def part_of_step(self, step: Operator, operands: Mapping[str, Bytes], part: Range | None) -> Array:
+        """What the step makes of a range of what it sums up, in 64 bits; of all with None.
+
+        Raises GraphError where elements are no floating-point numbers.
+        """
+        shapes = Outline(step, self._graph, is_model=True).shapes()
+        arrays = [self._values(name, operands[name], shape) for name, shape in zip(step.inputs, shapes, strict=False)]
+        if step.kind in STATISTICS:
+            return self._statistic(step, arrays, part)
+        if step.kind == ATTENTION_SCORES:
+            return self._scores(step, arrays)
+        if step.kind == ATTENTION_WEIGHTS:
+            return _softmax(arrays[0])
+        if step.kind == ATTENTION_VALUES:
+            weights, values = arrays
+            keys = slice(*(part or (0, values.shape[2])))
+            return np.asarray(weights[..., keys] @ _for_each_head(values, weights)[:, :, keys])
+        return self._normalised(step, arrays, operands)
+
+    def _values(self, name: str, content: Bytes, shape: Sequence[int]) -> Array:
+        dtype = self._type_of(name)
+        if dtype.kind not in "fb":
+            what = f"it is taken apart in steps, and its elements are {dtype}"
+            raise GraphError(what, place=f"tensor {name!r}", expected="floating-point numbers")
+        values = content.view(dtype).reshape(shape)
+        return values if dtype.kind == "b" else values.astype(np.float64)
+
+    def _type_of(self, name: str) -> np.dtype[np.generic]:
+        if name in self._whole.tensor:
+            return self._kernels.values.type_of(name)[0]
+        return self.element_type(name)
+
+    def _statistic(self, step: Operator, arrays: Sequence[Array], part: Range | None) -> Array:
+        """Of all elements of a group, or the share of a part of them in it."""
+        source, *found = arrays
+        groups = self._graph.tensor[step.outputs[0]].shape or ()
+        reduced = tuple(at for at, size in enumerate(groups) if size != source.shape[at])
+        count = source.size // max(prod(groups), 1)
+        summed = summed_dimension(Outline(step, self._graph, is_model=True))
+        here = slice(None) if part is None else slice(*part)
+        seen = source[tuple(here if at == summed else slice(None) for at in range(source.ndim))]
+        about_mean = seen - found[0] if step.kind == GROUP_VARIANCE else seen
+        each = seen if step.kind == GROUP_MEAN else np.square(about_mean)
+        return np.asarray(each.sum(axis=reduced, keepdims=True) / count)
+
+    def _scores(self, step: Operator, arrays: Sequence[Array]) -> Array:
+        queries, keys, *masks = arrays
+        attributes = self._attributes(self._node(step))
+        scale = float(attributes.get("scale", 0) or 1 / np.sqrt(queries.shape[-1]))
+        scores = queries @ _for_each_head(keys, queries).swapaxes(2, 3) * scale
+        for mask in masks:
+            scores = np.where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
+        return np.asarray(scores)
+
+    def _normalised(self, step: Operator, arrays: Sequence[Array], operands: Mapping[str, Bytes]) -> Array:
+        """What the node itself writes, before what is fused behind it."""
+        kind, node = self._original[step.name].kind, self._node(step)
+        source, *found = arrays[: 1 + STATISTICS_OF[kind]]
+        spread = [_spread(each, source.shape) if kind in BY_CHANNEL else each for each in found]
+        mean, square = spread if len(spread) > 1 else (0, spread[0])
+        values = (source - mean) / np.sqrt(square + float(self._attributes(node).get("epsilon", _EPSILON)))
+        for name, combine in zip(node.input[1:], (np.multiply, np.add), strict=False):
+            if name:
+                along = self._scale(name, operands)
+                values = combine(values, _by_channel(along, source.shape) if kind in BY_CHANNEL else along)
+        return np.asarray(values)
+
+    def _scale(self, name: str, operands: Mapping[str, Bytes]) -> Array:
+        """A scale or a shift, by its name in the model."""
+        base = self._kernels.network.storage.base(name)
+        if self._kernels.network.is_constant(base):
+            return self._kernels.values.array(base).astype(np.float64)
+        dtype, shape = self._kernels.values.type_of(name)
+        return operands[base].view(dtype).reshape(shape).astype(np.float64)
+
+    def _node(self, step: Operator) -> onnx.NodeProto:
+        original = self._original[step.name]
+        return self._nodes[original.members[0] if original.members else original.name]
+
+    def _attributes(self, node: onnx.NodeProto) -> Mapping[str, float]:
+        return {attribute.name: get_attribute_value(attribute) for attribute in node.attribute}
+
+    def _with_what_is_fused(
+        self, original: Operator, values: Array, operands: Mapping[str, Bytes]
+    ) -> Mapping[str, Bytes]:
+        written = self._nodes[original.members[0]].output[0]
+        beside = {name: content for name, content in operands.items() if name in original.reads}
+        found = _bytes(values, self._kernels.element_type(original.outputs[0]))
+        return self._kernels.run(original, {**beside, written: found})
+
+
+def _originals(graph: Graph, whole: Graph) -> Mapping[str, Operator]:
+    """The operator of which each step is one, by the step's name; the last of them bears the operator's."""
+    found: dict[str, Operator] = {}
+    before: list[str] = []
+    for operator in graph.operators:
+        original = whole.operator.get(operator.name)
+        if original is None:
+            before.append(operator.name)
+        elif original.kind != operator.kind:
+            found |= dict.fromkeys((*before, operator.name), original)
+            before = []
+    return found
+
+
+def _softmax(scores: Array) -> Array:
+    """Of a row in which nothing is seen, what onnxruntime makes of it: not a number."""
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
+def _for_each_head(shared: Array, queries: Array) -> Array:
+    """Keys or values, for each head of queries those that it meets."""
+    return np.repeat(shared, queries.shape[1] // shared.shape[1], axis=1)
+
+
+def _spread(statistic: Array, shape: Sequence[int]) -> Array:
+    """For each channel the statistic of its group."""
+    samples, groups = statistic.shape[:2]
+    each = np.repeat(statistic.reshape(samples, groups), shape[1] // groups, axis=1)
+    return each.reshape(samples, shape[1], *(1,) * (len(shape) - 2))
+
+
+def _by_channel(scale: Array, shape: Sequence[int]) -> Array:
+    """One a channel, or one a group of channels."""
+    each = np.repeat(scale, shape[1] // scale.size)
+    return each.reshape(shape[1], *(1,) * (len(shape) - 2))
+
+
+def _bytes(values: Array, dtype: np.dtype[np.generic]) -> Bytes:
+    return np.ascontiguousarray(values.astype(dtype)).reshape(-1).view(np.uint8)

@@ -1,0 +1,44 @@
+"""Runs tiles of a model's operators of which some are in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from onchip.facts.tile_bytes import Bytes
+from onchip.formats.onnx.step_kernels import StepKernels
+from onchip.formats.onnx.tiles import OnnxTileKernels
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+from onchip.ir.tile import Tile
+
+if TYPE_CHECKING:
+    from onchip.formats.onnx.kernels import OnnxKernels
+
+
+class OnnxStepTileKernels(OnnxTileKernels):
+    """Runs `graph`, the tiles of `in_steps`, of which `kernels` runs the operators."""
+
+    def __init__(self, graph: Graph, in_steps: Graph, kernels: StepKernels) -> None:
+        # What is asked of the kernels of whole operators is the same.
+        super().__init__(graph, in_steps, cast("OnnxKernels", kernels))
+        self._steps = kernels
+
+    def _part_of_sum(
+        self,
+        original: Operator,
+        tile: Tile,
+        bands: Mapping[str, list[tuple[Tensor, Bytes]]],
+        before: Bytes | None,
+    ) -> Bytes:
+        if not self._steps.is_step(original):
+            return super()._part_of_sum(original, tile, bands, before)
+        dtype = self._steps.element_type(tile.outputs[0])
+        found = self._steps.part_of_step(original, self._given(bands), tile.reduction)
+        if before is not None:
+            here = tuple(slice(*each) for each in tile.regions[0])
+            found[here] += before.view(dtype).reshape(found[here].shape)
+        return np.ascontiguousarray(found.astype(dtype)).reshape(-1).view(np.uint8)
