@@ -116,13 +116,22 @@ def _plan(row: CorpusRow, network: Sequence[str], seconds: float, folder: Path) 
     row.relative_difference = difference if isinstance(difference, float | int) else None
 
 
+LEVELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "split": ("plan", "--sram", SPLIT_AT, "--split", "auto"),
+    "map": ("map", "--accelerator", SCHEDULED_ON[0]),
+    "fuse": ("fuse", "--accelerator", FUSED_ON),
+    **{f"schedule {each}": ("schedule", "--accelerator", each) for each in SCHEDULED_ON},
+}
+
+
 def _levels(row: CorpusRow, network: Sequence[str]) -> None:
-    limited = (*network, "--time-limit", str(SECONDS_OF_A_LEVEL))
-    row.levels["split"] = command(("plan", *limited, "--sram", SPLIT_AT, "--split", "auto")).word
-    row.levels["map"] = command(("map", *limited, "--accelerator", SCHEDULED_ON[0])).word
-    row.levels["fuse"] = command(("fuse", *limited, "--accelerator", FUSED_ON)).word
-    for accelerator in SCHEDULED_ON:
-        row.levels[f"schedule {accelerator}"] = command(("schedule", *limited, "--accelerator", accelerator)).word
+    """Measure the levels that the row lacks; one that has not ended in time stays open."""
+    found = dict(row.levels)
+    for level, (verb, *options) in LEVELS.items():
+        if level not in found:
+            ended = command((verb, *network, *options, "--time-limit", str(SECONDS_OF_A_LEVEL)))
+            found |= {} if ended.code is None else {level: ended.word}
+    row.levels = {level: found[level] for level in LEVELS if level in found}
 
 
 def _integer(value: object) -> int | None:
@@ -140,7 +149,7 @@ def measure(asked: argparse.Namespace) -> dict[str, CorpusRow]:
             with TemporaryDirectory() as scratch:
                 rows[model.name] = row_of(model, asked.seconds, Path(scratch))
         row = shown[model.name] = rows[model.name]
-        if row.read == "ok" and not row.levels and not asked.without_levels:
+        if row.read == "ok" and not row.levels.keys() >= LEVELS.keys() and not asked.without_levels:
             _levels(row, (str(model.path), *row.asked))
             is_known = False
         if not is_known:
