@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onchip.app.kernels import NetworkKernels, RunValues, kernels_of, network_inputs
+from onchip.app.networks import network_to_plan
 from onchip.app.phases import phase
 from onchip.app.plan import check_plan
 from onchip.app.target import Target
 from onchip.clock import Stopwatch
+from onchip.errors import UsageError
 from onchip.formats.arrays import read_arrays
 from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check
@@ -24,11 +26,14 @@ def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int =
     """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan.
 
     Every inference has the same inputs but for what the one before has left as state. The first that differs is the
-    last one. Raises InputError for files that cannot be read, UsageError for values that the network does not take.
+    last one. Raises InputError for files that cannot be read, UsageError for values that the network does not take, and
+    for several inferences of a plan in whose bands a state is lost.
     """
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
         return Execution(check)
+    if inferences > 1:
+        _every_state_is_kept(check, str(plan_file), network)
     watch = Stopwatch()
     kernels = kernels_of(network, check.document.reading, check.problem.graph, values)
     inputs = network_inputs(check.problem.graph, kernels, read_arrays(values.given, check.problem.graph))
@@ -41,6 +46,18 @@ def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int =
         if run.difference is not None:
             break
     return Execution(check, kernels.name, tuple(runs), max(apart, default=None), watch.seconds)
+
+
+def _every_state_is_kept(check: Check, plan_file: str, network: str) -> None:
+    """Raise UsageError where operators in tiles cut the two tensors of a state otherwise."""
+    graph = check.problem.graph
+    kept = {graph.tensor[state.old].part_of or state.old for state in graph.states}
+    for state in network_to_plan(network, check.document.reading).states:
+        if state.old not in kept:
+            what = f"state {state.old!r} is in other bands than {state.new!r}, which is its next value"
+            raise UsageError(
+                what, file=plan_file, place="--steps", expected="1, or a plan in whose tiles both fit alike"
+            )
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -16,19 +16,40 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
 from onchip.lower.split.bands import Bands, named_bands
 from onchip.lower.split.choice import TileChoice, cut
-from onchip.lower.split.room import Item
+from onchip.lower.split.room import Item, SplitRoom, items_of
+from onchip.lower.split.state_bands import cuts_of_states_alike, states_of_bands
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
 """Of each tensor and dimension, the inner boundaries of its bands."""
 
 
 def emitted(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
-    """The graph with these operators in tiles, which stand one after the other in the operator's place."""
+    """The graph with these operators in tiles, which stand one after the other in the operator's place.
+
+    The two tensors of a state are cut alike where that fits, so that each pair of bands is a state.
+    """
     cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in problem.graph.tensors}
     for split in splits.values():
         cut(cuts, split)
+    alike = cuts_of_states_alike(problem.graph, cuts)
+    if alike:
+        found = _emitted_with(problem, splits, {**cuts, **alike})
+        if _fits(problem, found, alike):
+            return found
+    return _emitted_with(problem, splits, cuts)
+
+
+def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: BandEdges) -> Graph:
     bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in problem.graph.tensors}
     return _SplitEmission(problem, splits, bands).run()
+
+
+def _fits(problem: Problem, graph: Graph, cut_further: Collection[str]) -> bool:
+    """Whether all operators fit that read or write bands of these tensors."""
+    banded, room = replace(problem, graph=graph), SplitRoom.of(problem.memories)
+    named = {tensor.name for tensor in graph.tensors if (tensor.part_of or tensor.name) in cut_further}
+    around = (each for each in graph.operators if not named.isdisjoint((*each.reads, *each.outputs)))
+    return all(room.holds(items_of(banded, operator)) for operator in around)
 
 
 def operands_of_tiles(
@@ -60,8 +81,8 @@ class _SplitEmission:
         for operator in graph.operators:
             self.operators.extend(self.tiles(operator, self.splits.get(operator.name)))
         banded = (band for tensor in graph.tensors for band in self.bands[tensor.name].all)
-        tensors = (*banded, *self.sums)
-        return Graph(graph.name, tensors, tuple(self.operators), graph.states_among(tensors))
+        tensors, operators = (*banded, *self.sums), tuple(self.operators)
+        return Graph(graph.name, tensors, operators, states_of_bands(graph, self.bands, operators))
 
     def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
         """Yield the operator's tiles, or itself if it is not split."""
