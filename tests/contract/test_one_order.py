@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onchip.answer.problem import Order, Problem
@@ -101,3 +103,13 @@ def test_the_same_question_has_the_same_plan_byte_for_byte() -> None:
     problem = tight(windowed(150, 5))
     first, second = (solve_exactly(problem, Run()) for _ in range(2))
     assert first.answer == second.answer
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_free_order_costs_no_more_than_the_given_one_is_proven_to(seed: int) -> None:
+    given = tight(windowed(90, seed))
+    least = solve_exactly(given, Run(Limits(time_limit_seconds=10.0)))
+    free = solve_exactly(replace(given, order=Order.FREE), Run(Limits(time_limit_seconds=8.0)))
+    assert least.objective_value is not None
+    assert free.objective_value is not None
+    assert free.objective_value <= 1.02 * least.objective_value

@@ -28,12 +28,14 @@ from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound
 from onchip.solve.spilling.belady import belady_moves
 
 METHOD = "exact"
 ADDRESSES_COST_TOO_MUCH = 1.1
 SHARE_BESIDE_ADDRESSES = 0.6
 ONE_ORDER_STATES = 2_000
+SHARE_FOR_THE_GIVEN_ORDER = 0.4
 
 
 def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
@@ -76,7 +78,9 @@ class TrafficPlanner:
         if self._indexed.has_one_order and has_countable_layouts(self._indexed):
             self._plan_the_only_order(given)
             return
-        search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof)
+        search = StagedSearch(
+            self._indexed, self._run, self._offer_moves, self._share_for_the_proof, self._plan_the_given_order
+        )
         search.begin_with(known, self._incumbent.lower_bound)
         search.solve()
         self._incumbent.raise_bound(search.lower_bound)
@@ -96,6 +100,13 @@ class TrafficPlanner:
         else:
             planner.solve_near(schedule_of_moves(self._indexed, found.moves))
         self._incumbent.stopped_by = self._run.stop or found.stop
+
+    def _plan_the_given_order(self) -> None:
+        """Where it is not soon solved by search, the given order may have a much better plan than is known."""
+        if has_countable_layouts(self._indexed):
+            run = without_bound(self._run.within(SHARE_FOR_THE_GIVEN_ORDER * self._run.seconds_left))
+            given = range(self._indexed.operator_count)
+            OneOrderPlanner(self._incumbent, given, run, is_the_only_order=False).solve()
 
     def _offer_moves(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> None:
         self._least_cost_in_bytes = cost

@@ -23,7 +23,7 @@ from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
-SHARE_FOR_BYTES: Final = 0.5
+SHARE_FOR_BYTES: Final = 0.6
 MOST_STEPS_WHOLE: Final = 4_000
 SECONDS_TO_FINISH_A_STEP: Final = 6e-5
 """What verifying and writing a long plan takes."""

@@ -23,8 +23,15 @@ GREEDY_STATES = 20_000
 GREEDY_ROUNDS = 8
 
 
+def _nothing() -> None:
+    """Do nothing before the proof."""
+
+
 class StagedSearch:
-    """Keeps the best moves and the best bound; hands every improvement to `on_plan`."""
+    """Keeps the best moves and the best bound; hands every improvement to `on_plan`.
+
+    Before the search that takes longest `before_the_proof` is called, unless the given order alone was soon solved.
+    """
 
     def __init__(
         self,
@@ -32,7 +39,10 @@ class StagedSearch:
         run: Run,
         on_plan: Callable[[tuple[SearchMove, ...], int, str], None],
         share_for_the_proof: Callable[[], float],
+        before_the_proof: Callable[[], None] = _nothing,
     ) -> None:
+        self._before_the_proof = before_the_proof
+        self._has_solved_the_given_order = indexed.problem.order is not Order.FREE
         self._indexed = indexed
         self._run = run
         self._on_plan = on_plan
@@ -54,7 +64,8 @@ class StagedSearch:
 
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
-        for stage in (self._given_order, self._first, self._greedy, self._proof, self._greedier_for_longer):
+        stages = (self._given_order, self._first, self._greedy, self._ahead, self._proof, self._greedier_for_longer)
+        for stage in stages:
             if not self.is_proven and self._run.stop is None:
                 stage()
         if not self.is_proven:
@@ -65,6 +76,7 @@ class StagedSearch:
         if self._indexed.problem.order is Order.FREE:
             given = IndexedProblem.of(replace(self._indexed.problem, order=Order.GIVEN))
             outcome = _search(given, without_bound(self._run), self.cost, state_limit=GIVEN_ORDER_STATES)
+            self._has_solved_the_given_order = outcome.stop is Stop.COMPLETED
             self._take(replace(outcome, lower_bound=0), "best at the given order")
 
     def _first(self) -> None:
@@ -77,6 +89,10 @@ class StagedSearch:
             if found is None or self.is_proven or self._run.stop is not None:
                 return
             self._greed = max(1, self._greed // 2)
+
+    def _ahead(self) -> None:
+        if not self._has_solved_the_given_order:
+            self._before_the_proof()
 
     def _proof(self) -> None:
         """Search without greed, in what share of the time is not wanted for addresses."""
