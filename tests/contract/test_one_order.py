@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
+from onchip.app.networks import network_to_plan
 from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.layouts import LayoutPlacer, has_countable_layouts
@@ -110,3 +112,11 @@ def test_a_free_order_costs_no_more_than_the_given_one_is_proven_to(seed: int) -
     assert least.objective_value is not None
     assert free.objective_value is not None
     assert free.objective_value <= 1.02 * least.objective_value
+
+
+def test_a_network_whose_addresses_cost_more_than_bytes_is_proven_by_conflicts() -> None:
+    result = solve_exactly(
+        tight(network_to_plan("nasnetalarge", Reading(bits=8))), Run(Limits(time_limit_seconds=60.0))
+    )
+    assert result.status is Status.OPTIMAL
+    assert result.lower_bound > 12_725_640

@@ -36,7 +36,7 @@ FIRST_WIDTHS: Final = (8, 64)
 TIMES_WIDER: Final = 8
 MOST_LAYOUTS: Final = 4_000_000
 """Without a time limit, of all steps together: some seconds."""
-MOST_STEPS_TO_LEARN: Final = 400
+MOST_STEPS_TO_LEARN: Final = 2_000
 LEARNING_WORK: Final = 10.0
 
 
