@@ -25,10 +25,10 @@ from onchip.solve.spilling.kept_gaps import KeptGaps
 
 SHARE_FOR_BYTES: Final = 0.6
 MOST_STEPS_WHOLE: Final = 4_000
-SECONDS_TO_FINISH_A_STEP: Final = 6e-5
-"""What verifying and writing a long plan takes."""
+SECONDS_TO_FINISH_A_STEP: Final = 1.5e-4
+"""What verifying and writing a long plan takes, on a machine that has other things to do."""
 SHARE_TO_LEARN: Final = 0.3
-SHARE_TO_PACK: Final = 0.2
+SHARE_TO_PACK: Final = 0.4
 SHARE_OF_THE_REST: Final = 0.75
 BRANCHING_NODES: Final = 20_000
 MOST_TO_PACK: Final = 4_000
@@ -60,10 +60,10 @@ class OneOrderPlanner:
 
     def solve_near(self, schedule: OperatorSchedule) -> None:
         """Do so for a schedule that is as cheap as is known in bytes: find addresses for it, or for what is near."""
+        self._pack(schedule)
         placer = LayoutPlacer(self._indexed, schedule)
         for width in FIRST_WIDTHS:
             self._place(placer, width)
-        self._pack(schedule)
         if len(self._order) <= MOST_STEPS_TO_LEARN and not self._is_over:
             self._learn()
         self._place_ever_nearer(placer)

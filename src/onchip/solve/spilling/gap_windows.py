@@ -104,16 +104,25 @@ class GapWindows:
         self._dropped.update((gap.tensor, gap.start) for gap in (gaps if found.answer is None else found.answer))
 
     def _each_step_holds_what_stays(self, model: cp_model.CpModel, kept: dict[IdleGap, cp_model.IntVar]) -> None:
-        """One unit more may be there where a tensor may end within the last, partial unit of the capacity."""
+        """One row for each step in which not all fits, but where a step beside it asks for as much and more."""
         room, staying = self._indexed.room, dict[int, list[IdleGap]]()
         for gap in kept:
             for step in gap.steps:
                 staying.setdefault(step, []).append(gap)
-        most = room.capacity_units + (1 if room.may_end_short else 0)
+        starts, ends = {gap.steps.start for gap in kept}, {gap.steps.stop - 1 for gap in kept}
         for step, gaps in staying.items():
-            left = most - room.units_of_all(self._indexed.operand_lists[self._order[step]])
-            if sum(room.units[gap.tensor] for gap in gaps) > left:
-                model.add(sum(room.units[gap.tensor] * kept[gap] for gap in gaps) <= left)
+            left = self._left(step)
+            is_in_the_next = step not in ends and self._left(step + 1) <= left
+            is_in_the_last = step not in starts and self._left(step - 1) < left
+            if is_in_the_next or is_in_the_last or sum(room.units[gap.tensor] for gap in gaps) <= left:
+                continue
+            model.add(sum(room.units[gap.tensor] * kept[gap] for gap in gaps) <= left)
+
+    def _left(self, step: int) -> int:
+        """Return the units beside the operands; one more may be there if a tensor may end within the last, partial."""
+        room = self._indexed.room
+        most = room.capacity_units + (1 if room.may_end_short else 0)
+        return most - room.units_of_all(self._indexed.operand_lists[self._order[step]])
 
     def _schedule(self) -> OperatorSchedule:
         residencies = []

@@ -1,0 +1,110 @@
+"""The given order at scale: whole commands on generated networks, and what each phase takes as networks grow.
+
+    PYTHONPATH=benchmarks python -m scale [--section plans phases] [--json FILE]
+
+Capacities are M_R. Plans are verified by the command that makes them; seconds are of the wall clock, with start-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from scale.language import BERT, GPT2, GPT2_HEADS_APART, training_of
+from scale.phases import PhaseRow, phases_of
+from scale.random_graphs import layered, windowed
+from scale.vision import resnet50_training
+from shared.results import write_results
+
+from onchip import Graph
+from onchip.formats.own.graph_json import write_graph
+
+NETWORKS: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
+    (resnet50_training, 10),
+    (lambda: training_of(GPT2), 10),
+    (lambda: training_of(GPT2_HEADS_APART), 10),
+    (lambda: training_of(BERT, 512, 4), 10),
+    (lambda: windowed(1_000), 30),
+    (lambda: layered(100, 10), 30),
+    (lambda: windowed(10_000), 60),
+    (lambda: windowed(100_000), 60),
+)
+"""Each with its time limit in seconds."""
+SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One command on one network; `gap` is None where there is no plan."""
+
+    network: str
+    operators: int
+    status: str
+    objective_value: int | None
+    lower_bound: int
+    gap: float | None
+    time_limit_seconds: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: int
+
+
+def plans(folder: Path) -> Iterator[PlanRow]:
+    """Plan each network in its given order."""
+    for make, limit in NETWORKS:
+        graph = make()
+        write_graph(graph, folder / "network.json")
+        options = ("--order", "given", "--sram", "m_r", "--time-limit", str(limit), "--json", "-o", "plan.json")
+        command = (sys.executable, "-m", "onchip", "plan", "network.json", *options)
+        started = time.perf_counter()
+        with (folder / "answer.json").open("w") as answer:
+            process = subprocess.Popen(command, cwd=folder, stdout=answer)
+            _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said = json.loads((folder / "answer.json").read_text())
+        yield PlanRow(
+            graph.name,
+            len(graph.operators),
+            said["status"],
+            said["objective_value"],
+            said["lower_bound"],
+            said["gap"],
+            limit,
+            round(time.perf_counter() - started, 1),
+            round(used.ru_utime + used.ru_stime, 1),
+            used.ru_maxrss // 1024,
+        )
+
+
+def _show(row: PlanRow | PhaseRow) -> None:
+    print(" ".join(f"{name} {value}" for name, value in asdict(row).items()), flush=True)
+
+
+def main() -> None:
+    """Print the rows of the sections; with --json keep them in a file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--section", nargs="+", choices=("plans", "phases"), default=("plans", "phases"))
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    rows: dict[str, list[object]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for section in given.section:
+            found = plans(Path(name)) if section == "plans" else map(phases_of, map(windowed, SIZES))
+            for row in found:
+                _show(row)
+                rows.setdefault(section, []).append(asdict(row))
+    if given.json:
+        write_results(given.json, rows)
+
+
+if __name__ == "__main__":
+    main()

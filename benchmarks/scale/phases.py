@@ -1,0 +1,70 @@
+"""CPU seconds of each phase of planning one network in its given order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from onchip import Graph
+from onchip.answer.problem import Count, Order, Problem
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
+from onchip.formats.own.graph_json import read_graph, write_graph
+from onchip.solve.allocation.layouts import LayoutPlacer
+from onchip.solve.run.budgets import roomy_problem
+from onchip.solve.run.compose import compose, schedule_of_moves
+from onchip.solve.run.limits import Run
+from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.gap_windows import GapWindows
+from onchip.verify.verifier import verify
+
+T = TypeVar("T")
+WIDTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """CPU seconds by phase; `windows` decides what stays, `beam` is among 16 layouts."""
+
+    operators: int
+    read: float
+    index: float
+    farthest: float
+    windows: float
+    beam: float
+    compose: float
+    verify: float
+
+
+def phases_of(graph: Graph) -> PhaseRow:
+    """Go through the phases once."""
+    seconds: list[float] = []
+
+    def timed(work: Callable[[], T]) -> T:
+        began = time.process_time()
+        done = work()
+        seconds.append(round(time.process_time() - began, 2))
+        return done
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "network.json"
+        write_graph(graph, path)
+        read = timed(lambda: read_graph(path))
+    need = greatest_need(roomy_problem(read, Count.ACTIVATIONS)).need_bytes
+    problem = Problem(read, (Memory("sram", need),), order=Order.GIVEN)
+    indexed = timed(lambda: IndexedProblem.of(problem))
+    order = range(indexed.operator_count)
+    timed(lambda: schedule_of_moves(indexed, belady_moves(indexed, order)))
+    GapWindows(indexed, order[:2]).solve(Run())  # loads CP-SAT
+    stays = timed(lambda: GapWindows(indexed, order).solve(Run()))
+    placed = timed(lambda: LayoutPlacer(indexed, stays).place(WIDTH, Run()))
+    if placed is None:
+        raise RuntimeError("a run without a limit was stopped")
+    plan = timed(lambda: compose(indexed, *placed))
+    timed(lambda: verify(problem, plan))
+    return PhaseRow(len(order), *seconds)
