@@ -10,7 +10,8 @@ from adversary.frame import Facts, Json
 Shape = list[int]
 ELEMENTWISE = ("Add", "Mul", "Max", "Sub")
 UNARY = ("Relu", "Sigmoid", "Identity")
-STUBBORN = ("Softmax", "LayerNormalization")
+STUBBORN = ("Softmax", "Hardmax")
+"""Kinds that have rows which nothing cuts, and that are not taken apart in steps."""
 
 
 @dataclass
