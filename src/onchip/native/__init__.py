@@ -44,7 +44,6 @@ NetworkShape = _core.NetworkShape
 NetworkSimulation = _core.NetworkSimulation
 NetworkTask = _core.NetworkTask
 NetworkTaskKind = _core.NetworkTaskKind
-PackingBestFit = _core.PackingBestFit
 PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
 PackingSearch = _core.PackingSearch
@@ -94,7 +93,6 @@ __all__ = [
     "NetworkSimulation",
     "NetworkTask",
     "NetworkTaskKind",
-    "PackingBestFit",
     "PackingBuffer",
     "PackingOutcome",
     "PackingSearch",

@@ -186,13 +186,6 @@ class PackingBuffer:
     @property
     def last(self) -> int: ...
 
-class PackingBestFit:
-    """Best fit without a capacity; `lives` are (start, stop, size). Raises ValueError for what is no life or size."""
-
-    def __init__(self, lives: Sequence[tuple[int, int, int]], alignment: int) -> None: ...
-    def place(self, order: Sequence[int], stop: StopToken) -> list[int]:
-        """Return the offsets of the buffers in this order, each in the smallest gap; empty where it had to stop."""
-
 class PackingSearch:
     """Packs buffers, or proves that no section's limit is kept by any packing; keeps what it learns between runs."""
 

@@ -1,14 +1,11 @@
 // `PackingSearch` for Python.
 
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <tuple>
 #include <utility>
 
 #include "doors.hpp"
 #include "packing.hpp"
-#include "packing_best_fit.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -44,16 +41,6 @@ void add_packing(nb::module_& module) {
         .def_prop_ro("nodes", &Search::nodes)
         .def_prop_ro("offsets", &Search::offsets)
         .def_prop_ro("hardest_section", &Search::hardest_section);
-    nb::class_<BestFit>(module, "PackingBestFit")
-        .def(
-            "__init__",
-            [](BestFit* place, const std::vector<std::tuple<Index, Index, Units>>& lives, Units alignment) {
-                std::vector<Life> own;
-                for (const auto& [start, stop, size] : lives) own.push_back({start, stop, size});
-                new (place) BestFit(std::move(own), alignment);
-            },
-            "lives"_a, "alignment"_a)
-        .def("place", &BestFit::place, "order"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace onchip

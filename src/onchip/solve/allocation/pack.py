@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd, inf
+from math import gcd
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
@@ -12,14 +12,11 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import chained
-from onchip.solve.allocation.promoted import PromotedOrders, are_countable
 from onchip.solve.run.compose import OperatorSchedule
 from onchip.solve.run.limits import Run
 
 METHOD = "branching"
 SCHEDULE_NODES = 5_000_000
-MOST_TO_SEARCH = 4_000
-"""Buffers: for the least arena of more, orders alone are looked for."""
 
 
 def pack_schedule(
@@ -63,16 +60,11 @@ def found(
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     """Find the least arena within the capacity: what packs from above, what is proven not to from below.
 
-    Never above best fit in the usual orders, if there was time for these. Of large problems even one more attempt takes
-    longer than the first: none is begun without twice that time.
+    Of large problems even one more attempt takes longer than the first: none is begun without twice that time.
     """
     watch = Stopwatch()
-    quick = _in_usual_orders(problem, run)
-    if quick is not None and (len(problem.buffers) > MOST_TO_SEARCH or quick.status is Status.OPTIMAL):
-        return quick
     first = pack(problem, run)
     seconds = watch.seconds
-    first = min((one for one in (first, quick) if one is not None), key=_arena)
     if first.answer is None or first.objective_value is None:
         return first
     unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
@@ -92,24 +84,6 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
         else:
             above = (capacity + high) // 2 - low
     return found(problem, best, low, run, _why_stopped(low, high, run))
-
-
-def _in_usual_orders(problem: PackingProblem, run: Run) -> Result[Packing] | None:
-    """What best fit finds, of large problems also what it finds in other orders; None if that is above the capacity."""
-    bound = least_arena_bytes(problem)
-    if bound > problem.capacity_bytes or not are_countable(problem):
-        return None
-    orders = PromotedOrders(problem, run, bound)
-    orders.try_usual()
-    if len(problem.buffers) > MOST_TO_SEARCH:
-        orders.promote()
-    if orders.offsets_bytes is None or orders.arena_bytes > problem.capacity_bytes:
-        return None
-    return found(problem, orders.offsets_bytes, bound, run, run.stop or Stop.COMPLETED)
-
-
-def _arena(result: Result[Packing]) -> float:
-    return inf if result.objective_value is None else result.objective_value
 
 
 def _why_stopped(low: int, high: int, run: Run) -> Stop:
