@@ -6,6 +6,8 @@ of an algorithm. Not networks, files or messages, and nothing that Python does a
 
 from onchip.native import _core
 
+ArenaBlock = _core.ArenaBlock
+ArenaSearch = _core.ArenaSearch
 ExactCriterion = _core.ExactCriterion
 ExactMapper = _core.ExactMapper
 ExactNest = _core.ExactNest
@@ -55,6 +57,8 @@ ZigzagCosts = _core.ZigzagCosts
 least_chain = _core.least_chain
 
 __all__ = [
+    "ArenaBlock",
+    "ArenaSearch",
     "ExactCriterion",
     "ExactMapper",
     "ExactNest",

@@ -160,6 +160,29 @@ class NetworkSimulation:
     def ends(self) -> list[int]:
         """When each task ended; -1 of one that has not."""
 
+class ArenaBlock:
+    """A buffer alive in the sections `first` to `stop - 1`, for so many steps; `size` is padded, `used` is not."""
+
+    def __init__(self, *, first: int, stop: int, size: int, used: int, steps: int) -> None: ...
+
+class ArenaSearch:
+    """Packs blocks as low as it can, and keeps the best packing; proves nothing."""
+
+    def __init__(self, blocks: Sequence[ArenaBlock], seed: int) -> None: ...
+    def place(self, order: Sequence[int], *, in_smallest_gap: bool, stop: StopToken) -> bool:
+        """Place one after another, in the lowest or the smallest gap; False if asked to stop before the last."""
+
+    def fill_skylines(self, rounds: int, target: int, stop: StopToken) -> None:
+        """Fill so many skylines more, or until the arena is at most the target."""
+
+    @property
+    def arena(self) -> int:
+        """The least arena so far; 2^60 while there is none."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """By block, of the least arena so far."""
+
 class PackingOutcome(Enum):
     """Why a run of the packing search ended."""
 

@@ -1,7 +1,11 @@
-"""Is a packing legal? Every buffer is held against every other that lives when it does."""
+"""Is a packing legal? Every buffer is held against those beside it in memory when it begins.
+
+Where two overlap, every buffer is held against every other that lives when it does, so that all overlaps are named.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import TypeAlias
@@ -75,6 +79,8 @@ def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Viola
 
 
 def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
+    if not _any_overlap(placed):
+        return
     overlapping = [
         (max(one, other, key=itemgetter(0)), min(one, other, key=itemgetter(0)))
         for one, other in _alive_together(placed)
@@ -86,6 +92,22 @@ def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
             f"buffer {before} at [{place}, {place + other.size_bytes}) over [{other.start}, {other.stop})"
         )
         yield Violation(Rule.OVERLAP, _name(index), detail)
+
+
+def _any_overlap(placed: Sequence[Placed]) -> bool:
+    """Whether any two overlap: as long as none do, who begins can only overlap the next one below or above it."""
+    alive: list[tuple[int, int]] = []  # [offset, end), sorted
+    changes = [(one.start, True, offset, offset + one.size_bytes) for _, one, offset in placed]
+    changes += [(one.stop, False, offset, offset + one.size_bytes) for _, one, offset in placed]
+    for _, begins, offset, end in sorted(changes):
+        at = bisect_left(alive, (offset, end))
+        if not begins:
+            del alive[at]
+        elif (at > 0 and alive[at - 1][1] > offset) or (at < len(alive) and alive[at][0] < end):
+            return True
+        else:
+            alive.insert(at, (offset, end))
+    return False
 
 
 def _alive_together(placed: Sequence[Placed]) -> Iterator[tuple[Placed, Placed]]:

@@ -13,15 +13,15 @@ MOST_PAIRS: Final = 20_000_000
 """Of buffers of a plan that live together: their lists take some 400 MB."""
 
 
-def has_too_many_pairs(buffers: Sequence[Buffer]) -> bool:
-    """Whether so many buffers live together that only what goes through them in order of time can place them."""
+def has_too_many_pairs(buffers: Sequence[Buffer], most: int | None = None) -> bool:
+    """Whether so many buffers live together that what holds each pair of them is out of reach: more than `most`, or MOST_PAIRS."""
     pairs = ended = 0
     stops = sorted(buffer.stop for buffer in buffers)
     for begun, start in enumerate(sorted(buffer.start for buffer in buffers)):
         while stops[ended] <= start:
             ended += 1
         pairs += begun - ended
-    return pairs > MOST_PAIRS
+    return pairs > (MOST_PAIRS if most is None else most)
 
 
 def overlapping_pairs(buffers: Sequence[Buffer]) -> list[list[int]]:

@@ -10,13 +10,21 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.clock import Stopwatch
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
+from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import chained
+from onchip.solve.allocation.low_packing import LowPacking
 from onchip.solve.run.compose import OperatorSchedule
 from onchip.solve.run.limits import Run
 
 METHOD = "branching"
 SCHEDULE_NODES = 5_000_000
+MOST_PAIRS_TO_SEARCH = 1_000_000
+"""Of buffers that live together: above that even one attempt of the exact search takes many seconds."""
+FIRST_ROUNDS = 60
+ROUNDS_BETWEEN_ATTEMPTS = 20
+ROUNDS_BETWEEN_REPORTS = 20
+ROUNDS_WITHOUT_LIMIT = 2_000
 
 
 def pack_schedule(
@@ -34,11 +42,18 @@ def pack_schedule(
 def pack(problem: PackingProblem, run: Run, most_nodes: float = float("inf")) -> Result[Packing]:
     """Find offsets within the capacity, or prove that there are none, in about so many nodes.
 
+    Of large problems greedy orders and skylines are tried before the search.
     The objective value is the arena; it is OPTIMAL only if it happens to be the bound.
     """
+    bound = least_arena_bytes(problem)
+    if bound <= problem.capacity_bytes and has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH):
+        low_packing = LowPacking(problem, run)
+        low_packing.place_quickly(problem.capacity_bytes)
+        low_packing.fill(FIRST_ROUNDS, problem.capacity_bytes)
+        if low_packing.arena_bytes <= problem.capacity_bytes:
+            return found(problem, low_packing.offsets_bytes, bound, run)
     attempt = Attempt(problem, run)
     finding = attempt.go_on(most_nodes)
-    bound = least_arena_bytes(problem)
     if finding is Knowledge.UNPACKABLE:
         proven = max(bound, problem.capacity_bytes + 1)
         return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
@@ -60,21 +75,47 @@ def found(
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     """Find the least arena within the capacity: what packs from above, what is proven not to from below.
 
-    Of large problems even one more attempt takes longer than the first: none is begun without twice that time.
+    Greedy orders and skylines come first, for large problems they are all. The exact search begins no attempt without
+    twice the time that the first one took.
     """
-    watch = Stopwatch()
-    first = pack(problem, run)
-    seconds = watch.seconds
-    if first.answer is None or first.objective_value is None:
-        return first
+    if not problem.buffers:
+        return pack(problem, run)
+    low_packing, low = LowPacking(problem, run), least_arena_bytes(problem)
+    low_packing.place_quickly(low)
+    low_packing.fill(FIRST_ROUNDS, low)
+    is_large = has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
+    while is_large and low_packing.arena_bytes > low and low_packing.rounds < _most_rounds(problem, run):
+        if run.stop is not None:
+            break
+        run.report(low_packing.arena_bytes, low, "packing")
+        low_packing.fill(ROUNDS_BETWEEN_REPORTS, low)
+    if low_packing.arena_bytes > problem.capacity_bytes:
+        return pack(problem, run)
+    if is_large or low_packing.arena_bytes <= low:
+        stop = Stop.COMPLETED if low_packing.arena_bytes <= low else run.stop or Stop.NODE_LIMIT
+        return found(problem, low_packing.offsets_bytes, low, run, stop)
+    return _narrowed(problem, low_packing, low, run)
+
+
+def _most_rounds(problem: PackingProblem, run: Run) -> float:
+    """A skyline is as many decisions as there are buffers."""
+    if run.limits.node_limit is not None:
+        return run.limits.node_limit / len(problem.buffers)
+    return float("inf") if run.deadline.is_set else ROUNDS_WITHOUT_LIMIT
+
+
+def _narrowed(problem: PackingProblem, low_packing: LowPacking, low: int, run: Run) -> Result[Packing]:
+    """Let the exact search pack lower, or prove that nothing does, with skylines in between."""
     unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
-    low, high, best = first.lower_bound, first.objective_value, first.answer.offsets_bytes
-    above, nodes = 0, float(FIRST_NODES)
+    high, best = low_packing.arena_bytes, low_packing.offsets_bytes
+    above, nodes, seconds = 0, float(FIRST_NODES), 0.0
     while low < high and run.stop is None and run.seconds_left > 2 * seconds:
         run.report(high, low, "packing")
+        watch = Stopwatch()
         capacity = min(low + above, high - unit)
         attempt = Attempt(replace(problem, capacity_bytes=capacity), run)
         finding = attempt.go_on(nodes)
+        seconds = seconds or watch.seconds
         if attempt.offsets_bytes is not None:
             best, high, above = attempt.offsets_bytes, arena_bytes(problem, attempt.offsets_bytes), above // 2
         elif finding is Knowledge.UNPACKABLE:
@@ -83,6 +124,9 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
             nodes, above = nodes * NODES_GROWTH, 0
         else:
             above = (capacity + high) // 2 - low
+        low_packing.fill(ROUNDS_BETWEEN_ATTEMPTS, low)
+        if low_packing.arena_bytes < high:
+            best, high = low_packing.offsets_bytes, low_packing.arena_bytes
     return found(problem, best, low, run, _why_stopped(low, high, run))
 
 

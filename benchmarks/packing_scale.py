@@ -1,0 +1,108 @@
+"""Packing tens of thousands of buffers: the least arena in a limit, beside greedy allocators in the same run.
+
+    PYTHONPATH=tests python benchmarks/packing_scale.py [--seconds 20] [--json] [FILE.csv ...]
+
+FILE.csv are buffers as MiniMalloc's CSV has them, for example those of github.com/cappadokes/idealloc. Without files:
+windows drawn, whose load is a bound, and rectangles cut into buffers, whose least arena is known. Arenas are
+shown as multiples of the load; one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from onchip import Limits
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.clock import Stopwatch
+from onchip.errors import InternalError
+from onchip.formats.minimalloc.reader import read_buffers
+from onchip.native import ArenaSearch, StopToken
+from onchip.solve.allocation.attempt import least_arena_bytes
+from onchip.solve.allocation.greedy_by_size import order_by_size
+from onchip.solve.allocation.low_packing import blocks_of
+from onchip.solve.allocation.pack import least_capacity
+from onchip.solve.run.limits import Run
+from onchip.verify.packing import verify_packing
+from support.perfect_packings import cut_rectangle, drawn_windows
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRow:
+    """Arenas as multiples of the load; seconds of ours, checking included."""
+
+    name: str
+    buffers: int
+    load_bytes: int
+    ours: float
+    status: str
+    seconds: float
+    best_fit_by_size: float
+    best_fit_by_life: float
+    tflite: float
+    tflite_micro: float
+
+
+def generated() -> Iterator[tuple[str, tuple[Buffer, ...]]]:
+    """Yield the instances that need no file."""
+    for count in (1_000, 20_000, 100_000):
+        yield f"windows {count}, short", drawn_windows(count, 200, 1)
+        yield f"windows {count}, long", drawn_windows(count, count // 10, 1)
+        yield f"cut rectangle {count}", cut_rectangle(count, 10 * count, 1 << 30, 1)
+
+
+def row_of(name: str, buffers: tuple[Buffer, ...], seconds: float) -> ScaleRow:
+    """Pack and check; raises InternalError if the packing is not legal."""
+    problem = PackingProblem(buffers, sum(one.size_bytes for one in buffers))
+    load, watch = least_arena_bytes(problem), Stopwatch()
+    result = least_capacity(problem, Run(Limits(time_limit_seconds=seconds)))
+    if result.answer is None or verify_packing(problem, result.answer, result.objective_value):
+        raise InternalError("the packing is not legal", place=name)
+    taken = watch.seconds
+    return ScaleRow(
+        name, len(buffers), load, (result.objective_value or 0) / load, result.status, taken, *peers_of(problem, load)
+    )
+
+
+def peers_of(problem: PackingProblem, load: int) -> Iterator[float]:
+    """Yield the arenas of the greedy allocators."""
+    buffers = problem.buffers
+    numbers = range(len(buffers))
+    orders: Sequence[tuple[list[int], bool]] = (
+        (sorted(numbers, key=lambda i: (-buffers[i].size_bytes, buffers[i].start)), True),
+        (sorted(numbers, key=lambda i: (buffers[i].start - buffers[i].stop, -buffers[i].size_bytes)), True),
+        (order_by_size(problem), True),
+        (sorted(numbers, key=lambda i: (-buffers[i].size_bytes, -i)), False),
+    )
+    for order, in_smallest_gap in orders:
+        search = ArenaSearch(blocks_of(problem), 0)
+        search.place(order, in_smallest_gap=in_smallest_gap, stop=StopToken())
+        yield search.arena / load
+
+
+def main() -> None:
+    """Print a row for each instance."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="*")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    asked = parser.parse_args()
+    given = ((path.stem, read_buffers(path).buffers) for path in asked.files)
+    for name, buffers in given if asked.files else generated():
+        row = row_of(name, buffers, asked.seconds)
+        if asked.json:
+            print(json.dumps(asdict(row)), flush=True)
+            continue
+        peers = (row.best_fit_by_size, row.best_fit_by_life, row.tflite, row.tflite_micro)
+        print(
+            f"{name:24} {row.buffers:7} {row.ours:8.5f} {row.status:9} {row.seconds:6.1f} s  "
+            + " ".join(f"{peer:8.5f}" for peer in peers),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

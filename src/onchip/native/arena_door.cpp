@@ -1,0 +1,43 @@
+// `ArenaSearch` for Python.
+
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+
+#include "arena.hpp"
+#include "doors.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace onchip {
+
+void add_arena(nb::module_& module) {
+    using namespace arena;
+    nb::class_<Block>(module, "ArenaBlock")
+        .def(
+            "__init__",
+            [](Block* place, Index first, Index stop, Units size, Units used, Units steps) {
+                new (place) Block{first, stop, size, used, steps};
+            },
+            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "used"_a, "steps"_a);
+    nb::class_<ArenaSearch>(module, "ArenaSearch")
+        .def(
+            "__init__",
+            [](ArenaSearch* place, std::vector<Block> blocks, std::uint64_t seed) {
+                new (place) ArenaSearch(std::move(blocks), seed);
+            },
+            "blocks"_a, "seed"_a)
+        .def(
+            "place",
+            [](ArenaSearch& search, const std::vector<Index>& order, bool in_smallest_gap, const StopToken& stop) {
+                return search.place(order, in_smallest_gap ? Gap::smallest : Gap::lowest, stop);
+            },
+            "order"_a, nb::kw_only(), "in_smallest_gap"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("fill_skylines", &ArenaSearch::fill_skylines, "rounds"_a, "target"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("arena", &ArenaSearch::arena)
+        .def_prop_ro("offsets", &ArenaSearch::offsets);
+}
+
+}  // namespace onchip
