@@ -14,7 +14,7 @@ MOST_PAIRS: Final = 20_000_000
 
 
 def has_too_many_pairs(buffers: Sequence[Buffer], most: int | None = None) -> bool:
-    """Whether so many buffers live together that what holds each pair of them is out of reach: more than `most`, or MOST_PAIRS."""
+    """Whether more pairs than `most`, or MOST_PAIRS, live together: what holds each pair is then out of reach."""
     pairs = ended = 0
     stops = sorted(buffer.stop for buffer in buffers)
     for begun, start in enumerate(sorted(buffer.start for buffer in buffers)):

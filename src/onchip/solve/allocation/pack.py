@@ -89,12 +89,12 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
             break
         run.report(low_packing.arena_bytes, low, "packing")
         low_packing.fill(ROUNDS_BETWEEN_REPORTS, low)
-    if low_packing.arena_bytes > problem.capacity_bytes:
-        return pack(problem, run)
-    if is_large or low_packing.arena_bytes <= low:
+    fits = low_packing.arena_bytes <= problem.capacity_bytes
+    if fits and (is_large or low_packing.arena_bytes <= low):
         stop = Stop.COMPLETED if low_packing.arena_bytes <= low else run.stop or Stop.NODE_LIMIT
         return found(problem, low_packing.offsets_bytes, low, run, stop)
-    return _narrowed(problem, low_packing, low, run)
+    first = found(problem, low_packing.offsets_bytes, low, run) if fits else pack(problem, run)
+    return first if first.answer is None else _narrowed(problem, low_packing, first.answer, first.lower_bound, run)
 
 
 def _most_rounds(problem: PackingProblem, run: Run) -> float:
@@ -104,10 +104,10 @@ def _most_rounds(problem: PackingProblem, run: Run) -> float:
     return float("inf") if run.deadline.is_set else ROUNDS_WITHOUT_LIMIT
 
 
-def _narrowed(problem: PackingProblem, low_packing: LowPacking, low: int, run: Run) -> Result[Packing]:
+def _narrowed(problem: PackingProblem, low_packing: LowPacking, first: Packing, low: int, run: Run) -> Result[Packing]:
     """Let the exact search pack lower, or prove that nothing does, with skylines in between."""
     unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
-    high, best = low_packing.arena_bytes, low_packing.offsets_bytes
+    high, best = arena_bytes(problem, first.offsets_bytes), first.offsets_bytes
     above, nodes, seconds = 0, float(FIRST_NODES), 0.0
     while low < high and run.stop is None and run.seconds_left > 2 * seconds:
         run.report(high, low, "packing")
