@@ -92,7 +92,7 @@ def separable(operator: Facts, tensors: dict[str, Facts]) -> Separable | None:
     attributes = operator.get("attributes", {})
     makers = {"Conv": _convolution, "MaxPool": _pool, "AveragePool": _pool, "GlobalAveragePool": _global_pool}
     makers |= {"Gemm": _gemm, "MatMul": _matmul, "Concat": _joined, "Split": _parted, "Transpose": _transposed}
-    makers |= {"BatchNormalization": _normalised, "Hardmax": _rows}
+    makers |= {"BatchNormalization": _normalised, "LayerNormalization": _rows, "Hardmax": _rows}
     makers |= dict.fromkeys(("Add", "Mul", "Max", "Sub", "Relu", "Sigmoid", "Identity"), _elementwise)
     if operator["kind"] not in makers or any(tensors[name]["bits"] % 8 for name in (*reads, *operator["outputs"])):
         return None

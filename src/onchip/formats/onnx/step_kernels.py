@@ -51,7 +51,7 @@ class StepKernels:
     # As of the operators that are not taken apart
 
     def parameter(self, tensor: Tensor) -> Bytes:
-        """A parameter's bytes."""
+        """Return a parameter's bytes."""
         return self._kernels.parameter(tensor)
 
     def network_input(self, tensor: Tensor) -> Bytes:
