@@ -51,7 +51,7 @@ class StepKernels:
     # As of the operators that are not taken apart
 
     def parameter(self, tensor: Tensor) -> Bytes:
-        """Return a parameter's bytes."""
+        """Return the bytes of a parameter, as the model holds it."""
         return self._kernels.parameter(tensor)
 
     def network_input(self, tensor: Tensor) -> Bytes:
