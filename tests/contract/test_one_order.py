@@ -93,13 +93,13 @@ def test_what_overwrites_inputs_or_has_several_scratchpads_has_no_layouts() -> N
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_operators_end_near_what_is_least_in_bytes(seed: int) -> None:
-    result = solve_exactly(tight(windowed(150, seed)), Run())
+    result = solve_exactly(tight(windowed(80, seed)), Run())
     assert result.gap is not None
     assert result.gap < 0.1
 
 
 def test_the_same_question_has_the_same_plan_byte_for_byte() -> None:
-    problem = tight(windowed(150, 5))
+    problem = tight(windowed(80, 5))
     first, second = (solve_exactly(problem, Run()) for _ in range(2))
     assert first.answer == second.answer
 
