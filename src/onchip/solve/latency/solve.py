@@ -42,8 +42,11 @@ ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
 SHARES_OF_TIME: Final = (0.3, 0.15, 0.3, 0.3, 0.6)
 """Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, and orders
 whose stays are placed while they are timed."""
-EVALUATIONS_PLACED: Final = 400_000
-"""Of orders whose stays are placed, in one round of annealing, for each piece: that takes longer."""
+EVALUATIONS_PLACED: Final = 30_000_000
+"""Of orders whose stays are placed, in one round of annealing, by the square of the pieces: so long one takes. With a
+time limit it is that which counts."""
+MOST_PIECES_CUT: Final = 400
+"""Of more no other bands are tried while stays are placed."""
 MUCH_LATER: Final = 1.03
 
 
@@ -86,8 +89,9 @@ class _LatencyPlanner:
             return False
         self._search.begin(parts, self._run.limits.seed)
         self._search.limit_room(LatencyRoom(room_bytes, room_bytes))
-        if self._incumbent.value is None:
-            self._offer(placed_somehow(self._ways, self._search, self._run))
+        for quickly in (placed_while_timed, placed_somehow):
+            if self._incumbent.value is None:
+                self._offer(quickly(self._ways, self._search, self._run))
         self._improve(bound, self._within(0))
         latency = self._search.worth[0]
         self._offer(placed_while_timed(self._ways, self._search, self._run))
@@ -108,7 +112,10 @@ class _LatencyPlanner:
         if start is None or self._incumbent.is_proven:
             return
         self._search.limit_room(start.room)
-        self._improve(bound, self._within(4), EVALUATIONS_PLACED // len(start.order))
+        pieces = len(start.order)
+        most = EVALUATIONS if self._run.deadline.is_set else EVALUATIONS_PLACED // pieces**2
+        evaluations = min(EVALUATIONS, most)
+        self._improve(bound, self._within(4), evaluations, tries_bands=pieces <= MOST_PIECES_CUT)
         self._offer(placed_while_timed(self._ways, self._search, self._run))
 
     @property
@@ -118,7 +125,9 @@ class _LatencyPlanner:
     def _within(self, stage: int) -> Run:
         return self._run.within(self._run.seconds_left * SHARES_OF_TIME[stage])
 
-    def _improve(self, bound: LatencyBound, run: Run, evaluations: int = EVALUATIONS) -> None:
+    def _improve(
+        self, bound: LatencyBound, run: Run, evaluations: int = EVALUATIONS, *, tries_bands: bool = True
+    ) -> None:
         """Go on until several rounds in a row found nothing better."""
         token, enough = StopToken(), bound.cycles
 
@@ -132,7 +141,8 @@ class _LatencyPlanner:
         in_vain = rounds = 0
         while in_vain < ROUNDS_IN_VAIN and run.stop is None and self._search.worth[0] > enough:
             worth = self._search.worth
-            watched(lambda: self._search.cut_otherwise(enough, token))
+            if tries_bands:
+                watched(lambda: self._search.cut_otherwise(enough, token))
             rounds += 1
             reorder(HOTTEST_LATER if rounds % 2 == 0 else 0.0)
             in_vain = 0 if self._search.worth < worth else in_vain + 1
