@@ -16,20 +16,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 if TYPE_CHECKING:
+    from onchip.app.answer_library import check, explain, report, run
     from onchip.app.audit import audit
-    from onchip.app.library import (
-        Elements,
-        check,
-        explain,
-        fuse,
-        map_layer,
-        pack,
-        plan,
-        report,
-        run,
-        schedule,
-        schedule_front,
-    )
+    from onchip.app.library import Elements, fuse, map_layer, pack, plan, schedule, schedule_front
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
     from onchip.app.sweep_library import SweepChoices, capacity, diff, sweep
@@ -86,9 +75,9 @@ _IMPORTED_WHEN_USED = {
     "SweepChoices": ("onchip.app.sweep_library", "SweepChoices"),
     "audit": ("onchip.app.audit", "audit"),
     "capacity": ("onchip.app.sweep_library", "capacity"),
-    "check": ("onchip.app.library", "check"),
+    "check": ("onchip.app.answer_library", "check"),
     "diff": ("onchip.app.sweep_library", "diff"),
-    "explain": ("onchip.app.library", "explain"),
+    "explain": ("onchip.app.answer_library", "explain"),
     "fuse": ("onchip.app.library", "fuse"),
     "graph_from_torch": ("onchip.formats.torch.export", "graph_from_torch"),
     "map_layer": ("onchip.app.library", "map_layer"),
@@ -96,8 +85,8 @@ _IMPORTED_WHEN_USED = {
     "plan": ("onchip.app.library", "plan"),
     "plan_problem": ("onchip.app.plan", "plan_problem"),
     "read_network": ("onchip.app.networks", "read_network"),
-    "report": ("onchip.app.library", "report"),
-    "run": ("onchip.app.library", "run"),
+    "report": ("onchip.app.answer_library", "report"),
+    "run": ("onchip.app.answer_library", "run"),
     "schedule": ("onchip.app.library", "schedule"),
     "schedule_front": ("onchip.app.library", "schedule_front"),
     "sweep": ("onchip.app.sweep_library", "sweep"),

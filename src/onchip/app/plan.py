@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
-from onchip.answer.problem import Objective, Order, Placement, Problem
+from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result
 from onchip.app.durations import durations_of
@@ -107,10 +107,7 @@ def plan_read_network(
     order = request.order or (Order.GIVEN if is_static else method.orders[0])
     transfers = transfers_of(accelerator, request.objective)
     memories, objective = accelerator.scratchpads, request.objective
-    durations = None
-    if objective is Objective.LATENCY:
-        with started_as_stage(start)(request.limits, deadline) as run:
-            durations = durations_of(graph, accelerator, request.cost, run)
+    durations = _durations(request, graph, accelerator, started_as_stage(start), deadline)
     placement = request.placement
     whole = Problem(graph, memories, objective, order, count, transfers, placement, durations=durations)
     asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
@@ -129,6 +126,16 @@ def plan_read_network(
         figures,
         _document(_with_bands(reading, asked.graph, problem.graph), accelerator, problem, result),
     )
+
+
+def _durations(
+    request: Request, graph: Graph, accelerator: Accelerator, start: RunStarter, deadline: Deadline
+) -> Durations | None:
+    """How long everything lasts, where that counts."""
+    if request.objective is not Objective.LATENCY:
+        return None
+    with start(request.limits, deadline) as run:
+        return durations_of(graph, accelerator, request.cost, run)
 
 
 def plan_problem(
