@@ -40,10 +40,7 @@ void add_room(nb::module_& module) {
             "capacity_bytes"_a, "ahead_bytes"_a, "placing"_a = Placing::none, "is_longest_first"_a = false,
             "has_place_for_all"_a = false)
         .def_ro("capacity_bytes", &Room::capacity_bytes)
-        .def_ro("ahead_bytes", &Room::ahead_bytes)
-        .def_ro("placing", &Room::placing)
-        .def_ro("is_longest_first", &Room::is_longest_first)
-        .def_ro("has_place_for_all", &Room::has_place_for_all);
+        .def_ro("ahead_bytes", &Room::ahead_bytes);
 }
 
 void add_timing(nb::module_& module) {
