@@ -12,7 +12,7 @@ NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
 SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_layer_zigzag_batch.py \
 	tests/contract/test_packing.py tests/contract/test_low_packing.py tests/contract/test_conflicts.py \
 	tests/contract/test_joint_workers.py tests/contract/test_one_order.py tests/latency/test_least_latency.py \
-	tests/simulate/test_network_traffic.py tests/solve/test_loma.py \
+	tests/simulate/test_network_traffic.py tests/solve/test_loma.py tests/solve/test_min_peak.py \
 	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py tests/solve/test_mapping_bounds.py
 
 .PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean

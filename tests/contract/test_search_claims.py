@@ -15,7 +15,6 @@ from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.ordering.min_peak import MinPeakSearch, min_peak_bytes
 from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from oracles.joint_evictions import Choice, Listing
@@ -112,17 +111,6 @@ def test_what_the_search_charges_is_what_its_schedule_costs(problem: Problem) ->
     indexed = IndexedProblem.of(problem)
 
     assert non_compulsory_cost(indexed, schedule_of_moves(indexed, outcome.moves)) == outcome.cost
-
-
-@settings(max_examples=150)
-@given(problem=problems())
-def test_the_least_peak_needs_no_safe_move(problem: Problem) -> None:
-    class Plain(MinPeakSearch):
-        def _is_safe(self, operator: int, peak: int) -> bool:
-            return False
-
-    plain = Plain(IndexedProblem.of(problem), Run()).solve()
-    assert min_peak_bytes(problem, Run()).objective_value == plain.objective_value
 
 
 def test_outputs_no_larger_than_all_freed_inputs_together_are_not_safe() -> None:

@@ -27,7 +27,6 @@ from onchip.clock import Deadline
 from onchip.facts.bounds import greatest_need
 from onchip.reports.shared.progress import ProgressLine
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.ordering import min_peak
 from onchip.solve.run import interruptible
 from onchip.solve.run.budgets import Budget
 from onchip.solve.run.limits import Limits, Progress, Run
@@ -83,7 +82,6 @@ class Told:
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     """With much more told than on a terminal."""
     monkeypatch.setattr(interruptible, "WATCH_EVERY_SECONDS", 0.0002)
-    monkeypatch.setattr(min_peak, "REPORT_EVERY", 1)
     return Told()
 
 

@@ -49,12 +49,16 @@ NetworkTaskKind = _core.NetworkTaskKind
 PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
 PackingSearch = _core.PackingSearch
+PeakOperator = _core.PeakOperator
+PeakOutcome = _core.PeakOutcome
+PeakSearch = _core.PeakSearch
 StopToken = _core.StopToken
 UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
 ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
 least_chain = _core.least_chain
+peak_needs = _core.peak_needs
 
 __all__ = [
     "ArenaBlock",
@@ -100,10 +104,14 @@ __all__ = [
     "PackingBuffer",
     "PackingOutcome",
     "PackingSearch",
+    "PeakOperator",
+    "PeakOutcome",
+    "PeakSearch",
     "StopToken",
     "UnevenCut",
     "UnevenSearch",
     "ZigzagAccounting",
     "ZigzagCosts",
     "least_chain",
+    "peak_needs",
 ]

@@ -228,6 +228,66 @@ class PackingSearch:
     def hardest_section(self) -> int:
         """The section that was most to blame in all runs, the first of equals."""
 
+class PeakOutcome(Enum):
+    """Why a search for an order ended; exhausted: no order needs as little as was allowed."""
+
+    FOUND = ...
+    EXHAUSTED = ...
+    STOPPED = ...
+    STATES_SPENT = ...
+    MEMORY_SPENT = ...
+
+class PeakOperator:
+    """An operator: tensors and other operators by their numbers, each list rising.
+
+    `overwritables` are what it reads and may write to the bytes of: (tensor, group, what then lies within others).
+    """
+
+    def __init__(
+        self,
+        *,
+        reads: Sequence[int],
+        writes: Sequence[int],
+        predecessors: Sequence[int],
+        overwritables: Sequence[tuple[int, int, Sequence[int]]] = (),
+    ) -> None: ...
+
+class PeakSearch:
+    """Searches for an order without spills of which no operator needs more than `most_bytes`, and the least does.
+
+    Below `least_bytes` no order is told from another.
+    """
+
+    def __init__(
+        self,
+        sizes_bytes: Sequence[int],
+        operators: Sequence[PeakOperator],
+        *,
+        alignment_bytes: int = 1,
+        least_bytes: int = 0,
+        most_bytes: int = ...,
+        most_memory_bytes: int = ...,
+    ) -> None: ...
+    def run(self, stop: StopToken, most_states: int) -> PeakOutcome:
+        """Search on until it ends, or has looked at so many states in all."""
+
+    @property
+    def states(self) -> int:
+        """States looked at; may be read while it runs, as may `lower_bound`."""
+
+    @property
+    def lower_bound(self) -> int:
+        """A bound on the peak of every order, at least `least_bytes`, which is taken for one."""
+
+    @property
+    def order(self) -> list[int]:
+        """The order found; empty before."""
+
+def peak_needs(
+    sizes_bytes: Sequence[int], operators: Sequence[PeakOperator], alignment_bytes: int, order: Sequence[int]
+) -> list[int]:
+    """What each step of an order needs, in bytes, without spills."""
+
 class LayoutTensor:
     """A tensor; storing it costs 0 if DRAM has a copy whenever it could leave."""
 

@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
         .def("ask", &onchip::StopToken::ask)
         .def_prop_ro("is_asked", &onchip::StopToken::is_asked);
     onchip::add_packing(module);
+    onchip::add_peak(module);
     onchip::add_arena(module);
     onchip::add_layer(module);
     onchip::add_loma(module);

@@ -10,7 +10,7 @@ STATES = "src/onchip/native/joint_states.cpp"
 STATE_PARTS = "src/onchip/native/joint_parts.hpp"
 FRONTIER = "src/onchip/native/joint_frontier.cpp"
 CANDIDATES = "src/onchip/native/joint_candidates.cpp"
-MIN_PEAK = "src/onchip/solve/ordering/min_peak.py"
+PEAK_POSITION = "src/onchip/native/peak_position.cpp"
 INDEXED = "src/onchip/facts/indexed.py"
 COMPOSE = "src/onchip/solve/run/compose.py"
 
@@ -52,9 +52,9 @@ FAULTS: Final = (
     ),
     Planted(
         "least peak: safe though more stays resident than before",
-        MIN_PEAK,
-        "return child.used_units <= state.used_units\n        padding",
-        "return child.used_units <= state.used_units + 1\n        padding",
+        PEAK_POSITION,
+        "return change.units < 0 ||",
+        "return change.units <= 1 ||",
         "plan",
     ),
     Planted(

@@ -12,11 +12,12 @@ from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_scratchpads import pooled
 from onchip.solve.allocation.chains import chained, packing_problem
-from onchip.solve.allocation.greedy_by_size import place_by_size
-from onchip.solve.allocation.pack import least_capacity, pack_schedule
+from onchip.solve.allocation.low_packing import LowPacking
+from onchip.solve.allocation.pack import FIRST_ROUNDS, least_capacity, pack_schedule
 from onchip.solve.allocation.tied import pack_with_ties
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.ordering.flattening import flattened
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
@@ -41,18 +42,27 @@ def solve_peak(incumbent: Incumbent) -> None:
         incumbent.is_infeasible = True
         return
     order = outcome.answer or tuple(range(indexed.operator_count))
-    schedule = schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
     if len(indexed.views) > 1:
         _pack_into_several(incumbent, order)
     else:
-        if indexed.problem.graph.shares_bytes:
-            _pack_apart(incumbent)
-        _pack_into_least_arena(incumbent, schedule, peak_of_order(indexed, order))
-        if indexed.problem.graph.shares_bytes and not incumbent.is_proven:
-            most = (incumbent.value or capacity + 1) - 1
-            _narrow(incumbent, incumbent.lower_bound, most, lambda at: _packed_with_other_ties(incumbent, schedule, at))
+        _pack_into_one(incumbent, order)
     if outcome.status is Status.OPTIMAL:
         prove_with_addresses(incumbent)
+
+
+def _pack_into_one(incumbent: Incumbent, order: tuple[int, ...]) -> None:
+    """Pack an order of least peak, or one as good whose other steps need less."""
+    indexed, run = incumbent.indexed, incumbent.run
+    if indexed.problem.graph.shares_bytes:
+        _pack_apart(incumbent)
+    peak_bytes, schedule = peak_of_order(indexed, order), _without_spills(indexed, order)
+    _pack_low(incumbent, schedule, peak_bytes)
+    if not incumbent.is_proven and run.stop is None:
+        schedule = _without_spills(indexed, flattened(indexed, order, run))
+        _pack_into_least_arena(incumbent, schedule, peak_bytes)
+    if indexed.problem.graph.shares_bytes and not incumbent.is_proven:
+        most = (incumbent.value or indexed.memory.capacity_bytes + 1) - 1
+        _narrow(incumbent, incumbent.lower_bound, most, lambda at: _packed_with_other_ties(incumbent, schedule, at))
 
 
 def _pack_apart(incumbent: Incumbent) -> None:
@@ -60,21 +70,43 @@ def _pack_apart(incumbent: Incumbent) -> None:
     graph = incumbent.indexed.problem.graph
     operators = tuple(replace(operator, in_place=()) for operator in graph.operators)
     apart = IndexedProblem.of(replace(incumbent.indexed.problem, graph=replace(graph, operators=operators)))
-    order = min_peak_bytes(apart.problem, without_figures(incumbent.run)).answer or range(apart.operator_count)
-    schedule = schedule_of_moves(apart, (SearchMove(operator) for operator in order))
-    _pack_into_least_arena(incumbent, schedule, peak_of_order(apart, tuple(order)))
+    order = min_peak_bytes(apart.problem, without_figures(incumbent.run)).answer or tuple(range(apart.operator_count))
+    _pack_into_least_arena(incumbent, _without_spills(apart, order), peak_of_order(apart, order))
+
+
+def _without_spills(indexed: IndexedProblem, order: tuple[int, ...]) -> OperatorSchedule:
+    return schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
 
 
 def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
-    """Pack by size at once; then at the order's own peak if possible, else at a capacity found by bisection."""
-    low, high = peak_bytes, incumbent.indexed.memory.capacity_bytes
-    chains = chained(incumbent.indexed, schedule)
-    by_size = chains.offsets_bytes(place_by_size(chains.problem))
-    arena = arena_bytes(incumbent.indexed, chains.schedule, by_size)
-    if arena <= high:
-        incumbent.offer(chains.schedule, by_size, arena, "packed by size")
-        high = arena - 1
-    _narrow(incumbent, low, high, lambda capacity: pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity))
+    """Pack low at once, then as low as is found; what is overwritten depends on how much room there is."""
+    high = _pack_low(incumbent, schedule, peak_bytes) - 1
+    if not incumbent.indexed.problem.graph.shares_bytes:
+        packed = least_capacity(packing_problem(incumbent.indexed, schedule), without_figures(incumbent.run)).answer
+        if packed is not None:
+            arena = arena_bytes(incumbent.indexed, schedule, packed.offsets_bytes)
+            incumbent.offer(schedule, packed.offsets_bytes, arena, "packed")
+        return
+    _narrow(
+        incumbent,
+        peak_bytes,
+        high,
+        lambda capacity: pack_schedule(incumbent.indexed, schedule, incumbent.run, capacity),
+    )
+
+
+def _pack_low(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> int:
+    """Pack greedily and by skylines; return the arena, or one byte more than the scratchpad has."""
+    indexed = incumbent.indexed
+    chains = chained(indexed, schedule)
+    low_packing = LowPacking(chains.problem, incumbent.run)
+    low_packing.place_quickly(peak_bytes)
+    low_packing.fill(FIRST_ROUNDS, peak_bytes)
+    placed = chains.offsets_bytes(low_packing.offsets_bytes)
+    arena, most = arena_bytes(indexed, chains.schedule, placed), indexed.memory.capacity_bytes
+    if arena <= most:
+        incumbent.offer(chains.schedule, placed, arena, "packed low")
+    return min(arena, most + 1)
 
 
 def _narrow(

@@ -1,153 +1,168 @@
-"""M_P: the least peak over all orders without spills, by best-first search on the bottleneck."""
+"""M_P: the least peak over all orders without spills, by best-first search on the bottleneck.
+
+The search is `native/peak.hpp`; docs/search.md, *Least peak*, says why it is exact.
+"""
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Result, Status, Stop
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.ordering.position import NOTHING_HAS_RUN, Position
+from onchip.facts.sure_needs import sure_needs_bytes
+from onchip.native import PeakOutcome, PeakSearch, StopToken
+from onchip.solve.ordering.movable_order import MovableOrder
+from onchip.solve.ordering.peak_program import PeakProgram
+from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
-REPORT_EVERY: Final = 64
-LOOK_AT_THE_CLOCK_EVERY: Final = 256
 MOST_BYTES: Final = 5 << 30
-STATE_BYTES: Final = 400
-"""What a state takes beside the key that tells it apart."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """The end of a path from the root; `key` says which operators have run, `count` how many."""
-
-    key: bytes
-    count: int
-    parent: _State | None
-    operator: int
+UNLIMITED: Final = 1 << 62
+FIRST_STATES: Final = 1 << 14
+"""Most networks need no more; only after so many is the peak closed in on from both sides."""
+FIRST_STATES_OF_PART: Final = 1 << 16
+FIRST_WIDTH: Final = 32
+"""Operators of a part, in the first round."""
+PARTS: Final = 16
+"""Of each order in each round."""
+ROUNDS_GROW_BY: Final = 4
 
 
 def min_peak_bytes(problem: Problem, run: Run) -> Result[tuple[int, ...]]:
     """Return M_P in bytes as the objective, and an order of operator indices that attains it.
 
-    Stopped early, the answer is the given order with the bound proven so far.
+    Stopped early, the answer is the best order found with the bound proven so far.
     """
     return MinPeakSearch(IndexedProblem.of(problem), run).solve()
 
 
-def peak_of_order(indexed: IndexedProblem, order: tuple[int, ...]) -> int:
-    """Return the peak in bytes of one order without spills."""
-    position, peak = Position(indexed), 0
-    for operator in order:
-        peak = max(peak, position.need_bytes(operator))
-        position.run(operator)
-    return peak
+def peak_of_order(indexed: IndexedProblem, order: Sequence[int]) -> int:
+    """Return the peak in bytes of one order without spills; raises ValueError for what is no order."""
+    return max(PeakProgram.of(indexed).needs_bytes(order))
 
 
 class MinPeakSearch:
-    """A state's cost is the greatest need on the way to it; a state is its executed set.
+    """Looks for an order of the least peak; what that leaves open is closed in on in rounds, each of more states.
 
-    States are as small as the step to them: the one position walks from one to the next. Most are children of the last.
+    From above: for a peak halfway to the bound, any order that stays below it; paths then differ in how far they lead
+    and in nothing else. From below: parts of an order, operators that follow one another; no order of the whole needs
+    less than the best one of a part.
     """
 
     def __init__(self, indexed: IndexedProblem, run: Run) -> None:
         self._indexed = indexed
         self._run = run
-        self._room = indexed.room
-        self._position = Position(indexed)
-        self._here = _State(NOTHING_HAS_RUN, 0, None, -1)
-        self._heap: list[tuple[int, int, int, _State]] = []
-        self._least: dict[bytes, int] = {}
-        self._pushed = 0
-        self._bytes = 0
+        self._whole = PeakProgram.of(indexed)
+        self._order: tuple[int, ...] = tuple(range(indexed.operator_count))
+        self._best = max(self._whole.needs_bytes(self._order))
+        self._bound = max(map(indexed.required_bytes, self._order))
+        self._states = 0
+        self._stop: Stop | None = None
 
     def solve(self) -> Result[tuple[int, ...]]:
-        """Pop the state with the least peak, most operators executed first.
+        """Search until an order is proven, or something stops it.
 
         No order has less than M_R, so the peak starts there and more moves are safe.
         """
-        operators = range(self._indexed.operator_count)
-        required = max(map(self._indexed.required_bytes, operators))
-        self._heap.append((required, 0, 0, self._here))
-        self._least = {self._here.key: required}
-        popped = 0
+        for _ in self._steps():
+            self._stop = self._stop or self._run.stop
+            if self._bound >= self._best or self._stop is not None:
+                break
+        status, stop = Status.FEASIBLE, self._stop or Stop.COMPLETED
+        if self._bound >= self._best:
+            status, stop = Status.OPTIMAL, Stop.COMPLETED
+        return Result(status, self._order, self._best, self._bound, self._run.seconds, "min-peak", stop)
+
+    def _steps(self) -> Iterator[None]:
+        """Hand back after each look, without end."""
+        yield
+        self._look_at_all(self._bound, self._best - 1, FIRST_STATES)
+        yield
+        self._bound = max(self._bound, *sure_needs_bytes(self._indexed))
+        for number in count():
+            effort = ROUNDS_GROW_BY**number
+            yield from self._narrow(effort * 2 * self._indexed.operator_count)
+            width, states = FIRST_WIDTH << number, effort * FIRST_STATES_OF_PART
+            yield from self._mend(width, states)
+            for order in (tuple(range(self._indexed.operator_count)), self._order):
+                yield from self._look_at_parts(order, width, states)
+            self._look_at_all(self._bound, self._best - 1, effort * FIRST_STATES)
+            yield
+
+    def _narrow(self, states: int) -> Iterator[None]:
+        """Halve what is between the bound and the best order, after asking for the bound itself."""
+        low, middle = self._bound, self._bound
+        while low < self._best:
+            yield
+            if not self._look_at_all(middle, middle, states):
+                low = middle + 1
+            middle = (low + self._best) // 2
+
+    def _mend(self, width: int, states: int) -> Iterator[None]:
+        """Put the steps around the neediest into their best order while that helps; then ask what they need alone."""
+        movable = MovableOrder(self._indexed, self._order)
         while True:
-            peak, _, _, state = heapq.heappop(self._heap)
-            popped += 1
-            if peak > self._least[state.key]:
-                continue
-            if state.count == len(operators):
-                return self._result(Status.OPTIMAL, _order(state), peak, peak, Stop.COMPLETED)
-            stop = self._stop(peak, popped) or self._expand(state, peak)
-            if stop is not None:
-                given = tuple(operators)
-                return self._result(Status.FEASIBLE, given, peak_of_order(self._indexed, given), peak, stop)
+            yield
+            begin = max(0, movable.needs_bytes.index(max(movable.needs_bytes)) - width // 2)
+            steps = movable.order[begin : begin + width]
+            program = movable.between(begin, begin + len(steps))
+            search = self._searched(program, states, f"{width} steps anew")
+            if not search.order:
+                break
+            movable.put(begin, program, search.order)
+            self._keep(tuple(movable.order))
+        yield
+        self._look_at_part(steps, states)
 
-    def _expand(self, state: _State, peak: int) -> Stop | None:
-        """Push the children that are reached at less than before; return why not all of them, if so."""
-        self._go_to(state)
-        for number, operator in enumerate(self._branches(peak), start=1):
-            child_peak = max(peak, self._position.need_bytes(operator))
-            key = self._position.key_after(operator)
-            if child_peak < self._least.get(key, child_peak + 1):
-                self._least[key] = child_peak
-                self._pushed += 1
-                self._bytes += STATE_BYTES + len(key)
-                child = _State(key, state.count + 1, state, operator)
-                heapq.heappush(self._heap, (child_peak, -child.count, self._pushed, child))
-            if number % LOOK_AT_THE_CLOCK_EVERY == 0 and self._run.stop is not None:
-                return self._run.stop
-        return Stop.MEMORY_LIMIT if self._bytes > MOST_BYTES else None
+    def _look_at_parts(self, order: Sequence[int], width: int, states: int) -> Iterator[None]:
+        """Raise the bound to the least peaks of the parts that need most in this order; they overlap by half."""
+        needs = self._whole.needs_bytes(order)
+        begins = range(0, max(1, len(order) - width // 2), width // 2)
+        for begin in sorted(begins, key=lambda begin: -max(needs[begin : begin + width]))[:PARTS]:
+            yield
+            self._look_at_part(order[begin : begin + width], states)
 
-    def _stop(self, peak: int, popped: int) -> Stop | None:
-        if popped % REPORT_EVERY == 0:
-            self._run.report(None, peak, f"least peak, {popped} states")
-        limit = self._run.limits.node_limit
-        return Stop.NODE_LIMIT if limit is not None and popped >= limit else self._run.stop
+    def _look_at_part(self, operators: Sequence[int], states: int) -> None:
+        part = PeakProgram.part(self._indexed, operators)
+        self._raise_bound(self._searched(part, states, f"{len(operators)} operators alone").lower_bound)
 
-    def _go_to(self, state: _State) -> None:
-        """Walk back to where the paths part, then on."""
-        here, there = self._here, state
-        ahead: list[int] = []
-        while here is not there:
-            if there.parent is not None and there.count >= here.count:
-                ahead.append(there.operator)
-                there = there.parent
-            elif here.parent is not None:
-                self._position.take_back(here.operator)
-                here = here.parent
-        for operator in reversed(ahead):
-            self._position.run(operator)
-        self._here = state
+    def _searched(self, program: PeakProgram, states: int, where: str) -> PeakSearch:
+        """Search between the bound and the best order."""
+        search = program.search(self._bound, self._best - 1, MOST_BYTES)
+        self._run_search(search, states, where)
+        return search
 
-    def _branches(self, peak: int) -> tuple[int, ...]:
-        """Return one operator that is safe to run next, or else every ready one."""
-        ready = tuple(self._position.ready)
-        return next(((operator,) for operator in ready if self._is_safe(operator, peak)), ready)
+    def _look_at_all(self, least: int, most: int, states: int) -> bool:
+        """Search all operators between two peaks; return whether that found a better order."""
+        search = self._whole.search(least, most, MOST_BYTES)
+        outcome = self._run_search(search, states, "all operators")
+        if least <= self._bound or outcome is PeakOutcome.EXHAUSTED:
+            self._raise_bound(search.lower_bound)
+        if outcome is PeakOutcome.MEMORY_SPENT:
+            self._stop = Stop.MEMORY_LIMIT
+        if outcome is PeakOutcome.FOUND:
+            self._keep(tuple(search.order))
+        return outcome is PeakOutcome.FOUND
 
-    def _is_safe(self, operator: int, peak: int) -> bool:
-        """Whether it fits under the peak reached so far and leaves no more resident than before."""
-        if self._position.need_bytes(operator) > peak:
-            return False
-        come, gone = self._position.exchange(operator)
-        growth = self._room.units_of_all(come) - self._room.units_of_all(gone)
-        if growth or self._room.alignment_bytes == 1:
-            return growth <= 0
-        padding = self._room.padding_bytes
-        return max((padding[t] for t in come), default=0) >= max((padding[t] for t in gone), default=0)
+    def _keep(self, order: tuple[int, ...]) -> None:
+        self._order, self._best = order, max(self._whole.needs_bytes(order))
 
-    def _result(
-        self, status: Status, order: tuple[int, ...], peak: int, bound: int, stop: Stop
-    ) -> Result[tuple[int, ...]]:
-        return Result(status, order, peak, bound, self._run.seconds, "min-peak", stop)
+    def _raise_bound(self, bound: int) -> None:
+        self._bound = max(self._bound, min(bound, self._best))
 
+    def _run_search(self, search: PeakSearch, states: int, where: str) -> PeakOutcome:
+        """Run a search within the limits; whoever listens hears how many states there are in all."""
+        token, before, limit = StopToken(), self._states, self._run.limits.node_limit
 
-def _order(state: _State) -> tuple[int, ...]:
-    operators: list[int] = []
-    node = state
-    while node.parent is not None:
-        operators.append(node.operator)
-        node = node.parent
-    return tuple(reversed(operators))
+        def report() -> None:
+            self._run.report(None, self._bound, f"least peak, {where}, {before + search.states} states")
+
+        most_states = states if limit is None else min(states, limit - before)
+        outcome = run_watched(lambda: search.run(token, most_states), token.ask, self._run, report)
+        self._states += search.states
+        if limit is not None and self._states >= limit:
+            self._stop = Stop.NODE_LIMIT
+        return outcome
