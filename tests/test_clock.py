@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import inf
 
 import pytest
@@ -40,3 +41,10 @@ def test_a_run_takes_its_time_limit_for_its_deadline_unless_it_is_given_one() ->
     left = Run(Limits(50.0), deadline=Deadline.after(20.0)).limits_left.time_limit_seconds
     assert left is not None
     assert 10.0 < left <= 20.0
+
+
+def test_work_takes_longer_where_a_process_waits_for_its_processor() -> None:
+    now, had = time.perf_counter(), time.process_time()
+    assert Deadline(began=now - 40, processor_began=had - 10).seconds_for(3) == pytest.approx(12, rel=0.1)
+    assert Deadline(began=now - 10, processor_began=had - 20).seconds_for(3) == 3
+    assert Deadline(began=now - 10, processor_began=had).seconds_for(3) == 3

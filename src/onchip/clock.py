@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
+from typing import Final
+
+LEAST_PROCESSOR_SECONDS: Final = 0.1
+"""Of less nobody can tell how busy the machine is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Deadline(Stopwatch):
     """
 
     limit_seconds: float = inf
+    processor_began: float = field(default_factory=time.process_time, kw_only=True)
 
     @classmethod
     def after(cls, seconds: float | None, *, seconds_ago: float = 0.0) -> Deadline:
@@ -47,6 +52,12 @@ class Deadline(Stopwatch):
     def is_past(self) -> bool:
         """Whether no time is left."""
         return self.seconds_left <= 0
+
+    def seconds_for(self, processor_seconds: float) -> float:
+        """Return how long so much work takes, if the machine stays as busy as it was since this was made."""
+        had = time.process_time() - self.processor_began
+        waited = self.seconds / had if had > LEAST_PROCESSOR_SECONDS else 1.0
+        return processor_seconds * max(1.0, waited)
 
     def within(self, seconds: float) -> Deadline:
         """The same, or earlier: at most so many seconds from now."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
@@ -38,6 +38,8 @@ from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 
 T = TypeVar("T")
+PROCESSOR_SECONDS_TO_FINISH: Final = 1e-4
+"""For each operator, what verifying and writing take of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ def plan_read_network(
     placement = request.placement
     whole = Problem(graph, memories, objective, order, count, transfers, placement, durations=durations)
     asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
-    with start(request.limits, deadline) as run:
+    to_finish = deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * len(asked.graph.operators))
+    with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
         known_run = replace(run, warm_start=known(asked))
         result, solve_seconds = _timed(lambda: _with_problem(method(asked, known_run), asked))
     problem = _as_planned(asked, result)

@@ -25,8 +25,6 @@ from onchip.solve.spilling.kept_gaps import KeptGaps
 
 SHARE_FOR_BYTES: Final = 0.6
 MOST_STEPS_WHOLE: Final = 4_000
-SECONDS_TO_FINISH_A_STEP: Final = 1.5e-4
-"""What verifying and writing a long plan takes, on a machine that has other things to do."""
 SHARE_TO_LEARN: Final = 0.3
 SHARE_TO_PACK: Final = 0.4
 SHARE_OF_THE_REST: Final = 0.75
@@ -47,7 +45,7 @@ class OneOrderPlanner:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._order = tuple(order)
-        self._run = run.within(run.seconds_left - SECONDS_TO_FINISH_A_STEP * len(order))
+        self._run = run
         self._is_the_only_order = is_the_only_order
         self.least_cost_in_bytes = 0
 
