@@ -19,6 +19,7 @@ from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels,
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.operands import BandedOperand, operands_of
+from onchip.cost.schedule.port_floor import MovedOperand, PortFloors, least_cycles_to_move
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
@@ -104,11 +105,13 @@ class _Relaxing:
     parameter_bits: dict[str, int] = field(default_factory=dict)
     _rates: MemoryRates = field(init=False)
     _floors: FeedingFloors = field(init=False)
+    _ports: PortFloors = field(init=False)
     _needed: Mapping[str, NeededPixels] = field(init=False)
 
     def __post_init__(self) -> None:
         self._rates = MemoryRates(self.accelerator)
         self._floors = FeedingFloors(self.accelerator, self.every_memory_keeps)
+        self._ports = PortFloors(self.accelerator)
         self._needed = needed_pixels(self.graph, self.nests)
 
     def relaxation(self) -> Relaxation:
@@ -144,7 +147,8 @@ class _Relaxing:
         for layer in self.nests[operator.name]:
             work = work_of(layer, needed, output)
             floor = self._floors.of(layer, work, self._origins(operator, layer))
-            self._add_floor(floor, work)
+            self._add_floor(floor)
+            self.computing += self._cycles(operator, layer, work, floor.units)
             weights += work.weights
         for name in operator.parameters:
             tensor = self.graph.tensor[name]
@@ -153,12 +157,18 @@ class _Relaxing:
             most = min(weights * bits, tensor.size_bytes * 8)
             self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
 
-    def _add_floor(self, floor: FloorOfNest, work: NestWork) -> None:
+    def _cycles(self, operator: Operator, layer: Layer, work: NestWork, units: int) -> Fraction:
+        """Of the nest: its multiply-accumulates in the units, or what has to pass a port, whichever takes longer."""
+        computing = Fraction(work.macs, units)
+        if not self.every_memory_keeps:
+            return computing
+        return max(computing, self._ports.cycles(layer, work, weight_is_an_input=not operator.parameters))
+
+    def _add_floor(self, floor: FloorOfNest) -> None:
         self.mac_pj += floor.mac_pj
         self.feeding_pj[Operand.INPUT] += floor.input_pj
         self.feeding_pj[Operand.WEIGHT] += floor.weight_pj
         self.feeding_pj[Operand.OUTPUT] += floor.output_pj
-        self.computing += Fraction(work.macs, floor.units)
 
     def _origins(self, operator: Operator, layer: Layer) -> NestOrigins:
         """Of two feature maps, and element by element, either may be the nest's input."""
@@ -183,19 +193,18 @@ class _Relaxing:
 
     def _add_without_nest(self, operator: Operator) -> None:
         """Each operand where it costs least; what only DRAM has is counted once for all who read it."""
-        least_cycles = 0
+        moved: list[MovedOperand] = []
         for operand in operands_of(self.graph, operator):
             memories = [DRAM, *self._holding(operand.operand)]
             is_written = operand.operand is Operand.OUTPUT
             direction = Direction.WRITE if is_written else Direction.READ
-            cycles = [self._rates.cycles(memory, direction, operand.bits) for memory in memories]
-            least_cycles = max(least_cycles, min(cycles))
+            moved.append(MovedOperand(direction, operand.bits, memories))
             self.without_nest_pj += self._least_pj(operand, memories, direction)
             for band in operand.bands:
                 if band.role is Role.PARAMETER:
                     known = self.parameter_bits.get(band.name, 0)
                     self.parameter_bits[band.name] = max(known, min(band.size_bytes * 8, operand.bits))
-        self.computing += least_cycles
+        self.computing += least_cycles_to_move(self._rates, moved)
 
     def _least_pj(self, operand: BandedOperand, memories: list[str], direction: Direction) -> float:
         roles = {band.role for band in operand.bands}
