@@ -17,6 +17,7 @@ ExactSpace = _core.ExactSpace
 ExactWay = _core.ExactWay
 FactorKind = _core.FactorKind
 FilledLevel = _core.FilledLevel
+JoinedBlocks = _core.JoinedBlocks
 JointOperator = _core.JointOperator
 JointOutcome = _core.JointOutcome
 JointSearch = _core.JointSearch
@@ -72,6 +73,7 @@ __all__ = [
     "ExactWay",
     "FactorKind",
     "FilledLevel",
+    "JoinedBlocks",
     "JointOperator",
     "JointOutcome",
     "JointSearch",

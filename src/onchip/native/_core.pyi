@@ -164,6 +164,29 @@ class ArenaBlock:
     """A buffer alive in the sections `first` to `stop - 1`, for so many steps; `size` is padded, `used` is not."""
 
     def __init__(self, *, first: int, stop: int, size: int, used: int, steps: int) -> None: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+
+class JoinedBlocks:
+    """Blocks joined in twos without waste: of equal lives upon each other, of equal sizes right after each other.
+
+    Ends early if asked to stop. Raises ValueError, naming the entry, for what no block can be.
+    """
+
+    def __init__(self, blocks: Sequence[ArenaBlock], stop: StopToken) -> None: ...
+    def left(self) -> list[ArenaBlock]:
+        """Return what is no part of another block."""
+
+    def offsets(self, offsets_left: Sequence[int]) -> list[int]:
+        """Return the offsets by block as given, from those of what is left; raises ValueError for another number."""
 
 class ArenaSearch:
     """Packs blocks as low as it can, and keeps the best packing; proves nothing."""
@@ -174,6 +197,9 @@ class ArenaSearch:
 
     def fill_skylines(self, rounds: int, target: int, stop: StopToken) -> None:
         """Fill so many skylines more, or until the arena is at most the target."""
+
+    def offer(self, offsets: Sequence[int]) -> None:
+        """Keep a packing found elsewhere if it is lower; raises ValueError where there is not an offset for each."""
 
     @property
     def arena(self) -> int:

@@ -31,6 +31,9 @@ struct Block {
     Units steps = 0;
 };
 
+// The blocks, if they can be; throws std::invalid_argument, saying which entry cannot.
+std::vector<Block> checked(std::vector<Block> blocks);
+
 enum class Gap { lowest, smallest };
 
 // Half-open ranges, sorted, that neither overlap nor touch.
@@ -146,6 +149,9 @@ public:
 
     // One after another; false if it was asked to stop before the last.
     bool place(const std::vector<Index>& order, Gap gap, const StopToken& stop);
+
+    // A packing found elsewhere, by block; throws std::invalid_argument for another number of offsets.
+    void offer(const std::vector<Units>& offsets);
 
     // So many skylines more, or until the arena is the target or it is asked to stop.
     void fill_skylines(std::int64_t rounds, Units target, const StopToken& stop);

@@ -1,10 +1,11 @@
-// `ArenaSearch` for Python.
+// `ArenaSearch` and `JoinedBlocks` for Python.
 
 #include <nanobind/stl/vector.h>
 
 #include <utility>
 
 #include "arena.hpp"
+#include "arena_joined.hpp"
 #include "doors.hpp"
 
 namespace nb = nanobind;
@@ -20,7 +21,17 @@ void add_arena(nb::module_& module) {
             [](Block* place, Index first, Index stop, Units size, Units used, Units steps) {
                 new (place) Block{first, stop, size, used, steps};
             },
-            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "used"_a, "steps"_a);
+            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "used"_a, "steps"_a)
+        .def_ro("first", &Block::first)
+        .def_ro("stop", &Block::stop)
+        .def_ro("size", &Block::size)
+        .def_ro("used", &Block::used)
+        .def_ro("steps", &Block::steps);
+    nb::class_<JoinedBlocks>(module, "JoinedBlocks")
+        .def(nb::init<std::vector<Block>, const StopToken&>(), "blocks"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def("left", &JoinedBlocks::left)
+        .def("offsets", &JoinedBlocks::offsets, "offsets_left"_a);
     nb::class_<ArenaSearch>(module, "ArenaSearch")
         .def(
             "__init__",
@@ -36,6 +47,7 @@ void add_arena(nb::module_& module) {
             "order"_a, nb::kw_only(), "in_smallest_gap"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
         .def("fill_skylines", &ArenaSearch::fill_skylines, "rounds"_a, "target"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
+        .def("offer", &ArenaSearch::offer, "offsets"_a)
         .def_prop_ro("arena", &ArenaSearch::arena)
         .def_prop_ro("offsets", &ArenaSearch::offsets);
 }

@@ -25,6 +25,14 @@ constexpr double forgetting = 0.97;
 constexpr Ranking first_rankings[] = {{1, 0, 0, 0, false}, {0, 1, 0, 0, true},   {1, 1, 0, 0, true},
                                       {1, 2, 0, 0, true},  {1, 2, 256, 0, true}, {0.5, 1, 16, 0, false}};
 
+Index sections_of(const std::vector<Block>& blocks) {
+    Index sections = 0;
+    for (const Block& one : blocks) sections = std::max(sections, one.stop);
+    return sections;
+}
+
+}  // namespace
+
 std::vector<Block> checked(std::vector<Block> blocks) {
     const auto require = [](bool is_so, const char* what, std::size_t at) {
         if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
@@ -42,14 +50,6 @@ std::vector<Block> checked(std::vector<Block> blocks) {
     }
     return blocks;
 }
-
-Index sections_of(const std::vector<Block>& blocks) {
-    Index sections = 0;
-    for (const Block& one : blocks) sections = std::max(sections, one.stop);
-    return sections;
-}
-
-}  // namespace
 
 ArenaSearch::ArenaSearch(std::vector<Block> blocks, std::uint64_t seed)
     : blocks_(checked(std::move(blocks))),
@@ -109,6 +109,16 @@ bool ArenaSearch::place(const std::vector<Index>& order, Gap gap, const StopToke
     }
     keep(arena);
     return true;
+}
+
+void ArenaSearch::offer(const std::vector<Units>& offsets) {
+    if (offsets.size() != blocks_.size()) throw std::invalid_argument("there is not one offset for every block");
+    tried_ = offsets;
+    Units arena = 0;
+    for (std::size_t block = 0; block < blocks_.size(); ++block) {
+        arena = std::max(arena, tried_[block] + blocks_[block].used);
+    }
+    keep(arena);
 }
 
 void ArenaSearch::keep(Units arena) {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from onchip.answer.packing import PackingProblem
-from onchip.native import ArenaBlock, ArenaSearch, StopToken
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.native import ArenaBlock, ArenaSearch, JoinedBlocks, StopToken
+from onchip.solve.allocation.attempt import FIRST_NODES, Attempt
+from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.greedy_by_size import order_by_size
 from onchip.solve.allocation.sections import sections_of
 from onchip.solve.run.interruptible import run_watched
@@ -16,6 +18,11 @@ GIVEN_ROUNDS: Final = 6
 """Skylines whose ranking is not drawn."""
 GREEDY_SHARE: Final = 0.5
 """Of the time that is left, for greedy orders."""
+MOST_LEFT: Final = 0.5
+"""Of the blocks, once they are joined: where more are left, they are no pieces of something larger."""
+JOINED_ROUNDS: Final = 60
+MOST_JOINED_PAIRS: Final = 50_000
+"""Of what is left and lives together, for a first attempt of the exact search."""
 
 
 class LowPacking:
@@ -28,7 +35,8 @@ class LowPacking:
         self._problem = problem
         self._run = run
         self.rounds = 0
-        self._search = ArenaSearch(blocks_of(problem), run.limits.seed)
+        self._blocks = blocks_of(problem)
+        self._search = ArenaSearch(self._blocks, run.limits.seed)
 
     @property
     def arena_bytes(self) -> int:
@@ -41,13 +49,15 @@ class LowPacking:
         return tuple(self._search.offsets)
 
     def place_quickly(self, target_bytes: int) -> None:
-        """Fill the given skylines, then place by size and by life in gaps, until the arena is the target.
+        """Fill the given skylines, pack what can be joined, then place by size and by life; end at the target.
 
         The first skyline is finished whatever the limit: there is always a packing. Of the time left the greedy
         orders take half.
         """
         self._search.fill_skylines(1, target_bytes, StopToken())
         self.fill(GIVEN_ROUNDS - 1, target_bytes)
+        if self.arena_bytes > target_bytes:
+            self._pack_joined(target_bytes)
         if self.arena_bytes <= target_bytes:
             return
         greedy = self._run.within(self._run.seconds_left * GREEDY_SHARE) if self._run.deadline.is_set else self._run
@@ -57,6 +67,31 @@ class LowPacking:
         """Fill so many skylines more, or until the arena is the target or the run has to stop."""
         self.rounds += rounds
         self._watched(lambda token: self._search.fill_skylines(rounds, target_bytes, token), self._run)
+
+    def _pack_joined(self, target_bytes: int) -> None:
+        """Join blocks without waste, and pack what is left where that is far fewer."""
+        token = StopToken()
+        joined = run_watched(lambda: JoinedBlocks(self._blocks, token), token.ask, self._run)
+        left = joined.left()
+        if len(left) > MOST_LEFT * len(self._blocks):
+            return
+        buffers = tuple(Buffer(one.first, one.stop, one.size) for one in left)
+        search, token = ArenaSearch(_in_their_sections(left, buffers), self._run.limits.seed), StopToken()
+        run_watched(lambda: search.fill_skylines(JOINED_ROUNDS, target_bytes, token), token.ask, self._run)
+        if search.arena > target_bytes:
+            self._search_for_joined(buffers, search, target_bytes)
+        if search.arena < self.arena_bytes:
+            self._search.offer(joined.offsets(search.offsets))
+
+    def _search_for_joined(self, buffers: tuple[Buffer, ...], search: ArenaSearch, target_bytes: int) -> None:
+        """Ask the exact search for a packing of what is left at the target, if that is little, for a while."""
+        alignment = self._problem.alignment_bytes
+        if self._run.stop is not None or has_too_many_pairs(buffers, MOST_JOINED_PAIRS):
+            return
+        attempt = Attempt(PackingProblem(buffers, -(-target_bytes // alignment) * alignment, alignment), self._run)
+        attempt.go_on(FIRST_NODES)
+        if attempt.offsets_bytes is not None:
+            search.offer(attempt.offsets_bytes)
 
     def _place_in_orders(self, target_bytes: int, token: StopToken) -> None:
         """Best fit by size, TFLite's and TFLite Micro's; best fit by life, the longest and the shortest first."""
@@ -73,6 +108,15 @@ class LowPacking:
     def _watched(self, work: Callable[[StopToken], None], run: Run) -> None:
         token = StopToken()
         run_watched(lambda: work(token), token.ask, run)
+
+
+def _in_their_sections(blocks: Sequence[ArenaBlock], buffers: Sequence[Buffer]) -> list[ArenaBlock]:
+    """Count lives in the sections of these blocks alone; `buffers` have theirs in others."""
+    lives, _ = sections_of(buffers)
+    return [
+        ArenaBlock(first=first, stop=stop, size=one.size, used=one.used, steps=one.steps)
+        for (first, stop), one in zip(lives, blocks, strict=True)
+    ]
 
 
 def blocks_of(problem: PackingProblem) -> list[ArenaBlock]:
