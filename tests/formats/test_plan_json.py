@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Source, Split
 from onchip.answer.problem import Count, Objective, Placement, Problem, Rate, Transfers
 from onchip.answer.program import Copy, Plan
+from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
@@ -74,7 +75,8 @@ def ways_of(document: PlanDocument) -> st.SearchStrategy[Transfers]:
     names = [memory.name for memory in document.answer.memories]
     pairs = [(source, target) for source in names for target in names if source != target]
     links = st.lists(st.sampled_from(pairs), unique=True, max_size=3) if pairs else st.just([])
-    counts_bytes = document.claim is not None and document.claim.objective in (Objective.TRAFFIC, Objective.PEAK)
+    without_rates = (Objective.TRAFFIC, Objective.PEAK, Objective.RECOMPUTATION)
+    counts_bytes = document.claim is not None and document.claim.objective in without_rates
     to_and_fro = [way for name in names for way in ((DRAM, name), (name, DRAM))]
     return links.flatmap(
         lambda chosen: st.builds(
@@ -132,6 +134,25 @@ def test_memories_that_hold_something_links_rates_and_placement_are_rewritten_by
     assert document.transfers == Transfers((("right", "left"),), rates)
     assert document.placement is Placement.STATIC
     assert plan_to_json(document) == SEVERAL
+
+
+def test_what_running_again_costs_is_read_and_written_where_it_is_allowed() -> None:
+    plain = read_plan(EXAMPLE)
+    reading = replace(plain.reading, recompute=Recompute.ALLOWED)
+    document = replace(plain, reading=reading, recomputation=Recomputation({"left": 3, "right": 0}))
+    text = plan_to_json(document)
+    assert plan_from_json(text, "plan.json") == document
+    assert plan_from_json(text, "plan.json").recomputation == document.recomputation
+    fields = json.loads(text)
+    del fields["recomputation"]
+    assert plan_from_json(json.dumps(fields), "plan.json").recomputation == Recomputation()
+    for change, message in (
+        ({"recomputation": {"costs": {"left": -1}}}, "recomputation (costs.left): it is -1"),
+        ({"recomputation": {"costs": {}}, "reading": {}}, "recomputation: it is there, and nothing may run again"),
+    ):
+        with pytest.raises(InputError) as raised:
+            plan_from_json(json.dumps(fields | change), "bad.json")
+        assert message in str(raised.value)
 
 
 def test_the_order_of_rates_does_not_show() -> None:

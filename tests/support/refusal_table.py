@@ -30,6 +30,8 @@ from support.programs import (
     sram,
     static,
 )
+from support.recomputation_refusals import RECOMPUTATION_REFUSALS, SPILLED_INSTEAD
+from support.recomputed import RECOMPUTED, UNSPILLED
 from support.refusal import Refusal
 
 
@@ -628,7 +630,11 @@ REFUSALS = (
     *KEPT_STATES_REFUSALS,
     *_TRANSFERS,
     *_OPERATORS,
+    *RECOMPUTATION_REFUSALS,
     *_claims(Objective.TRAFFIC, SPILLED, 8),
+    *_claims(Objective.TRAFFIC, SPILLED_INSTEAD, 8),
+    *_claims(Objective.TRAFFIC, RECOMPUTED, 3),
+    *_claims(Objective.RECOMPUTATION, UNSPILLED, 3),
     *_claims(Objective.PEAK, CHAIN, 12),
     *_claims(Objective.TRAFFIC, MOVED, 4),
     *_claims(Objective.DMA_CYCLES, RATED, 12),

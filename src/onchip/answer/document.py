@@ -11,6 +11,7 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.problem import Count, Durations, Order, Placement, Transfers
 from onchip.answer.program import Plan
+from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
 from onchip.answer.strategy import FusionStrategy
@@ -53,7 +54,8 @@ class Reading:
     tensors that fit no scratchpad) depend on the scratchpads, too.
     `sharing` says which operators may write to bytes of what they read, `states` by network inputs the outputs that
     are their values for the next inference, beside those that the file knows. `bands` says by operator in how many
-    equal bands of its channels it runs, where its file states what they cost.
+    equal bands of its channels it runs, where its file states what they cost. `recompute` says whether an operator may
+    run more than once.
     `partial_bits` are those of a sum in the making in layers (None: 16 more than an element has, up to 32).
     """
 
@@ -69,6 +71,7 @@ class Reading:
     sharing: SharedKinds = NO_SHARING
     states: Mapping[str, str] = field(default_factory=dict, hash=False)
     bands: Mapping[str, int] = field(default_factory=dict, hash=False)
+    recompute: Recompute = Recompute.NEVER
 
     @classmethod
     def of(cls, bindings: Bindings, granularity: Granularity = Granularity.FUSED) -> Reading:
@@ -139,6 +142,7 @@ class PlanDocument(Document[Plan, Source]):
     placement: Placement = Placement.DYNAMIC
     order: Order = Order.FREE
     durations: Durations | None = None
+    recomputation: Recomputation | None = None
 
 
 @dataclass(frozen=True, slots=True)

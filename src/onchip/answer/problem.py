@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from onchip.answer.recomputation import DRAWING_KINDS, Recomputation
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
@@ -19,7 +20,7 @@ class Objective(StrEnum):
     """What is least: the cost of non-compulsory transfers (COSMA, Eq. 12), or the arena of a plan without spills.
 
     A transfer costs its bytes (TRAFFIC), the cycles that DMA takes for it, or its energy in femtojoules. LATENCY is the
-    cycle in which everything has ended.
+    cycle in which everything has ended. RECOMPUTATION is the cycles of operators that run again, nothing being spilled.
     """
 
     TRAFFIC = "traffic"
@@ -27,12 +28,18 @@ class Objective(StrEnum):
     DMA_CYCLES = "dma-cycles"
     DMA_ENERGY = "dma-energy"
     LATENCY = "latency"
+    RECOMPUTATION = "recomputation"
 
     @property
     def unit(self) -> str:
         """Return the unit of the objective's value: bytes, cycles or fJ."""
-        units = {Objective.DMA_CYCLES: "cycles", Objective.LATENCY: "cycles", Objective.DMA_ENERGY: "fJ"}
-        return units.get(self, "bytes")
+        cycles = (Objective.DMA_CYCLES, Objective.LATENCY, Objective.RECOMPUTATION)
+        return "cycles" if self in cycles else "fJ" if self is Objective.DMA_ENERGY else "bytes"
+
+    @property
+    def forbids_spills(self) -> bool:
+        """Whether nothing moves but what is compulsory."""
+        return self in (Objective.PEAK, Objective.RECOMPUTATION)
 
 
 class Order(StrEnum):
@@ -124,7 +131,8 @@ class Durations:
 class Problem:
     """One planning problem: a graph, the scratchpads that it may use, and what is to be least.
 
-    With `durations` it is known how long everything lasts, as the objective LATENCY asks for.
+    With `durations` it is known how long everything lasts, as the objective LATENCY asks for. With a `recomputation`
+    operators may run again; every objective that counts transfers counts what that costs, too.
     `settled_states` lie on the chip for life, outside of what the memories say: their tensors appear nowhere, but who
     reads the old one runs before the new one is written.
     """
@@ -138,10 +146,12 @@ class Problem:
     placement: Placement = Placement.DYNAMIC
     settled_states: tuple[State, ...] = ()
     durations: Durations | None = None
+    recomputation: Recomputation | None = None
 
     def __post_init__(self) -> None:
         if not self.memories:
             raise UsageError("there is no scratchpad to plan", expected="at least one memory")
+        self._recomputation_is_asked_of_what_knows_it()
         if self.objective is Objective.LATENCY and self.known_durations:
             self._every_way_has_a_rate()
 
@@ -151,6 +161,26 @@ class Problem:
         if self.durations is None:
             raise UsageError("nothing says how long operators last", expected="durations, as of an accelerator")
         return self.durations
+
+    def _recomputation_is_asked_of_what_knows_it(self) -> None:
+        if self.recomputation is None:
+            return
+        if self.objective in (Objective.PEAK, Objective.LATENCY):
+            what = f"the objective {self.objective} does not say what running again costs"
+            expected = "--objective recomputation, traffic, dma-cycles or dma-energy"
+            raise UsageError(what, place="--recompute allowed", expected=expected)
+        if self.placement is Placement.STATIC:
+            what = "a tensor that is computed again has several places"
+            raise UsageError(what, place="--recompute allowed, --placement static", expected="dynamic placement")
+
+    def may_run_again(self, operator: Operator) -> bool:
+        """Whether the operator may run more than once: it touches no state, and draws nothing at random."""
+        touched = self._state_names.intersection((*operator.inputs, *operator.outputs))
+        return self.recomputation is not None and operator.kind not in DRAWING_KINDS and not touched
+
+    def cost_again(self, operator: Operator) -> int:
+        """What one more run of an operator costs, in the objective's unit."""
+        return 0 if self.recomputation is None else self.recomputation.cost(operator)
 
     def _every_way_has_a_rate(self) -> None:
         names = [memory.name for memory in self.memories]
@@ -164,6 +194,11 @@ class Problem:
         """Whether the tensor appears in the plan."""
         is_settled = tensor.name in self._settled_names
         return (self.count is Count.ALL or tensor.role is not Role.PARAMETER) and not is_settled
+
+    @cached_property
+    def _state_names(self) -> frozenset[str]:
+        states = (*self.graph.states, *self.settled_states)
+        return frozenset(name for state in states for name in (state.old, state.new))
 
     @cached_property
     def _settled_names(self) -> frozenset[str]:

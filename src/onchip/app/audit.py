@@ -99,6 +99,9 @@ def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
     if claim.objective == Objective.LATENCY:
         what = "plans of least latency are not audited yet"
         raise UsageError(what, file=str(request.answer), place="result", expected="another objective")
+    if document.recomputation is not None:
+        what = "plans whose operators may run again are not audited yet"
+        raise UsageError(what, file=str(request.answer), place="reading.recompute", expected="never")
     problem = _problem_of(document, claim, request)
     value = _value_of_a_legal_plan(problem, document, claim, request.answer)
     bound = ceil(claim.lower_bound) if request.bound is None else request.bound

@@ -11,6 +11,7 @@ from onchip.answer.document import PlanDocument
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.problem import Count, Order
 from onchip.answer.program import Compute
+from onchip.answer.recomputation import Recompute
 from onchip.app.arena_places import ArenaPlaces, arena_taken, least_places, own_places
 from onchip.app.arena_search import searched_order
 from onchip.app.phases import phase
@@ -78,6 +79,7 @@ def _places_of(check: Check, plan: Path) -> dict[str, int]:
         ("bits", reading.bits is not None, "a plan of the model's own bits"),
         ("shapes", bool(reading.shapes), "a plan of the model's own shapes"),
         ("count", reading.count is not Count.ACTIVATIONS, "a plan of --count activations"),
+        ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
         ("split", reading.cap_tensors or any(one.tile for one in graph.operators), "a plan of whole operators"),
     )
     for place, is_refused, expected in refusals:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from onchip.answer.problem import Count
+from onchip.answer.recomputation import Recompute
 from onchip.app.kernels import RunValues
 from onchip.app.phases import phase
 from onchip.app.plan import check_plan
@@ -75,6 +76,7 @@ def _ensure_whole(check: Check, plan: Path) -> None:
             reading.count is not Count.ACTIVATIONS,
             "a plan of --count activations: constants stay where they are",
         ),
+        ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
         ("split", reading.cap_tensors or any(one.tile for one in graph.operators), "a plan of whole operators"),
     )
     for place, is_refused, expected in refusals:

@@ -139,10 +139,11 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     from onchip.verify.verifier import verify
 
     baselines = []
-    is_traffic = problem.objective in (Objective.PEAK, Objective.LATENCY)
+    is_traffic = problem.objective in (Objective.PEAK, Objective.LATENCY, Objective.RECOMPUTATION)
     objective = Objective.TRAFFIC if is_traffic else problem.objective
     for name, order in BASELINES:
-        method, asked = METHODS[name], replace(problem, order=Order(order), objective=objective)
+        method = METHODS[name]
+        asked = replace(problem, order=Order(order), objective=objective, recomputation=None)
         if method.supports(asked):
             with phase(f"{name}, {order} order"):
                 result = plan_problem(asked, name, Limits(seconds))

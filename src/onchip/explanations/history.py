@@ -48,6 +48,17 @@ class History:
         """Return how many steps there are: one for each operator."""
         return len(self.operators)
 
+    @cached_property
+    def runs_again(self) -> tuple[tuple[int, Operator], ...]:
+        """The steps in which an operator runs that has run before, with it."""
+        run: set[str] = set()
+        found = []
+        for step, operator in enumerate(self.operators):
+            if operator.name in run:
+                found.append((step, operator))
+            run.add(operator.name)
+        return tuple(found)
+
     def cost(self, transfer: Transfer) -> int:
         """What a transfer costs, in units of `Problem.transfer_cost`."""
         tensor = self.problem.graph.tensor[transfer.tensor]
@@ -112,19 +123,21 @@ class History:
     def bytes_without_spills(self) -> int:
         """The most bytes in use at once if, in this order, every tensor stayed from its first use to its last.
 
-        Each rounded up to what the alignments of all scratchpads have in common; addresses may need more.
+        Each rounded up to what the alignments of all scratchpads have in common; addresses may need more. Nothing
+        would run again then.
         """
         uses: dict[str, list[int]] = {}
-        for step, operator in enumerate(self.operators):
+        once = tuple({operator.name: operator for operator in self.operators}.values())
+        for step, operator in enumerate(once):
             for tensor in self.problem.operands(operator):
                 uses.setdefault(tensor.name, []).append(step)
-        change = [0] * (self.step_count + 1)
+        change = [0] * (len(once) + 1)
         alignment = self.common_alignment_bytes
         for name, steps in uses.items():
             size_bytes = aligned(self.problem.graph.tensor[name].size_bytes, alignment)
             change[steps[0]] += size_bytes
             change[steps[-1] + 1] -= size_bytes
-        for step, operator in enumerate(self.operators):
+        for step, operator in enumerate(once):
             inputs = overwritable_inputs(operator, self.problem.graph, alignment)
             inside = inside_others(one for one in inputs if uses[one.tensor][-1] == step)
             saved = sum(aligned(self.problem.graph.tensor[name].size_bytes, alignment) for name in inside)

@@ -16,6 +16,7 @@ class Began(StrEnum):
     """How the bytes of a residency came there; EMPTY if nothing was ever written to it."""
 
     COMPUTED = "computed"
+    RECOMPUTED = "recomputed"
     LOADED = "loaded"
     RELOADED = "reloaded"
     MOVED = "moved"
@@ -80,6 +81,7 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
     ended: list[Residency] = []
     kinds = {transfer.instruction: transfer.kind for transfer in transfers_of(plan, graph)}
     step = 0
+    run: set[str] = set()
     for index, instruction in enumerate(plan.instructions):
         match instruction:
             case Allocate(tensor, memory, offset_bytes, is_state):
@@ -95,9 +97,11 @@ def residencies_of(plan: Plan, graph: Graph) -> tuple[Residency, ...]:
                 ended.append(replace(open_ones.pop((tensor, memory)), stop_instruction=index, stop_step=step))
             case Compute(operator):
                 step += 1
+                began = Began.RECOMPUTED if operator in run else Began.COMPUTED
+                run.add(operator)
                 for tensor, memory in list(open_ones):
                     if tensor in graph.operator[operator].outputs:
-                        _set_began(open_ones, (tensor, memory), Began.COMPUTED)
+                        _set_began(open_ones, (tensor, memory), began)
     length = len(plan.instructions)
     ended += (replace(one, stop_instruction=length, stop_step=step) for one in open_ones.values())
     return tuple(sorted(ended, key=lambda residency: residency.start_instruction))

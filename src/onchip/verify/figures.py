@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onchip.answer.problem import Objective, Problem
 from onchip.arch.memory import DRAM
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 ROLES_IN_DRAM = (Role.INPUT, Role.PARAMETER)
@@ -26,6 +27,8 @@ class Figures:
     are loaded and written back. So a plan that leaves some of it out, which is illegal, may have negative
     non-compulsory traffic. `compulsory_cost` is of every plan: no state is in it, because it might stay.
     `latency_cycles` is when everything has ended; None where that is not asked for, or the plan is not legal.
+    `runs_again` counts the Computes of operators that have run before, `recomputation_cost` is what they cost, in the
+    unit of the objective.
     """
 
     loads: int
@@ -40,6 +43,8 @@ class Figures:
     states_on_chip: tuple[str, ...] = ()
     states_loaded: tuple[str, ...] = ()
     latency_cycles: int | None = None
+    runs_again: int = 0
+    recomputation_cost: int = 0
 
     @property
     def total(self) -> int:
@@ -62,10 +67,19 @@ class Figures:
         return sum(bytes_of_one for _, bytes_of_one in self.arenas)
 
     def objective_value(self, objective: Objective) -> int:
-        """The cost of all that moves beyond the compulsory, or the arena, or the latency: 0 where that is not known."""
-        if objective is Objective.LATENCY:
-            return self.latency_cycles or 0
-        return self.arena_bytes if objective is Objective.PEAK else self.non_compulsory_cost
+        """What the plan costs: all that moves beyond the compulsory and all that runs again, or the latter alone.
+
+        Else the arena, or the latency: 0 where that is not known.
+        """
+        match objective:
+            case Objective.LATENCY:
+                return self.latency_cycles or 0
+            case Objective.PEAK:
+                return self.arena_bytes
+            case Objective.RECOMPUTATION:
+                return self.recomputation_cost
+            case _:
+                return self.non_compulsory_cost + self.recomputation_cost
 
 
 class Meter:
@@ -75,6 +89,7 @@ class Meter:
         self._problem = problem
         self._loads = self._write_backs = self._reloads = self._moved = self._transfer_cost = 0
         self._resident_bytes = self.peak_bytes = 0
+        self._runs_again = self._recomputation_cost = 0
         self._arenas = {memory.name: 0 for memory in problem.memories}
 
     @property
@@ -108,6 +123,11 @@ class Meter:
         self._moved += tensor.size_bytes
         self._transfer_cost += self._problem.transfer_cost(tensor, source, target)
 
+    def run_again(self, operator: Operator) -> None:
+        """Count a run of an operator that has run before."""
+        self._runs_again += 1
+        self._recomputation_cost += self._problem.cost_again(operator)
+
     def figures(self, stays: Callable[[str], bool]) -> Figures:
         """What has been counted so far; `stays` says of a tensor whether its state is on the chip for life."""
         problem = self._problem
@@ -130,6 +150,8 @@ class Meter:
             arenas=self.arenas,
             states_on_chip=tuple(state.old for state in problem.graph.states if stays(state.old)),
             states_loaded=tuple(state.old for state in problem.graph.states if not stays(state.old)),
+            runs_again=self._runs_again,
+            recomputation_cost=self._recomputation_cost,
         )
 
 

@@ -23,7 +23,7 @@ class GivenOrder:
         self._position = {operator.name: index for index, operator in enumerate(self.problem.graph.operators)}
 
     def runs(self, operator: Operator) -> None:
-        """Report an operator that runs after one that the given order puts later."""
+        """Report an operator that runs for the first time after one that the given order puts later."""
         position = self._position[operator.name]
         if self.problem.order is Order.GIVEN and position < self._last:
             later = self.problem.graph.operators[self._last].name

@@ -26,12 +26,12 @@ class Replay:
     it begins with a violation.
     """
 
-    def __init__(self, problem: Problem, *, wants_least_peak: bool) -> None:
+    def __init__(self, problem: Problem, *, forbids_spills: bool) -> None:
         self.report = Reporting()
         self.meter = Meter(problem)
         self._problem = problem
         self._graph = problem.graph
-        self._wants_least_peak = wants_least_peak
+        self._forbids_spills = forbids_spills
         self._scratchpads = {memory.name: memory for memory in problem.memories}
         self._names = Names(problem, self.report)
         self._residencies: dict[str, dict[str, LiveResidency]] = {name: {} for name in self._scratchpads}
@@ -159,7 +159,7 @@ class Replay:
             self.report.violation(Rule.COPY_TO_ITSELF, tensor.name, f"copied from {copy.source!r} to itself")
             return
         if all(ends_are_known) and self._a_way_leads(tensor, copy):
-            self._a_plan_of_least_peak_moves_only_the_compulsory(tensor, copy)
+            self._a_plan_without_spills_moves_only_the_compulsory(tensor, copy)
             self._measure(tensor, copy)
         self._overwritten.copied(tensor.name)
         self._the_source_holds_the_bytes(tensor, copy.source)
@@ -174,14 +174,14 @@ class Replay:
             return False
         return True
 
-    def _a_plan_of_least_peak_moves_only_the_compulsory(self, tensor: Tensor, copy: Copy) -> None:
+    def _a_plan_without_spills_moves_only_the_compulsory(self, tensor: Tensor, copy: Copy) -> None:
         """The first load of what must be loaded, and the write of network outputs."""
         if copy.target == DRAM:
             is_compulsory = tensor.role is Role.OUTPUT
         else:
             is_compulsory = must_be_loaded(self._problem, tensor) and tensor.name not in self._been_on_chip
-        if self._wants_least_peak and not is_compulsory:
-            detail = f"copied from {copy.source!r} to {copy.target!r}, which a plan of least peak need not do"
+        if self._forbids_spills and not is_compulsory:
+            detail = f"copied from {copy.source!r} to {copy.target!r}, which a plan without spills need not do"
             self.report.violation(Rule.NON_COMPULSORY_TRAFFIC, tensor.name, detail)
 
     def _measure(self, tensor: Tensor, copy: Copy) -> None:
@@ -228,15 +228,35 @@ class Replay:
         operator = self._graph.operator.get(compute.operator)
         if operator is None:
             self.report.violation(Rule.UNKNOWN_OPERATOR, compute.operator, "no operator of the graph has this name")
-        elif operator.name in self._step_of:
-            detail = f"it ran in step {self._step_of[operator.name]} already"
-            self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
-        else:
-            self._overwritten.runs(operator.name)
+        elif operator.name not in self._step_of:
             self._order.runs(operator)
-            self._operands_are_in_place(operator)
+            self._run(operator)
             self._step_of[operator.name] = self.report.step
+        elif self._problem.may_run_again(operator):
+            self._what_is_written_again_has_a_fresh_place(operator)
+            self._run(operator)
+            self.meter.run_again(operator)
+        else:
+            allowed = self._problem.recomputation is not None
+            why = ", and it touches state or draws at random" if allowed else ""
+            detail = f"it ran in step {self._step_of[operator.name]} already{why}"
+            self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
+            for name in operator.outputs:
+                for residency in self._residencies_of(self._graph.tensor[name]).values():
+                    residency.is_written = True
         self.report.step += 1
+
+    def _run(self, operator: Operator) -> None:
+        self._overwritten.runs(operator.name)
+        self._operands_are_in_place(operator)
+
+    def _what_is_written_again_has_a_fresh_place(self, operator: Operator) -> None:
+        """A further run writes into new residencies: nothing has been written there."""
+        for name in operator.outputs:
+            written = [one for one in self._residencies_of(self._graph.tensor[name]).values() if one.is_written]
+            if written:
+                detail = f"operator {operator.name!r} runs again and writes it at {written[0]}, where it is still there"
+                self.report.violation(Rule.RECOMPUTED_IN_USE, name, detail)
 
     def _operands_are_in_place(self, operator: Operator) -> None:
         """Nothing streams: what is read is resident and written, and what is written has a place."""

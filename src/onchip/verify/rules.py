@@ -44,7 +44,7 @@ class Rule(StrEnum):
     TARGET_NOT_ALLOCATED = "target-not-allocated"  # a copy into a scratchpad in which the tensor is not resident
     OUTPUT_WRITTEN_AGAIN = "output-written-again"  # a network output goes to DRAM more than once
     OUTPUT_NEVER_WRITTEN = "output-never-written"  # a network output never goes to DRAM
-    NON_COMPULSORY_TRAFFIC = "non-compulsory-traffic"  # a plan of least peak moves something it need not move
+    NON_COMPULSORY_TRAFFIC = "non-compulsory-traffic"  # a plan without spills moves something it need not move
 
     # Operators
     OPERAND_NOT_RESIDENT = "operand-not-resident"  # what an operator reads is in no scratchpad
@@ -53,7 +53,8 @@ class Rule(StrEnum):
     OUTPUT_NOT_RESIDENT = "output-not-resident"  # what it writes has no place in any scratchpad
     OUTPUT_IN_SEVERAL = "output-in-several"  # it has places in several scratchpads; an operator writes into one
     OUTPUT_NOT_HELD = "output-not-held"  # it has a place, but only where the array does not write outputs
-    OPERATOR_RUN_TWICE = "operator-run-twice"  # it has run before
+    OPERATOR_RUN_TWICE = "operator-run-twice"  # it has run before, and may not run again
+    RECOMPUTED_IN_USE = "recomputed-in-use"  # what an operator writes again lies where it has been written already
     OPERATOR_NEVER_RUN = "operator-never-run"  # it does not run at all
     OUT_OF_ORDER = "out-of-order"  # it runs after one that the given order puts later
 

@@ -34,8 +34,8 @@ def verify(problem: Problem, plan: Plan, claim: Claim | None = None) -> Verdict:
     Raises nothing for whatever a Plan can say. That a claimed bound is proven, or that the order
     is one of least peak, is not checked.
     """
-    wants_least_peak = Objective.PEAK in (problem.objective, claim.objective if claim else None)
-    replay = Replay(problem, wants_least_peak=wants_least_peak)
+    claimed = Objective(claim.objective) if claim else problem.objective
+    replay = Replay(problem, forbids_spills=problem.objective.forbids_spills or claimed.forbids_spills)
     for index, instruction in enumerate(plan.instructions):
         replay.execute(index, instruction)
     replay.finish()

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from onchip.answer.document import Claim, Granularity, PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Durations, Objective, Order, Placement, Rate, Transfers
 from onchip.answer.program import Plan
+from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
@@ -46,6 +47,7 @@ class PlanReadingFields(BindingFields):
     share: NotRequired[SharingFields]
     states: NotRequired[dict[str, str]]
     bands: NotRequired[dict[str, int]]
+    recompute: NotRequired[Recompute]
 
 
 class ScratchpadFields(TypedDict):
@@ -89,6 +91,12 @@ class DurationFields(TypedDict):
     cycles: dict[str, int]
 
 
+class RecomputationFields(TypedDict):
+    """What one more run of an operator costs, by its name and in the unit of the objective; else nothing."""
+
+    costs: dict[str, int]
+
+
 class PlanResultFields(TypedDict):
     """What the maker of a plan claims of it."""
 
@@ -113,6 +121,7 @@ class PlanFields(TypedDict):
     placement: NotRequired[Placement]
     order: NotRequired[Order]
     durations: NotRequired[DurationFields]
+    recomputation: NotRequired[RecomputationFields]
     instructions: list[InstructionFields]
     result: NotRequired[PlanResultFields]
 
@@ -141,6 +150,7 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
             fields.get("placement", Placement.DYNAMIC),
             fields.get("order", Order.FREE),
             _durations(fields),
+            _recomputation(fields),
         )
     except InputError as error:
         raise error.in_file(file) from None
@@ -161,6 +171,7 @@ def _reading(fields: PlanReadingFields) -> Reading:
         sharing=_sharing(fields["share"]) if "share" in fields else NO_SHARING,
         states=fields.get("states", {}),
         bands=fields.get("bands", {}),
+        recompute=fields.get("recompute", Recompute.NEVER),
     )
 
 
@@ -193,9 +204,9 @@ def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
     for index, link in enumerate(fields.get("links", ())):
         links.append(_ends(link, field_path(("links", index)), names, links))
     objective = fields["result"]["objective"] if "result" in fields else None
-    if fields.get("rates") and objective in (Objective.TRAFFIC, Objective.PEAK):
+    if fields.get("rates") and objective in (Objective.TRAFFIC, Objective.PEAK, Objective.RECOMPUTATION):
         raise PlanError(
-            f"there are rates, and the objective is {objective}, which counts bytes",
+            f"there are rates, and the objective is {objective}, which takes no account of them",
             place="rates",
             expected=f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}",
         )
@@ -225,6 +236,19 @@ def _durations(fields: PlanFields) -> Durations | None:
         return Durations(**fields["durations"])
     except InputError as error:
         raise placed(error, "durations") from None
+
+
+def _recomputation(fields: PlanFields) -> Recomputation | None:
+    """What running again costs, where the reading allows it; nothing for a plan that says no more."""
+    if fields.get("reading", {}).get("recompute", Recompute.NEVER) is not Recompute.ALLOWED:
+        if "recomputation" in fields:
+            what, expected = "it is there, and nothing may run again", "`recompute` in `reading`: `allowed`"
+            raise PlanError(what, place="recomputation", expected=expected)
+        return None
+    try:
+        return Recomputation(**fields.get("recomputation", {"costs": {}}))
+    except InputError as error:
+        raise placed(error, "recomputation") from None
 
 
 def _ends(

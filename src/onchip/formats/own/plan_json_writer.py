@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onchip.answer.document import Claim, PlanDocument, Reading
 from onchip.answer.problem import Durations, Order, Placement, Rate
+from onchip.answer.recomputation import Recompute
 from onchip.arch.memory import Memory, Operand
 from onchip.arch.sharing import NO_SHARING
 from onchip.errors import PlanError
@@ -45,6 +46,9 @@ def plan_to_json(document: PlanDocument) -> str:
         fields.append(f'"order": {to_json(document.order, PlanError)}')
     if document.durations is not None:
         fields.append(f'"durations": {to_json(_duration_fields(document.durations), PlanError)}')
+    if document.recomputation is not None:
+        costs = {"costs": dict(sorted(document.recomputation.costs.items()))}
+        fields.append(f'"recomputation": {to_json(costs, PlanError)}')
     fields.append(f'"instructions": [{lines(instructions, PlanError)}]')
     if document.claim is not None:
         fields.append(f'"result": {to_json(_claim_fields(document.claim), PlanError)}')
@@ -67,6 +71,8 @@ def _reading_fields(reading: Reading) -> dict[str, object]:
         fields["states"] = dict(sorted(reading.states.items()))
     if reading.bands:
         fields["bands"] = dict(sorted(reading.bands.items()))
+    if reading.recompute is not Recompute.NEVER:
+        fields["recompute"] = reading.recompute
     return fields
 
 

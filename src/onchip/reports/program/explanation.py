@@ -59,7 +59,7 @@ class Explanation:
 def explanation_object(explanation: Explanation) -> Json:
     """Return everything that is known of why the plan moves what it moves, for `--json`."""
     history = explanation.history
-    steps = {operator.name: step for step, operator in enumerate(history.operators)}
+    steps = {operator.name: step for step, operator in reversed(tuple(enumerate(history.operators)))}
     return {
         "network": history.problem.graph.name,
         "memories": [memory_object(memory) for memory in history.problem.memories],
@@ -79,6 +79,10 @@ def explanation_object(explanation: Explanation) -> Json:
         ],
         "absences": [_cause_object(history, cause) for cause in explanation.reload_causes],
         "moves": [_move_object(history, move) for move in explanation.moves],
+        "runs_again": [
+            {"operator": operator.name, "step": step, "cost": history.problem.cost_again(operator)}
+            for step, operator in history.runs_again
+        ],
         "spill_free_bytes": {"this_order": history.bytes_without_spills, "any_order": explanation.min_peak_bytes},
     }
 
@@ -124,7 +128,7 @@ def explanation_lines(explanation: Explanation) -> tuple[RenderableType, ...]:
 
     from onchip.reports.program.terminal import facts
 
-    sentences = (Text(line) for line in (*_spills(explanation), *_moves(explanation)))
+    sentences = (Text(line) for line in (*_spills(explanation), *_moves(explanation), *_runs_again(explanation)))
     return (facts(_rows(explanation)), Text(""), *sentences)
 
 
@@ -199,6 +203,21 @@ def _moves(explanation: Explanation) -> Iterator[str]:
         yield f"  {move.tensor} ({exact_bytes(move.size_bytes)}) from {place}, {history.cost(move):,}"
     if len(moved) > MOST_SHOWN:
         yield f"  and {counted(len(moved) - MOST_SHOWN, 'time')} more; --json has all"
+
+
+def _runs_again(explanation: Explanation) -> Iterator[str]:
+    history = explanation.history
+    again = history.runs_again
+    if not again:
+        return
+    cost = _cost(history, sum(history.problem.cost_again(operator) for _, operator in again))
+    operators = counted(len({operator.name for _, operator in again}), "operator")
+    yield f"\n{operators} ran again, {counted(len(again), 'time')}, at a cost of {cost}:"
+    dearest = sorted(again, key=lambda one: -history.problem.cost_again(one[1]))
+    for step, operator in dearest[:MOST_SHOWN]:
+        yield f"  {operator.name} ({operator.kind}) in step {step}, {history.problem.cost_again(operator):,}"
+    if len(again) > MOST_SHOWN:
+        yield f"  and {counted(len(again) - MOST_SHOWN, 'time')} more; --json has all"
 
 
 def _cost(history: History, cost: int) -> str:

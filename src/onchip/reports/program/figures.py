@@ -119,7 +119,7 @@ def _paint(findings: Findings, one: Residency) -> str:
     if one.began is Began.MOVED:
         return MOVED
     role = findings.problem.graph.tensor[one.tensor].role
-    return f"back-{role}" if one.began is Began.RELOADED else f"role-{role}"
+    return f"back-{role}" if one.began in (Began.RELOADED, Began.RECOMPUTED) else f"role-{role}"
 
 
 def _bars(residencies: Sequence[Residency], chosen: list[int], paint: str, *, named: bool) -> Json:

@@ -45,6 +45,7 @@ def outcome_object(outcome: Outcome) -> Json:
         "gap": result.gap,
         "space": result.space,
         "traffic": None if figures is None else traffic_object(figures),
+        "recomputation": None if figures is None else recomputation_object(figures),
         "states": None if figures is None else states_object(figures),
         "peak_bytes": None if figures is None else figures.peak_bytes,
         "arena_bytes": None if figures is None else figures.arena_bytes,
@@ -92,6 +93,7 @@ def check_object(check: Check) -> Json:
             "objective_unit": objective.unit,
             "objective_value": figures.objective_value(objective),
             "traffic": traffic_object(figures),
+            "recomputation": recomputation_object(figures),
             "peak_bytes": figures.peak_bytes,
             "arena_bytes": figures.arena_bytes,
             "arenas": dict(figures.arenas),
@@ -162,6 +164,11 @@ def traffic_object(figures: Figures) -> Json:
         "write_backs": figures.write_backs,
         "moved": figures.moved,
     }
+
+
+def recomputation_object(figures: Figures) -> Json:
+    """Say how many Computes are of operators that have run before, and what they cost, in the objective's unit."""
+    return {"runs_again": figures.runs_again, "cost": figures.recomputation_cost}
 
 
 def states_object(figures: Figures) -> Json:

@@ -65,6 +65,9 @@ def _costs(findings: Findings) -> tuple[Card, ...]:
         cost = figures.non_compulsory_cost
         exact = amount(cost, objective.unit)
         shown.append(Card("Non-compulsory cost", short_amount(cost, objective.unit), exact))
+    if findings.problem.recomputation is not None:
+        again = short_amount(figures.recomputation_cost, objective.unit)
+        shown.append(Card("Computed again", again, counted(figures.runs_again, "time")))
     if figures.moved:
         shown.append(Card("Between scratchpads", short_bytes(figures.moved), exact_bytes(figures.moved)))
     return tuple(shown)
@@ -144,6 +147,7 @@ def _what_is_least(findings: Findings) -> str:
         Objective.DMA_CYCLES: f"cycles of {beyond}",
         Objective.DMA_ENERGY: f"energy of {beyond}",
         Objective.LATENCY: "latency",
+        Objective.RECOMPUTATION: "cycles of what runs again",
     }[findings.problem.objective]
 
 

@@ -72,6 +72,7 @@ def _objective(objective: Objective) -> list[tuple[str, str]]:
         Objective.DMA_CYCLES: "least cycles of DMA",
         Objective.DMA_ENERGY: "least energy of DMA",
         Objective.LATENCY: "least latency",
+        Objective.RECOMPUTATION: "least cycles of what runs again, no spills",
     }
     return [("objective", least[objective])] if objective in least else []
 
@@ -86,13 +87,20 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
         rows.append(("latency", amount(figures.latency_cycles, objective.unit)))
         if outcome.latency_parts is not None:
             rows.append(("cycles of", latency_words(outcome.latency_parts)))
-    elif objective is not Objective.PEAK and (objective is not Objective.TRAFFIC or figures.moved):
+    elif not objective.forbids_spills and (objective is not Objective.TRAFFIC or figures.moved):
         rows.append(("non-compulsory cost", amount(figures.non_compulsory_cost, objective.unit)))
+    if outcome.problem.recomputation is not None:
+        rows.append(("run again", _runs_again(figures, objective)))
     rows.append(("non-compulsory traffic", _bytes(figures.non_compulsory)))
     rows.append(("compulsory traffic", _bytes(figures.compulsory)))
     if figures.moved:
         rows.append(("between scratchpads", _bytes(figures.moved)))
     return [*rows, *_states(outcome.problem.graph, figures)]
+
+
+def _runs_again(figures: Figures, objective: Objective) -> str:
+    """How often operators run again, and what that costs."""
+    return f"{counted(figures.runs_again, 'time')}, {amount(figures.recomputation_cost, objective.unit)}"
 
 
 def _states(graph: Graph, figures: Figures) -> list[tuple[str, str]]:
@@ -157,6 +165,8 @@ def _figures_table(check: Check) -> Table:
         *([(f"arena of {name}", size) for name, size in figures.arenas] if len(figures.arenas) > 1 else []),
     ):
         table.add_row(name, _bytes(value), "-")
+    if check.problem.recomputation is not None:
+        table.add_row("run again", _runs_again(figures, check.problem.objective), "-")
     for name, words in _states(check.problem.graph, figures):
         table.add_row(name, words, "-")
     table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit) if claim else "-")

@@ -21,6 +21,7 @@ OF_OBJECTIVES: Final = {
     Objective.DMA_CYCLES: "non-compulsory transfers",
     Objective.DMA_ENERGY: "non-compulsory transfers",
     Objective.LATENCY: "latency",
+    Objective.RECOMPUTATION: "cycles of what runs again",
 }
 
 

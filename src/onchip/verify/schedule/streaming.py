@@ -45,7 +45,7 @@ class StreamingReplay(Replay):
         operands: Mapping[str, Sequence[TileOperand]],
         workspaces: Mapping[str, Mapping[str, int]],
     ) -> None:
-        super().__init__(problem, wants_least_peak=False)
+        super().__init__(problem, forbids_spills=False)
         self.homes: dict[str, HomeOf] = {}
         self._machine = machine
         self._operands = operands
