@@ -77,9 +77,10 @@ class _Layers:
     def _head(self, hidden: str, width: int, heads: int) -> str:
         query, key, value = (self._linear(hidden, width) for _ in range(3))
         scores = heads * self._rows * self._tokens
-        product = self.forward.add("MatMul", (query, key), scores)
+        macs = self._rows * self._tokens * width
+        product = self.forward.add("MatMul", (query, key), scores, macs=macs)
         weights = self.forward.add("Softmax", (self.forward.add("Scale", (product,), scores),), scores)
-        return self.forward.add("MatMul", (weights, value), self._rows * width)
+        return self.forward.add("MatMul", (weights, value), self._rows * width, macs=macs)
 
     def _feed_forward(self, hidden: str) -> str:
         inner = self._linear(hidden, 4 * self._model.width)
@@ -92,7 +93,7 @@ class _Layers:
 
     def _linear(self, read: str, width: int) -> str:
         weights = self.forward.wiring.elements(read) // self._rows * width
-        return self.forward.add("Linear", (read,), self._rows * width, weights)
+        return self.forward.add("Linear", (read,), self._rows * width, weights, self._rows * weights)
 
     def _norm(self, read: str) -> str:
         return self.forward.add("LayerNorm", (read,), self.forward.wiring.elements(read), 2 * self._model.width)

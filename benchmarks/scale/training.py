@@ -2,6 +2,9 @@
 
 The forward pass in its order, then the gradients in the opposite order. A gradient that comes from several readers is
 added up as they come. Gradients of parameters are network outputs. Parameters themselves appear nowhere.
+
+An operator states as many cycles as it has multiply-accumulates, or elements where it has none; the gradient of each
+of its operands costs as much as itself.
 """
 
 from __future__ import annotations
@@ -23,14 +26,16 @@ PASSES_ON: Final = frozenset({"Add"})
 
 @dataclass(slots=True)
 class ForwardPass:
-    """A wiring that remembers how many elements the parameters of an operator have."""
+    """A wiring that remembers how many elements the parameters of an operator have, and how much it computes."""
 
     wiring: Wiring
     weights: dict[str, int] = field(default_factory=dict)
+    work: dict[str, int] = field(default_factory=dict)
 
-    def add(self, kind: str, reads: tuple[str, ...], elements: int, weights: int = 0) -> str:
-        """Add an operator; return the name of what it writes."""
-        written = self.wiring.add(kind, reads, elements)
+    def add(self, kind: str, reads: tuple[str, ...], elements: int, weights: int = 0, macs: int = 0) -> str:
+        """Add an operator of so many multiply-accumulates; return the name of what it writes."""
+        written = self.wiring.add(kind, reads, elements, cycles=macs or elements)
+        self.work[written] = macs or elements
         if weights:
             self.weights[written] = weights
         return written
@@ -43,12 +48,13 @@ def trained(name: str, forward: ForwardPass, logits: str, target: str) -> Graph:
 
 class _BackwardPass:
     def __init__(self, forward: ForwardPass, logits: str, target: str) -> None:
-        self._wiring, self._weights = forward.wiring, forward.weights
+        self._wiring, self._weights, self._work = forward.wiring, forward.weights, forward.work
         self._forward = tuple(self._wiring.operators)
         self._gradients: dict[str, str] = {}
         wiring = self._wiring
-        wiring.written_out.add(wiring.add("Loss", (logits, target), 1, "loss"))
-        self._gradients[logits] = wiring.add("LossGradient", (logits, target), wiring.elements(logits))
+        elements = wiring.elements(logits)
+        wiring.written_out.add(wiring.add("Loss", (logits, target), 1, "loss", elements))
+        self._gradients[logits] = wiring.add("LossGradient", (logits, target), elements, cycles=elements)
 
     def graph(self, name: str) -> Graph:
         for operator in reversed(self._forward):
@@ -60,15 +66,17 @@ class _BackwardPass:
     def _pass_back(self, kind: str, read: tuple[str, ...], written: str) -> None:
         gradient = self._gradients.pop(written)
         if written in self._weights:
-            self._wiring.add("WeightGradient", tuple(dict.fromkeys((gradient, *read))), self._weights[written])
+            reads, work = tuple(dict.fromkeys((gradient, *read))), self._work[written]
+            self._wiring.add("WeightGradient", reads, self._weights[written], cycles=work)
         for place, tensor in enumerate(read):
             if tensor in self._wiring.inputs:
                 continue
             if kind in PASSES_ON:
                 self._receive(tensor, gradient)
             else:
-                saved = self._saved(kind, read, written, place)
-                self._receive(tensor, self._wiring.add("Gradient", (gradient, *saved), self._wiring.elements(tensor)))
+                reads = (gradient, *self._saved(kind, read, written, place))
+                elements, work = self._wiring.elements(tensor), self._work[written]
+                self._receive(tensor, self._wiring.add("Gradient", reads, elements, cycles=work))
 
     def _saved(self, kind: str, read: tuple[str, ...], written: str, place: int) -> tuple[str, ...]:
         """What the gradient of one input reads beside that of the output."""
@@ -82,5 +90,6 @@ class _BackwardPass:
         """Add one more part of a tensor's gradient to those that came before."""
         before = self._gradients.get(tensor)
         if before is not None:
-            gradient = self._wiring.add("AddGradients", (before, gradient), self._wiring.elements(tensor))
+            elements = self._wiring.elements(tensor)
+            gradient = self._wiring.add("AddGradients", (before, gradient), elements, cycles=elements)
         self._gradients[tensor] = gradient

@@ -37,7 +37,8 @@ class _ResNet:
             for block in range(blocks):
                 hidden = self._block(hidden, channels, 2 if number and not block else 1)
         pooled = self.forward.add("AveragePool", (hidden,), self._batch * self._channels)
-        return self.forward.add("Linear", (pooled,), self._batch * CLASSES, self._channels * CLASSES)
+        weights = self._channels * CLASSES
+        return self.forward.add("Linear", (pooled,), self._batch * CLASSES, weights, self._batch * weights)
 
     def _block(self, read: str, channels: int, stride: int) -> str:
         wide, incoming = 4 * channels, self._channels
@@ -56,7 +57,8 @@ class _ResNet:
         """A convolution and its normalisation; it sets the side that it leaves."""
         self._side //= stride
         elements = self._batch * channels * self._side**2
-        found = self.forward.add("Conv", (read,), elements, incoming * channels * kernel**2)
+        weights = incoming * channels * kernel**2
+        found = self.forward.add("Conv", (read,), elements, weights, elements // channels * weights)
         return self.forward.add("BatchNorm", (found,), elements, 2 * channels)
 
     def _active(self, read: str) -> str:

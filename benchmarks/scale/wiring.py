@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onchip import Graph, Operator, Role, Tensor
+from onchip.ir.stated_cost import StatedCost
 
 
 @dataclass(slots=True)
@@ -26,11 +27,11 @@ class Wiring:
         self.inputs.add(name)
         return name
 
-    def add(self, kind: str, reads: tuple[str, ...], elements: int, name: str = "") -> str:
-        """Add an operator; return the name of what it writes, which is also its own."""
+    def add(self, kind: str, reads: tuple[str, ...], elements: int, name: str = "", cycles: int | None = None) -> str:
+        """Add an operator that states so many cycles; return the name of what it writes, which is also its own."""
         written = name or f"{kind.lower()}{len(self.operators)}"
         self.sizes_bytes[written] = elements * self.element_bytes
-        self.operators.append(Operator(written, kind, reads, (written,)))
+        self.operators.append(Operator(written, kind, reads, (written,), stated=StatedCost(cycles)))
         return written
 
     def elements(self, tensor: str) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from onchip.answer.document import PlanDocument, Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Placement
+from onchip.answer.recomputation import Recompute
 from onchip.arch.sharing import Share
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, CycleCost, LimitOptions, MemoryOptions, Network, ReadingOptions
@@ -54,6 +55,10 @@ class PlanReadingOptions(ReadingOptions):
         typer.Option(metavar="OPERATOR=N", help="An operator in N bands, where its file states splits; repeatable."),
     ] = None
 
+    recompute: Annotated[
+        Recompute, typer.Option(help="Whether operators may run again instead of keeping or reloading what they write.")
+    ] = Recompute.NEVER
+
     def __post_init__(self) -> None:
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
@@ -62,7 +67,8 @@ class PlanReadingOptions(ReadingOptions):
         """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
         count = self.count or (Count.ALL if objective is Objective.LATENCY else Count.ACTIVATIONS)
         lowered = replace(self.reading, count=count, split=self.split, cap_tensors=self.cap_tensors)
-        return replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
+        bound = replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
+        return replace(bound, recompute=self.recompute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +79,8 @@ class PlanOptions:
     network: Network
     memories: MemoryOptions
     objective: Annotated[
-        Objective, typer.Option(help="Least traffic, DMA cycles or DMA energy; least arena; or least latency.")
+        Objective,
+        typer.Option(help="Least traffic, DMA cycles or DMA energy; arena; latency; or cycles of what runs again."),
     ] = Objective.TRAFFIC
     order: Annotated[
         Order | None, typer.Option(help="Any order, the network's own, or one of least peak.", show_default="as METHOD")
@@ -93,6 +100,15 @@ class PlanOptions:
         ),
     ] = None
     cost: CycleCost = "mapping"
+    recompute_price: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="What a million cycles of running again cost, in the objective's unit.",
+            show_default="as the accelerator says",
+        ),
+    ] = None
     search: LimitOptions
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method paper.")] = MipSolver.CP_SAT
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PLAN.json", help="Write the plan.")] = None
@@ -108,7 +124,8 @@ class PlanOptions:
         reading, limits = self.read_as.planned_reading(self.objective), self.search.limits(self.solver)
         method = self.method or ("timed" if self.objective is Objective.LATENCY else "exact")
         how = self.objective, self.order, method, self.placement
-        return Request(self.network, reading, self.memories.target, *how, limits, self.share, self.cost)
+        target, price = self.memories.target, self.recompute_price
+        return Request(self.network, reading, target, *how, limits, self.share, self.cost, price)
 
     @property
     def files(self) -> AnswerFiles:

@@ -28,7 +28,10 @@ class PlannedResidency:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSchedule:
-    """An order of the operators and the residencies, by tensor and time; no addresses yet."""
+    """An order of the operators and the residencies, by tensor and time; no addresses yet.
+
+    An operator that runs again stands in the order once for each run, and what it writes begins anew at each.
+    """
 
     order: tuple[int, ...]
     residencies: tuple[PlannedResidency, ...]
@@ -68,6 +71,9 @@ def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> O
     for step, move in enumerate(moves):
         for tensor in move.evicted:
             end(tensor)
+        for tensor in indexed.write_lists[move.operator]:
+            if tensor in began:  # the operator runs again
+                end(tensor)
         for tensor in indexed.operand_lists[move.operator]:
             began.setdefault(tensor, step)
             last_use[tensor] = step
@@ -109,7 +115,7 @@ def non_compulsory_cost(indexed: IndexedProblem, schedule: OperatorSchedule) -> 
     """Return what a schedule's transfers cost beyond the compulsory ones at their cheapest (COSMA, Eq. 12)."""
     views, cost = indexed.views, 0
     for tensor, residencies in _by_tensor(schedule.residencies).items():
-        if (stored := _stored_from(indexed, residencies)) is not None:
+        if (stored := _stored_from(indexed, schedule, residencies)) is not None:
             cost += views[stored.memory].store_costs[tensor]
         if indexed.tensors[tensor].role is Role.OUTPUT:
             cost -= indexed.store_costs[tensor]
@@ -128,13 +134,30 @@ def _is_loaded(indexed: IndexedProblem, schedule: OperatorSchedule, residency: P
     return indexed.producer[residency.tensor] != schedule.order[residency.start]
 
 
-def _stored_from(indexed: IndexedProblem, residencies: Sequence[PlannedResidency]) -> PlannedResidency | None:
-    """Return during which residency of a tensor it is stored, if it is: the first, which its operator began."""
+def recomputation_cost(indexed: IndexedProblem, order: Iterable[int]) -> int:
+    """Return what the runs of operators that have run before cost, in the objective's unit."""
+    problem, run, cost = indexed.problem, set[int](), 0
+    for operator in order:
+        if operator in run:
+            cost += problem.cost_again(problem.graph.operators[operator])
+        run.add(operator)
+    return cost
+
+
+def _stored_from(
+    indexed: IndexedProblem, schedule: OperatorSchedule, residencies: Sequence[PlannedResidency]
+) -> PlannedResidency | None:
+    """Return during which residency of a tensor it is stored, if it is: the last one before it is loaded.
+
+    A network output is stored from the first, which its operator began.
+    """
     tensor = residencies[0].tensor
-    is_output = indexed.tensors[tensor].role is Role.OUTPUT
-    if indexed.producer[tensor] < 0 or not (len(residencies) > 1 or is_output):
+    if indexed.producer[tensor] < 0:
         return None
-    return residencies[0]
+    if indexed.tensors[tensor].role is Role.OUTPUT:
+        return residencies[0]
+    loaded = next((at for at, one in enumerate(residencies) if _is_loaded(indexed, schedule, one)), 0)
+    return residencies[loaded - 1] if loaded else None
 
 
 def _by_tensor(residencies: Iterable[PlannedResidency]) -> dict[int, list[PlannedResidency]]:
@@ -203,7 +226,7 @@ class _Composer:
         """
         stores: dict[int, list[PlannedResidency]] = {}
         for tensor, residencies in _by_tensor(self._schedule.residencies).items():
-            stored = _stored_from(self._indexed, residencies)
+            stored = _stored_from(self._indexed, self._schedule, residencies)
             if stored is not None:
                 loads = (one.start for one in residencies if _is_loaded(self._indexed, self._schedule, one))
                 is_output = self._indexed.tensors[tensor].role is Role.OUTPUT

@@ -8,6 +8,7 @@ from typing import Final
 
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
+from onchip.answer.recomputation import Recompute
 from onchip.answer.result import Result
 from onchip.errors import UsageError
 from onchip.plugins import PluginGroup, guarded
@@ -16,6 +17,7 @@ from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
 from onchip.solve.joint.pinning import solve_as_thesis
 from onchip.solve.latency.solve import solve_for_latency
+from onchip.solve.recompute.solve import solve_with_recomputation
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.baselines import solve_by_belady, solve_greedily
 from onchip.solve.spilling.colouring import solve_by_colouring
@@ -23,7 +25,7 @@ from onchip.solve.spilling.naive import solve_naively
 from onchip.solve.spilling.onsram import solve_as_onsram
 from onchip.solve.states.solve import solve_with_states, solve_with_states_loaded
 
-COSTS_OF_TRANSFERS = frozenset(Objective) - {Objective.PEAK, Objective.LATENCY}
+COSTS_OF_TRANSFERS = frozenset({Objective.TRAFFIC, Objective.DMA_CYCLES, Objective.DMA_ENERGY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Method:
     The first of `orders` is taken where none is asked for. `scratchpads` is the most it plans for, None for any
     number: to leave some out would be no optimum. One that `shares_bytes` lets outputs lie in bytes of inputs, in
     one scratchpad. One that `keeps_states` finds those that stay on the chip for life; others load all of them.
+    `solve_again` is asked where operators may run again; without it none may.
     """
 
     name: str
@@ -44,11 +47,14 @@ class Method:
     placements: frozenset[Placement] = frozenset({Placement.DYNAMIC})
     shares_bytes: bool = False
     keeps_states: bool = False
+    solve_again: Callable[[Problem, Run], Result[Plan]] | None = None
 
     def __call__(self, problem: Problem, run: Run) -> Result[Plan]:
         """Solve; raises UsageError for what the method does not support."""
         for refusal in self._refusals(problem):
             raise refusal
+        if problem.recomputation is not None and self.solve_again is not None:
+            return self.solve_again(problem, run)
         if self.keeps_states:
             return solve_with_states(problem, run, self.solve, self.name)
         return solve_with_states_loaded(problem, run, self.solve)
@@ -68,6 +74,8 @@ class Method:
                 yield UsageError(
                     f"it does not support {asked}", place=f"--method {self.name}, {option}", expected=names
                 )
+        if problem.recomputation is not None:
+            yield from self._refusals_of_recomputation(problem)
         if problem.objective is Objective.LATENCY and problem.graph.states:
             what, place = "it does not know state yet", f"--method {self.name}, --objective {problem.objective}"
             yield UsageError(what, place=place, expected="a network without state, or another objective")
@@ -86,6 +94,19 @@ class Method:
                 expected=f"at most {self.scratchpads}",
             )
 
+    def _refusals_of_recomputation(self, problem: Problem) -> Iterator[UsageError]:
+        place = f"--method {self.name}, --recompute {Recompute.ALLOWED}"
+        if self.solve_again is None:
+            able = ", ".join(f"--method {name}" for name, method in METHODS.items() if method.solve_again)
+            yield UsageError("it runs nothing again", place=place, expected=f"--recompute never, or {able}")
+        if problem.graph.states:
+            yield UsageError("it does not know state yet", place=place, expected="a network without state")
+        if problem.graph.shares_bytes:
+            yield UsageError("nothing shares bytes where operators run again", place=place, expected="--share none")
+        if len(problem.memories) > 1:
+            names = ", ".join(memory.name for memory in problem.memories)
+            yield UsageError(f"there are {len(problem.memories)} scratchpads: {names}", place=place, expected="one")
+
 
 METHODS: Mapping[str, Method] = {
     method.name: method
@@ -94,12 +115,13 @@ METHODS: Mapping[str, Method] = {
             "exact",
             "best-first search over orders and residencies, addresses included; proves its optimum",
             solve_exactly,
-            COSTS_OF_TRANSFERS | {Objective.PEAK},
+            COSTS_OF_TRANSFERS | {Objective.PEAK, Objective.RECOMPUTATION},
             tuple(Order),
             scratchpads=None,
             placements=frozenset(Placement),
             shares_bytes=True,
             keeps_states=True,
+            solve_again=solve_with_recomputation,
         ),
         Method(
             "paper",

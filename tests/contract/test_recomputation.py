@@ -1,0 +1,136 @@
+"""Operators that run again: plans, bounds and proofs against every single instruction tried."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from onchip.answer.document import Claim
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.recomputation import Recomputation
+from onchip.answer.result import Status
+from onchip.arch.memory import Memory
+from onchip.facts.bounds import greatest_need
+from onchip.facts.indexed import IndexedProblem
+from onchip.solve.recompute.needs import FirstRuns
+from onchip.solve.recompute.replay import Guide, GuidedReplay
+from onchip.solve.recompute.search import RecomputationSearch
+from onchip.solve.recompute.stages import StageModel, moment_of_any_order, moments_of_order
+from onchip.solve.run.compose import non_compulsory_cost, recomputation_cost, schedule_of_moves
+from onchip.solve.run.limits import Run
+from onchip.solve.run.registry import METHODS
+from onchip.verify.verifier import verify
+from oracles.one_scratchpad import long_lived_graph, random_graph
+from oracles.recomputation import least_cost_with_recomputation
+from support.runs import run_seeded
+
+OBJECTIVES = (Objective.TRAFFIC, Objective.RECOMPUTATION)
+
+
+def problem_of(seed: int, operators: int = 6, slack: int = 1) -> Problem:
+    """A tiny network in little room, with prices that are cheap beside bytes."""
+    chance = random.Random(seed)
+    make = long_lived_graph if seed % 2 else random_graph
+    graph = make(seed, operators=operators, greatest_size=3)
+    costs = {operator.name: chance.randint(0, 2) for operator in graph.operators}
+    roomy = Problem(
+        graph,
+        (Memory("sram", 10**6),),
+        chance.choice(OBJECTIVES),
+        chance.choice((Order.FREE, Order.GIVEN)),
+        recomputation=Recomputation(costs),
+    )
+    capacity_bytes = greatest_need(roomy).need_bytes + chance.randint(0, slack)
+    return replace(roomy, memories=(Memory("sram", capacity_bytes),))
+
+
+def first_runs_of(problem: Problem) -> FirstRuns:
+    indexed = IndexedProblem.of(problem)
+    return FirstRuns(indexed, tuple(range(indexed.operator_count)))
+
+
+@pytest.mark.parametrize("seeds", [range(start, start + 15) for start in range(0, 60, 15)], ids=str)
+def test_the_search_finds_the_least_cost_in_bytes(seeds: range) -> None:
+    for seed in seeds:
+        problem = problem_of(seed)
+        indexed = IndexedProblem.of(problem)
+        answer = RecomputationSearch(indexed, Run(), 10**6).search()
+        assert answer.lower_bound == least_cost_with_recomputation(problem, with_addresses=False), seed
+        if answer.moves is not None:
+            schedule = schedule_of_moves(indexed, answer.moves)
+            moved = 0 if problem.objective.forbids_spills else non_compulsory_cost(indexed, schedule)
+            assert moved + recomputation_cost(indexed, schedule.order) == answer.lower_bound
+
+
+def test_running_again_is_cheaper_for_some_and_dearer_for_none() -> None:
+    cheaper = 0
+    for seed in range(60):
+        problem = replace(problem_of(seed), objective=Objective.TRAFFIC)
+        indexed = IndexedProblem.of(problem)
+        dear = Recomputation(dict.fromkeys(problem.recomputation.costs, 10**6) if problem.recomputation else {})
+        once = IndexedProblem.of(replace(problem, recomputation=dear))
+        with_it, without = (RecomputationSearch(each, Run(), 10**6).search().lower_bound for each in (indexed, once))
+        assert with_it is not None
+        assert without is not None
+        assert with_it <= without
+        cheaper += with_it < without
+    assert cheaper >= 5
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_plan_is_legal_and_right_and_its_claim_true_with_addresses(seed: int) -> None:
+    problem = problem_of(seed, operators=5)
+    result = METHODS["exact"](problem, Run())
+    least = least_cost_with_recomputation(problem, with_addresses=True)
+    if result.answer is None or result.objective_value is None:
+        assert least is None or result.status is Status.UNKNOWN
+        return
+    claim = Claim("exact", result.status, problem.objective, result.objective_value, result.lower_bound)
+    assert verify(problem, result.answer, claim).violations == ()
+    assert run_seeded(problem, result.answer).difference is None
+    assert least is not None
+    assert result.lower_bound <= least <= result.objective_value
+    assert result.status is not Status.OPTIMAL or result.objective_value == least
+
+
+def test_no_bound_of_moments_is_above_the_least_cost() -> None:
+    """Any moments of the given order together; of a free order each alone."""
+    attained = 0
+    for seed in range(50):
+        problem = problem_of(seed)
+        first_runs = first_runs_of(problem)
+        steps = range(len(first_runs.order))
+        least = RecomputationSearch(first_runs.indexed, Run(), 10**6).search().lower_bound
+        if problem.order is Order.GIVEN:
+            chosen = sorted(random.Random(seed).sample(steps, 2))
+            models = [moments_of_order(first_runs, chosen), moments_of_order(first_runs, steps)]
+        else:
+            models = [(moment_of_any_order(first_runs, step),) for step in steps]
+        answers = [StageModel(first_runs, moments).solve(Run()) for moments in models]
+        assert least is None or not any(answer.is_infeasible for answer in answers), seed
+        best = max(answer.lower_bound for answer in answers)
+        assert least is None or best <= least, seed
+        attained += best == least and best > 0
+    assert attained >= 5
+
+
+@pytest.mark.parametrize("distance", [0.0, 1.0])
+def test_a_replay_costs_what_it_says_and_never_less_than_the_least(distance: float) -> None:
+    found = 0
+    for seed in range(60):
+        problem = problem_of(seed, slack=3)
+        first_runs = first_runs_of(problem)
+        indexed = first_runs.indexed
+        replayed = GuidedReplay(first_runs, indexed.room.capacity_units, Guide(distance=distance)).replay()
+        if replayed is None:
+            continue
+        found += 1
+        schedule = schedule_of_moves(indexed, replayed.moves)
+        moved = 0 if problem.objective.forbids_spills else non_compulsory_cost(indexed, schedule)
+        assert moved + recomputation_cost(indexed, schedule.order) == replayed.cost, seed
+        least = RecomputationSearch(indexed, Run(), 10**6).search().lower_bound
+        assert least is not None
+        assert least <= replayed.cost, seed
+    assert found >= 30
