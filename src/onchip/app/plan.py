@@ -11,21 +11,19 @@ from typing import Final, TypeVar
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
 from onchip.answer.program import Compute, Plan
-from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Result
 from onchip.app.durations import MAPPING, durations_of
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
+from onchip.app.recomputation import RunsAgain
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
 from onchip.cost.durations import durations_on
-from onchip.cost.operator_cycles import MACS
-from onchip.cost.recomputation import recomputation_on
 from onchip.cost.transfer import transfers_of
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.errors import InputError, InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -115,12 +113,13 @@ def plan_read_network(
     transfers = transfers_of(accelerator, request.objective)
     memories, objective = accelerator.scratchpads, request.objective
     durations = _durations(request, graph, accelerator, started_as_stage(start), deadline)
-    again = _recomputation(request, graph, accelerator)
+    runs_again = RunsAgain(reading, objective, request.cost, request.recompute_price)
+    again = runs_again.on(accelerator, graph)
     placement = request.placement
     whole = Problem(graph, memories, objective, order, count, transfers, placement, (), durations, again)
     asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
     if asked.graph is not graph:
-        asked = replace(asked, recomputation=_recomputation(request, asked.graph, accelerator))
+        asked = replace(asked, recomputation=runs_again.on(accelerator, asked.graph))
     to_finish = deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * len(asked.graph.operators))
     with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
         known_run = replace(run, warm_start=known(asked))
@@ -147,19 +146,6 @@ def _durations(
         return None
     with start(request.limits, deadline) as run:
         return durations_of(graph, accelerator, request.cost, run)
-
-
-def _recomputation(request: Request, graph: Graph, accelerator: Accelerator) -> Recomputation | None:
-    """What running again costs, where it is allowed; cycles are counted as `onchip time` does, not by mappings."""
-    if request.reading.recompute is Recompute.NEVER:
-        if request.recompute_price is not None:
-            raise UsageError("nothing runs again", place="--recompute-price", expected="--recompute allowed")
-        if request.objective is Objective.RECOMPUTATION:
-            place = f"--objective {request.objective}"
-            raise UsageError("nothing may run again", place=place, expected="--recompute allowed")
-        return None
-    cost = MACS if request.cost == MAPPING else request.cost
-    return recomputation_on(accelerator, graph, request.objective, cost, request.recompute_price)
 
 
 def plan_problem(
