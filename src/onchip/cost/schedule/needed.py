@@ -66,7 +66,7 @@ def needed_pixels(graph: Graph, nests: Mapping[str, tuple[Layer, ...]]) -> Mappi
         written = max((needed[name] for name in operator.outputs), key=lambda one: one.are_all)
         for name in operator.reads:
             tensor = graph.tensor[name]
-            seen = _seen(graph, operator, nests.get(operator.name, ()), tensor, written)
+            seen = seen_pixels(graph, operator, nests.get(operator.name, ()), tensor, written)
             if seen.share(tensor) > needed[name].share(tensor):
                 needed[name] = seen
     return needed
@@ -85,7 +85,7 @@ def is_element_by_element(layer: Layer) -> bool:
     return layer.k == layer.c == layer.r == layer.s == 1 and not has_windows
 
 
-def _seen(
+def seen_pixels(
     graph: Graph, operator: Operator, nests: tuple[Layer, ...], tensor: Tensor, written: NeededPixels
 ) -> NeededPixels:
     """What the operator reads of a tensor at least, given what is needed of what it writes."""

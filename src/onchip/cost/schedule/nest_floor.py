@@ -71,6 +71,35 @@ class FeedingFloors:
             round(floors.shares.at_work),
         )
 
+    def written_to_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
+        """What a bit of an output costs at least beyond its floor, if it is written to DRAM.
+
+        Its home is DRAM; or it is copied there from a cheaper home.
+        """
+        floors = self._machines[weight_is_an_input].of([layer])
+        at_home = floors.output_floor()
+        more_pj = min(at_home[DRAM] - min(at_home.values()), layer.output_bits * floors.machine.write_pj[DRAM])
+        return max(more_pj, 0.0) / layer.output_bits if self.every_memory_keeps else 0.0
+
+    def read_from_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
+        """What a bit of a map that it reads costs at least beyond its floor, if it is read from DRAM.
+
+        Its home is DRAM; or it is copied from there. Of two maps either may be meant.
+        """
+        floors = self._machines[weight_is_an_input].of([layer])
+        operands = [Operand.INPUT, *([Operand.WEIGHT] if layer.has_weight and weight_is_an_input else [])]
+        return min(_beyond_its_floor(floors, operand) for operand in operands) if self.every_memory_keeps else 0.0
+
+
+def _beyond_its_floor(floors: NestFloors, operand: Operand) -> float:
+    """Nothing where the memory nearest the units depends on the home: uses may then be fed from both."""
+    machine, bits = floors.machine, floors.layer.bits(operand)
+    nearest = {way[0] for home in machine.homes(operand) for way in machine.ways(operand, home)}
+    if len(nearest) > 1:
+        return 0.0
+    ways_pj = floors.floor(operand, 0).per_element
+    return max(min(ways_pj[DRAM] - min(ways_pj.values()), bits * machine.read_pj[DRAM]), 0.0) / bits
+
 
 def _input_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
     """Of an input that only DRAM has, one read may serve as many units as DRAM serves: these are not counted again."""

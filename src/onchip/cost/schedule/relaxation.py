@@ -15,6 +15,7 @@ from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
+from onchip.cost.schedule.crowding import NO_CROWDING, CrowdedNetwork, Crowding, MapEnergies
 from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, is_element_by_element, needed_pixels
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
@@ -48,11 +49,13 @@ class Relaxation:
     computing_cycles: int
     dram_cycles: int
     rounding_fj: float = 0.0
+    crowding: Crowding = NO_CROWDING
 
     @property
     def energy_pj(self) -> float:
         """The sum of the energies."""
-        return self.mac_pj + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
+        once_pj = self.mac_pj + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
+        return once_pj + float(self.crowding.energy_pj)
 
     @property
     def energy_fj(self) -> int:
@@ -63,7 +66,7 @@ class Relaxation:
     @property
     def latency_cycles(self) -> int:
         """The least latency: the array's cycles or DRAM's, whichever are more."""
-        return max(self.computing_cycles, self.dram_cycles)
+        return max(self.computing_cycles, self.dram_cycles + int(self.crowding.dram_cycles))
 
     @property
     def edp(self) -> int:
@@ -72,8 +75,9 @@ class Relaxation:
 
     @property
     def traffic_bytes(self) -> int:
-        """Return the least traffic in bytes: what DRAM reads and what it writes, each rounded up."""
-        return -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
+        """Return the least traffic in bytes: what DRAM reads and writes, each rounded up, and what has no room."""
+        once_bytes = -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
+        return max(once_bytes, -(-(self.dram_read_bits + self.dram_written_bits + self.crowding.traffic_bits) // 8))
 
 
 def relaxation(
@@ -135,7 +139,44 @@ class _Relaxing:
             ceil(self.computing),
             dram_cycles(self._rates, read_bits, written_bits),
             self._rounding_fj(),
+            self._crowding(),
         )
+
+    def _crowding(self) -> Crowding:
+        """What is paid for want of room."""
+        network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed)
+        maps = self.graph.with_role(Role.ACTIVATION)
+        passing_pj = {tensor.name: Fraction(self._passing_pj(tensor.name)) for tensor in maps}
+        again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
+        return network.crowding(self.parameter_bits, MapEnergies(again_pj, passing_pj))
+
+    def _passing_pj(self, name: str) -> float:
+        """Of each bit of a map what it costs beyond its floors to be written to DRAM, and read by one who reads it."""
+        producer, readers = self.graph.producer.get(name), self.graph.readers[name]
+        if producer is None or not readers or not self.every_memory_keeps:
+            return 0.0
+        written = [
+            self._floors.written_to_dram_pj(layer, weight_is_an_input=not producer.parameters)
+            for layer in self.nests.get(producer.name, ())
+        ]
+        read = [
+            self._floors.read_from_dram_pj(layer, weight_is_an_input=not reader.parameters)
+            for reader in readers
+            for layer in self.nests.get(reader.name, ())
+        ]
+        if not all(self.nests.get(reader.name) for reader in readers):
+            read.append(self._beyond_the_cheapest_pj(Operand.INPUT, Direction.READ))
+        return min(written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]) + min(read)
+
+    def _beyond_the_cheapest_pj(self, operand: Operand, direction: Direction) -> float:
+        """Of a bit that an operator without a nest reads, or writes, in DRAM, and not where that is cheapest."""
+        memories = [DRAM, *self._holding(operand)]
+        each_fj = {
+            name: Fraction(energy_fj, bits)
+            for name in memories
+            for bits, energy_fj in (self._rates.shortest_access(name, direction),)
+        }
+        return float((each_fj[DRAM] - min(each_fj.values())) / FEMTOJOULES_PER_PICOJOULE)
 
     def _is_joined_whole(self, operator: Operator) -> bool:
         """Whether all of what is joined, or repeated, is needed, and so moved, be it in tiles or not."""
@@ -231,8 +272,9 @@ class _Relaxing:
     def _rounding_fj(self) -> float:
         """What rounding can take away: half a femtojoule of each Compute, and of each Copy that the bound counts.
 
-        These load a parameter, or a band of an input, or write one of an output; bands are at most as many as
-        elements. Nothing is taken away where every access and every multiply-accumulate costs whole femtojoules.
+        These load a parameter, or a band of an input, or write one of an output, or write or read one of a map between
+        operators; bands are at most as many as elements. Nothing is taken away where every access and every
+        multiply-accumulate costs whole femtojoules.
         """
         array = self.accelerator.array
         energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTOJOULES_PER_PICOJOULE]
@@ -242,6 +284,8 @@ class _Relaxing:
             return 0.0
         cut = (*self.graph.with_role(Role.INPUT), *self.graph.with_role(Role.OUTPUT))
         bands = sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in cut)
+        passing = self.graph.with_role(Role.ACTIVATION)
+        bands += 2 * sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in passing)
         return (MOST_TILE_OPERATORS + bands + len(self.graph.with_role(Role.PARAMETER))) / 2
 
 

@@ -72,11 +72,17 @@ def bound_rows(outcome: ScheduleOutcome) -> list[tuple[str, str, str]]:
         *((f"feeding of {operand}", short_energy(part), "energy") for operand, part in parts.feeding_pj.items()),
         ("operators without a loop nest", short_energy(parts.without_nest_pj), "energy"),
         ("first reads of DRAM", short_energy(parts.dram_read_pj), "energy"),
+        ("for want of room", short_energy(float(parts.crowding.energy_pj)), "energy"),
         ("all of these", amount(parts.energy_fj, "fJ"), "least energy"),
         ("the array", f"{parts.computing_cycles:,} cycles", "latency"),
         ("DRAM", f"{parts.dram_cycles:,} cycles", "latency"),
-        ("the greater of both", f"{parts.latency_cycles:,} cycles", "least latency"),
-        ("what is needed of inputs, parameters and outputs", exact_bytes(parts.traffic_bytes), "least traffic"),
+        ("DRAM for want of room, beside that", f"{int(parts.crowding.dram_cycles):,} cycles", "latency"),
+        ("the array, or DRAM", f"{parts.latency_cycles:,} cycles", "least latency"),
+        (
+            "inputs, parameters and outputs, as needed, and what has no room",
+            exact_bytes(parts.traffic_bytes),
+            "least traffic",
+        ),
     ]
 
 

@@ -53,7 +53,7 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "objective_value": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
-        "space": dict(outcome.space),
+        "space": {**outcome.space, **({} if outcome.weighed is None else {"weighed": outcome.weighed})},
         "bound_parts": _bound_object(outcome),
         "energy_pj": figures and figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
         "energies": figures and energies_object(figures),
@@ -134,6 +134,11 @@ def _bound_object(outcome: ScheduleOutcome) -> Mapping[str, object]:
         "computing_cycles": parts.computing_cycles,
         "dram_cycles": parts.dram_cycles,
         "traffic_bytes": parts.traffic_bytes,
+        "for_room": {
+            "energy_pj": float(parts.crowding.energy_pj),
+            "dram_cycles": int(parts.crowding.dram_cycles),
+            "traffic_bytes": parts.crowding.traffic_bits // 8,
+        },
     }
 
 
