@@ -19,11 +19,12 @@ import multiprocessing
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import ScheduleDocument
@@ -58,6 +59,7 @@ GRACE: Final = 3.0
 FEMTOJOULES_PER_MILLIJOULE: Final = 10**12
 WARMING_SECONDS: Final = 5.0
 """For a small network before the others, so that compiled code is loaded."""
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +170,31 @@ def _filled(row: ScheduleRow, outcome: ScheduleOutcome) -> ScheduleRow:
 
 def in_a_process(network: NetworkToSchedule, accelerator: str, seconds: float, *, runs: bool) -> ScheduleRow:
     """A row that breaks, or never ends, ends nothing else."""
+    found = of_another_process(partial(row_of, network, accelerator, seconds, runs=runs), 2 * GRACE * seconds)
+    return ScheduleRow(network.name, accelerator, "broken", error=found) if isinstance(found, str) else found
+
+
+def of_another_process(work: Callable[[], Row], seconds: float) -> Row | str:
+    """What the work returns, or why it does not within so many seconds."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_sent, args=(there, network, accelerator, seconds, runs))
+    process = context.Process(target=_sent, args=(there, work))
     process.start()
     there.close()
     try:
-        if here.poll(2 * GRACE * seconds):
-            row: ScheduleRow = here.recv()
+        if here.poll(seconds):
+            row: Row = here.recv()
             return row
-        return ScheduleRow(network.name, accelerator, "endless", error=f"not over after {2 * GRACE * seconds:g} s")
+        return f"not over after {seconds:g} s"
     except EOFError:
-        return ScheduleRow(network.name, accelerator, "broken", error="the process broke")
+        return "the process broke"
     finally:
         process.kill()
         process.join()
 
 
-def _sent(there: Connection, network: NetworkToSchedule, accelerator: str, seconds: float, runs: bool) -> None:
-    there.send(row_of(network, accelerator, seconds, runs=runs))
+def _sent(there: Connection, work: Callable[[], object]) -> None:
+    there.send(work())
 
 
 TITLES: Final = (

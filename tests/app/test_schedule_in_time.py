@@ -16,7 +16,7 @@ from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
-from onchip.solve.schedule.mapped import MappedNest
+from onchip.solve.schedule.mapped_nest import MappedNest
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.runs import NestPlace

@@ -17,7 +17,8 @@ from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.adapted import adapted, best_adapted
-from onchip.solve.schedule.mapped import KnownMappings, MappedNest, Room
+from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.runs import NestPlace
 from onchip.verify.mapping import verify_mapping

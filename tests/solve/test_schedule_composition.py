@@ -22,7 +22,8 @@ from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
-from onchip.solve.schedule.mapped import KnownMappings, MappedNest, Room
+from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places

@@ -125,6 +125,7 @@ def outcome_of(
         asked.relaxation,
         request.options.space,
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
+        weighed=request.options.weighed(objective),
     )
 
 

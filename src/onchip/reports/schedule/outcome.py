@@ -32,7 +32,8 @@ class ScheduleOutcome:
     `network` has elements of the bits asked for; `space` says what the bound is proven among, `relaxation` its parts.
     `compute_costs` are those of each tile operator, by name. `not_checked` is what the verifier was handed and did not
     recompute. A `remark` says in what the answer differs from what was asked. One that `is_from_file` was searched for
-    by whoever made the file: its status and bound are claims.
+    by whoever made the file: its status and bound are claims. `weighed` are the mappings of each nest that the search
+    chose among; all others of the space were left out for time.
     """
 
     source: str
@@ -52,6 +53,7 @@ class ScheduleOutcome:
     why_not: str | None = None
     remark: str | None = None
     is_from_file: bool = False
+    weighed: str | None = None
 
     @property
     def answer(self) -> Schedule | None:

@@ -7,11 +7,12 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
-from onchip.errors import InputError
+from onchip.errors import InputError, InternalError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod, composing_method, method_named
 from onchip.solve.run.limits import Run
+from onchip.verify.mapping import verify_mapping
 
 SECONDS_OF_LOMA: Final = 1.0
 """Of a limited run: it mostly takes milliseconds."""
@@ -43,6 +44,21 @@ def best_mapping_at(
     Raises AcceleratorError where the accelerator says too little, InputError for a layer that both refuse.
     """
     return _asked(_EXACT_FROM_LOMA, problem, objective, run, cache)
+
+
+def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping, ...]:
+    """Of LOMA's mappings those of which none is at most as much as another in energy and in cycles.
+
+    In ascending order of energy. Raises AcceleratorError where the accelerator says too little, InputError for a layer
+    that LOMA refuses, InternalError for a mapping that is not legal.
+    """
+    from onchip.solve.mapping.baselines.loma import front_of_loma
+
+    found = front_of_loma(problem, run)
+    for mapping in found:
+        for violation in verify_mapping(problem, mapping):
+            raise InternalError(f"a mapping of its front is not legal: {violation}", place="--method loma")
+    return found
 
 
 def known_mapping_at(

@@ -49,20 +49,29 @@ class ScheduleAttempt:
         """Of the best schedule so far, in the objective's unit."""
         return self.improver.best.value
 
+    @property
+    def figures(self) -> ScheduleFigures:
+        """Return the figures of the best schedule so far."""
+        return _figures(self.question, self.tiles, self.improver.best.composition)
+
     def found(self) -> FoundSchedule:
         """The best schedule so far, with its figures."""
-        composition = self.improver.best.composition
-        return FoundSchedule(composition, self.tiles, _figures(self.question, self.tiles, composition))
+        return FoundSchedule(self.improver.best.composition, self.tiles, self.figures)
 
-    def compose_again(self) -> None:
-        """With the mappings that are known now, everything where it is; the better schedule is the best from now on."""
+    def compose_again(self) -> bool:
+        """With the mappings that are known now, everything where it is; the better schedule is the best from now on.
+
+        Whether it is better.
+        """
         try:
             composition = self.improver.composer.composed(self.places)
         except NoMappingError:
-            return
+            return False
         value = self.improver.value_of(composition)
-        if value < self.value:
+        is_better = value < self.value
+        if is_better:
             self.improver.best = Placed(self.places, composition, value)
+        return is_better
 
 
 @dataclass(slots=True)

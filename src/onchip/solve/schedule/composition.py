@@ -26,7 +26,8 @@ from onchip.cost.schedule.compute_cost import (
 from onchip.cost.schedule.copies import CopyPrices
 from onchip.cost.schedule.figures import energy_and_traffic
 from onchip.ir.layer import Layer
-from onchip.solve.schedule.mapped import Edition, KnownMappings, MappedNest
+from onchip.solve.schedule.mapped import Edition, KnownMappings
+from onchip.solve.schedule.mapped_nest import MappedNest
 from onchip.solve.schedule.movements import OnChip, StackMovements, movements_of
 from onchip.solve.schedule.places import Places, StackPlaces
 from onchip.solve.schedule.runs import NestPlace, Step

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.schedule import Homes
-from onchip.cost.schedule.compute_cost import NestCost
 from onchip.ir.layer import Layer
+from onchip.solve.schedule.mapped_nest import MappedNest, Room
+from onchip.solve.schedule.mapping_front import MappingFront, OptionPrices
 from onchip.solve.schedule.runs import NestPlace
 
-Room = Mapping[str, int]
-"""Bytes that tiles may take, by addressed memory."""
 Edition = tuple[int, bool]
-"""How often known mappings were replaced by better ones, and whether quick ones will do."""
-
-
-@dataclass(frozen=True, slots=True)
-class MappedNest:
-    """A mapping, and what the nest costs with it.
-
-    A makeshift one was not searched for, since the time was over; for a quick one only what is known and LOMA were
-    asked. Beside one that is not proven there may be better ones.
-    """
-
-    mapping: LayerMapping
-    cost: NestCost
-    is_makeshift: bool = False
-    is_quick: bool = False
-    is_proven: bool = False
-
-    def fits(self, room: Room) -> bool:
-        """Whether its workspaces are within the room."""
-        return all(room.get(memory, 0) >= size for memory, size in self.cost.workspace_bytes.items())
+"""How often known mappings were replaced, or weighed otherwise, and whether quick ones will do."""
 
 
 class NestMapper(Protocol):
@@ -54,11 +34,15 @@ class KnownMappings:
     """Remembers what a mapper found.
 
     A mapping that is best in a room is best in every smaller one in which it fits; where none fits in a room, none
-    fits in a smaller one.
+    fits in a smaller one. With `prices` the best is that of the least price of all that was ever found of the nest at
+    its homes and fits; or one that is preferred, if it fits.
     """
 
     mapper: NestMapper
-    _found: dict[tuple[Layer, Homes, bool], list[_FoundInRoom]] = field(default_factory=dict)
+    prices: OptionPrices | None = None
+    _found: dict[_NestKey, list[_FoundInRoom]] = field(default_factory=dict)
+    _fronts: dict[_NestKey, MappingFront] = field(default_factory=dict)
+    _preferred: dict[_NestKey, LayerMapping] = field(default_factory=dict)
     _replaced: int = 0
 
     @property
@@ -70,12 +54,43 @@ class KnownMappings:
         """Of a nest in a room; None if none fits."""
         known = self._known(nest, room)
         if known is not None:
-            return known.mapped
+            return self._chosen(nest, room, known.mapped)
         found = self.mapper(nest, room, self._similar(nest))
         if found is None or not found.is_makeshift:
             is_quick = self.mapper.is_quick if found is None else found.is_quick
             self._found.setdefault(_key(nest), []).insert(0, _FoundInRoom(room, found, is_quick))
-        return found
+            self._remember(nest, found)
+        return self._chosen(nest, room, found)
+
+    def learn(self, nest: NestPlace, others: Iterable[MappedNest]) -> None:
+        """Mappings of a nest that were found otherwise are weighed, too, from now on."""
+        self._fronts[_key(nest)] = self._front(nest).with_options(others)
+        self._replaced += 1
+
+    def options(self, nest: NestPlace, room: Room) -> Sequence[MappedNest]:
+        """All on the nest's front that fit in the room, those of the least price first; none where none are weighed."""
+        prices = self.prices
+        if prices is None:
+            return ()
+        fitting = [one for one in self._front(nest).options if one.fits(room)]
+        return sorted(fitting, key=lambda one: prices.of(one.cost))
+
+    def weigh(self, prices: OptionPrices) -> None:
+        """From now on options are weighed so: all that was ever found, and what will be."""
+        if self.prices is None:
+            for key, found in self._found.items():
+                known = (one.mapped for one in reversed(found) if one.mapped is not None)
+                self._fronts[key] = MappingFront().with_options(known)
+        self.prices = prices
+        self._replaced += 1
+
+    def prefer(self, nest: NestPlace, mapping: LayerMapping | None) -> LayerMapping | None:
+        """From now on this option is taken wherever it fits (None: the cheapest); return the one before."""
+        before = self._preferred.pop(_key(nest), None)
+        if mapping is not None:
+            self._preferred[_key(nest)] = mapping
+        self._replaced += 1
+        return before
 
     def announce(self, asked: Iterable[tuple[NestPlace, Room]]) -> None:
         """Say which nests in which rooms are asked for next, so that the mapper can share its time among new ones."""
@@ -84,7 +99,26 @@ class KnownMappings:
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
         """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
         self._found.setdefault(_key(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
+        self._remember(nest, better)
         self._replaced += 1
+
+    def _remember(self, nest: NestPlace, found: MappedNest | None) -> None:
+        """Its options join the front."""
+        if self.prices is not None and found is not None:
+            self._fronts[_key(nest)] = self._front(nest).with_options((replace(found, others=()), *found.others))
+
+    def _front(self, nest: NestPlace) -> MappingFront:
+        return self._fronts.get(_key(nest), MappingFront())
+
+    def _chosen(self, nest: NestPlace, room: Room, found: MappedNest | None) -> MappedNest | None:
+        """Of all options the preferred, or the cheapest; it is as well known as what was found in the room."""
+        if self.prices is None or found is None or found.is_makeshift:
+            return found
+        wanted = self._preferred.get(_key(nest))
+        front = self._front(nest)
+        preferred = next((one for one in front.options if one.mapping == wanted and one.fits(room)), None)
+        best = preferred or front.least(room, self.prices)
+        return found if best is None else replace(best, is_quick=found.is_quick, is_proven=found.is_proven)
 
     def _known(self, nest: NestPlace, room: Room) -> _FoundInRoom | None:
         """What was found in a larger room, if it is what would be found in this one."""
@@ -114,7 +148,10 @@ class _FoundInRoom:
         return _is_within(room, self.room) and (self.mapped is None or self.mapped.fits(room))
 
 
-def _key(nest: NestPlace) -> tuple[Layer, Homes, bool]:
+_NestKey = tuple[Layer, Homes, bool]
+
+
+def _key(nest: NestPlace) -> _NestKey:
     return nest.layer, nest.homes, nest.weight_is_an_input
 
 

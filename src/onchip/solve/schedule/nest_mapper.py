@@ -14,12 +14,18 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.solve.mapping.cache import MappingCache
-from onchip.solve.mapping.layer_at import SECONDS_OF_LOMA, best_mapping_at, known_mapping_at, map_layer_at
+from onchip.solve.mapping.layer_at import (
+    SECONDS_OF_LOMA,
+    best_mapping_at,
+    known_mapping_at,
+    map_layer_at,
+    mappings_of_front_at,
+)
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.adapted import best_adapted
-from onchip.solve.schedule.mapped import MappedNest, Room
+from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
 
 SHARE_OF_A_COMPOSITION: Final = 0.25
@@ -41,6 +47,8 @@ class BestMapper:
     objective: MappingObjective
     run: Run
     cache: MappingCache | None = None
+    shows_others: bool = False
+    """Whether beside the best mapping of a nest those are handed out that are less in energy or in cycles."""
     is_quick: bool = field(default=False, init=False)
     """Whether what is known, and LOMA, will do for now."""
     seconds: float = field(default=0.0, init=False)
@@ -77,6 +85,8 @@ class BestMapper:
         best = self._best(problem, found, similar)
         if best is None and found is not Status.INFEASIBLE and not (self.is_quick and self.run.stop is None):
             best = self._makeshift(problem, room)
+        elif self.shows_others and best is not None and not best.others and self.run.stop is None:
+            best = replace(best, others=self._front(problem))
         self.seconds += self.run.seconds - begun
         return best
 
@@ -88,24 +98,52 @@ class BestMapper:
         self.seconds += self.run.seconds - begun
         return found if isinstance(found, MappedNest) else None
 
+    def otherwise(self, nest: NestPlace, room: Room, seconds: float) -> Iterator[MappedNest]:
+        """LOMA's front, and what is best by other objectives, each found in its part of so many seconds."""
+        begun = self.run.seconds
+        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
+        yield from self._front(problem)
+        others = [one for one in MappingObjective if one is not self.objective]
+        for objective in others:
+            found = self._searched(problem, seconds / len(others), objective)
+            if isinstance(found, MappedNest):
+                yield found
+        self.seconds += self.run.seconds - begun
+
     def value_of(self, mapped: MappedNest) -> float:
         """What the nest costs, in the objective's unit."""
         return self.objective.of(mapped.cost.energy_pj, mapped.cost.cycles)
 
     def _quickly(self, problem: LayerProblem) -> MappedNest | Status:
-        """What is kept of an earlier run, or LOMA's."""
+        """What is kept of an earlier run, or LOMA's, with all others of LOMA's front if they are handed out."""
         run = self._run(SECONDS_OF_LOMA)
         kept = known_mapping_at(problem, self.objective, run, self.cache) if self.cache is not None else None
+        if kept is None and self.shows_others:
+            others = self._front(problem)
+            return replace(min(others, key=self.value_of), others=others) if others else Status.UNKNOWN
         try:
             found = kept or map_layer_at(problem, self.objective, run, "loma")
         except InputError:
             return Status.UNKNOWN
         return _mapped(problem, found)
 
-    def _searched(self, problem: LayerProblem, seconds: float) -> MappedNest | Status:
-        """What is found in so much time, if there is a limit; else INFEASIBLE, or UNKNOWN, says why there is none."""
+    def _front(self, problem: LayerProblem) -> tuple[MappedNest, ...]:
+        """LOMA's mappings of which none is at most as much as another in energy and in cycles."""
         try:
-            found = best_mapping_at(problem, self.objective, self._run(seconds), self.cache)
+            found = mappings_of_front_at(problem, self._run(SECONDS_OF_LOMA))
+        except InputError:
+            return ()
+        return tuple(MappedNest(one, nest_cost(problem, one), is_quick=True) for one in found)
+
+    def _searched(
+        self, problem: LayerProblem, seconds: float, objective: MappingObjective | None = None
+    ) -> MappedNest | Status:
+        """What is found in so much time, if there is a limit; else INFEASIBLE, or UNKNOWN, says why there is none.
+
+        By the mapper's own objective, if no other is given.
+        """
+        try:
+            found = best_mapping_at(problem, objective or self.objective, self._run(seconds), self.cache)
         except InputError:
             return Status.UNKNOWN
         return _mapped(problem, found)
@@ -124,7 +162,7 @@ class BestMapper:
         best = found if isinstance(found, MappedNest) else None
         other = self._adapted(problem, similar)
         if other is not None and (best is None or self.value_of(other) < self.value_of(best)):
-            best = other
+            best = replace(other, others=() if best is None else best.others)
         return None if best is None else replace(best, is_quick=self.is_quick)
 
     def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> MappedNest | None:

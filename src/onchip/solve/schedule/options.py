@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.stacks import OverlapMode
+from onchip.solve.schedule.objective import ScheduleObjective
 
 OPTIMAL: Final = "optimal"
 """Of `stacks`: they are searched."""
 LAYERS: Final = "layers"
 """Of `stacks`: every operator alone."""
+
+WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +22,15 @@ class ScheduleOptions:
     """What is asked; what is None is searched.
 
     `stacks` is `optimal`, `layers`, `one`, `greedy`, or says them, as `fuse` does. Without `maps_stay` every operand
-    is streamed from and to DRAM.
+    is streamed from and to DRAM. Without `weighs_mappings` each nest has the mapping that is best for it alone, which
+    shows what weighing the others brings.
     """
 
     stacks: str = OPTIMAL
     tile: tuple[int, int] | None = None
     mode: OverlapMode | None = None
     maps_stay: bool = True
+    weighs_mappings: bool = True
 
     @property
     def leaves_stacks_open(self) -> bool:
@@ -52,3 +57,8 @@ class ScheduleOptions:
             "residencies": "any",
             "prefetch": "any",
         }
+
+    def weighed(self, objective: ScheduleObjective) -> str:
+        """Of which mappings of each nest the search chooses one: all others are left out for time."""
+        is_joined = self.weighs_mappings and objective is not ScheduleObjective.ENERGY
+        return WEIGHED if is_joined else "the best found for each nest alone"

@@ -8,6 +8,7 @@ from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.cost.schedule.rates import MemoryRates
 from onchip.ir.graph import Graph
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.run.limits import Progress, Run
@@ -15,13 +16,17 @@ from onchip.solve.schedule.attempt import AttemptMaker, Listener, ScheduleAttemp
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.fused import FusionSearch, FusionStart
+from onchip.solve.schedule.longer_look import LongerLook
 from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.mapping_front import OptionPrices
 from onchip.solve.schedule.nest_mapper import BestMapper
+from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.restacking import Restacker, places_of_lone
 from onchip.solve.schedule.usable import ensure_usable
+from onchip.solve.schedule.weighing import Weigher
 from onchip.solve.stacks.options import FusionOptions
 
 METHOD: Final = "composed"
@@ -41,8 +46,10 @@ SHARE_OF_FIRST_SHAKES: Final = 0.3
 """Of the time that is left, to move several maps at once of what runs layer by layer, before stacks are looked for."""
 SHARE_OF_SHAKES: Final = 0.5
 """Of the time that is left, to move several maps of the best at once; the rest for the mappings of what is found."""
-SECONDS_OF_A_LONGER_LOOK: Final = 0.5
-"""At least, for the mapping of a nest: in less than it had at first nothing new is found."""
+SHARE_OF_WEIGHING: Final = 0.3
+"""Of the time that is left, to choose other mappings of what is best by the whole schedule's figures."""
+SHARE_OF_PLACES: Final = 0.3
+"""Of the time that is left, to improve its places, once other mappings are chosen."""
 VERIFYING: Final = 1.0
 """How long it takes to verify a schedule, in times of composing it."""
 
@@ -58,6 +65,7 @@ class ScheduleSolver:
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
     _maker: AttemptMaker = field(init=False)
+    _weigher: Weigher = field(init=False)
     _alone: ScheduleAttempt | None = field(default=None, init=False)
     """Every operator alone, if there is room for it."""
     _has_proofs: bool = field(default=False, init=False)
@@ -72,6 +80,7 @@ class ScheduleSolver:
         cache = MappingCache.opened() if question.uses_cache else None
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, self.run, cache)
         self.mappings = KnownMappings(self._mapper)
+        self._weigher = Weigher(self.mappings, self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, self.run, self.listener)
 
     def solved(self) -> Result[FoundSchedule]:
@@ -190,8 +199,30 @@ class ScheduleSolver:
             value = best.value
             self._shake(best, SHARE_OF_SHAKES)
             self._map_longer(best, 1 - SHARE_OF_SHAKES)
+            if self._is_limited and self._is_joined:
+                break
+        if self._is_joined:
+            self._join(best)
         self._map_longer(best, 1.0)
         return best
+
+    @property
+    def _is_joined(self) -> bool:
+        """Whether mappings are weighed against each other: where energy alone counts the least of each nest is best."""
+        return self.options.weighs_mappings and self.question.objective is not ScheduleObjective.ENERGY
+
+    def _join(self, best: ScheduleAttempt) -> None:
+        """From the best schedule of mappings that are each best alone: choose mappings and places together."""
+        self._mapper.shows_others = True
+        self.mappings.weigh(OptionPrices(MemoryRates(self.question.accelerator), self.question.objective))
+        value = None
+        while value is None or (best.value < value and self._share(1.0).stop is None):
+            value = best.value
+            with self._mapper.quick():
+                self._weigher.weigh(best, self._share(SHARE_OF_WEIGHING))
+            best.improver.begin_again()
+            self._improve(best, self._share(SHARE_OF_PLACES))
+            self._shake(best, SHARE_OF_SHAKES)
 
     def _shake(self, best: ScheduleAttempt, share: float) -> None:
         """Mappings that are found at once show what is worth it."""
@@ -228,22 +259,9 @@ class ScheduleSolver:
                 attempt.improver.improve(run)
 
     def _map_longer(self, best: ScheduleAttempt, share: float) -> None:
-        """Ask again for mappings that are not proven, those first that cost most."""
-        waiting = [one for one in best.improver.best.composition.nests if not one[2].is_proven]
-        waiting.sort(key=lambda one: -one[1].times * one[2].cost.energy_pj)
-        left, is_mapped = self._share(share), False
-        for at, (nest, room, known) in enumerate(waiting):
-            if left.stop is not None:
-                break
-            seconds = max(left.seconds_left / (len(waiting) - at), SECONDS_OF_A_LONGER_LOOK)
-            mapped = self._mapper.longer(nest, room.room, min(seconds, left.seconds_left))
-            if mapped is not None:
-                better = min(mapped, known, key=self._mapper.value_of)
-                self.mappings.replace(nest, room.room, replace(better, is_quick=False, is_proven=mapped.is_proven))
-                is_mapped = True
-        if is_mapped:
-            with self._mapper.quick():  # those for which there was no time stay as they are
-                best.compose_again()
+        """Ask again for mappings that are not proven."""
+        counts_cycles = self.question.objective.is_timed and self.options.weighs_mappings
+        LongerLook(self.mappings, self._mapper, counts_cycles).improve(best, self._share(share))
 
     @property
     def _is_limited(self) -> bool:

@@ -16,8 +16,8 @@ from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import Accounting
 from onchip.cost.layer.batch import LayerCosts
 from onchip.cost.layer.limits import array_of, check_memories
-from onchip.cost.layer.tables import Chosen, CostStatus
-from onchip.cost.layer.zigzag_batch import ZigzagCosts
+from onchip.cost.layer.tables import Chosen, Costs, CostStatus
+from onchip.cost.layer.zigzag_batch import RealCosts, ZigzagCosts
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.baselines.unrolling import Unrolled
 from onchip.solve.mapping.objective import MappingObjective
@@ -85,11 +85,7 @@ class BestRow:
     def offer(self, chosen: Chosen) -> None:
         """The best row is kept if it is better than those before, of equal ones that of the least rank, or product."""
         kept: int | None = None
-        costs = self._costs.of_chosen(chosen)
-        scattered = np.flatnonzero(costs.status == CostStatus.INTERLEAVED)
-        for row in scattered.tolist():
-            one = self._costs.of([mapping_of(chosen, row, self._problem)])
-            costs.energy_pj[row], costs.cycles[row] = one.energy_pj[0], one.cycles[0]
+        costs = costs_of_rows(self._costs, chosen, self._problem)
         fit = np.flatnonzero(np.isfinite(costs.energy_pj)).tolist()
         for row in fit:
             energy, cycles = float(costs.energy_pj[row]), float(costs.cycles[row])
@@ -116,6 +112,15 @@ class BestRow:
             return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method, Stop.COMPLETED)
         value = round(self.value)
         return Result(Status.OPTIMAL, self.mapping, value, value, run.seconds, method, Stop.COMPLETED)
+
+
+def costs_of_rows(costs_of: LayerCosts | ZigzagCosts, chosen: Chosen, problem: LayerProblem) -> Costs | RealCosts:
+    """What rows cost, INTERLEAVED ones among them; energy is infinite for those that do not fit."""
+    costs = costs_of.of_chosen(chosen)
+    for row in np.flatnonzero(costs.status == CostStatus.INTERLEAVED).tolist():
+        one = costs_of.of([mapping_of(chosen, row, problem)])
+        costs.energy_pj[row], costs.cycles[row] = one.energy_pj[0], one.cycles[0]
+    return costs
 
 
 def mapping_of(chosen: Chosen, row: int, problem: LayerProblem) -> LayerMapping:

@@ -23,6 +23,7 @@ from onchip.cost.layer.tables import Chosen, empty_chosen
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.solve.mapping.baselines.best import BestRow
+from onchip.solve.mapping.baselines.front_of_rows import FrontOfRows
 from onchip.solve.mapping.baselines.prefix_shifts import FirstOfDefines
 from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
@@ -65,6 +66,20 @@ def solve_as_loma(
         if run.stop is not None:
             return best.result(METHOD, run, run.stop)
     return best.result(METHOD, run, Stop.COMPLETED)
+
+
+def front_of_loma(problem: LayerProblem, run: Run, limit: int = LIMIT) -> tuple[plan.LayerMapping, ...]:
+    """Of the mappings of all orders those of which none is at most as much as another in energy and in cycles.
+
+    In ascending order of energy; of those seen until the run has to stop.
+    """
+    unrolled = unrolled_for(problem, None)
+    front = FrontOfRows(problem, unrolled)
+    for chosen in filled_orders(problem, unrolled, limit, INTERPRETER):
+        front.offer(chosen)
+        if run.stop is not None:
+            break
+    return front.mappings
 
 
 def unrolled_for(problem: LayerProblem, unrolling: Unrolling | None) -> Unrolled:
