@@ -7,7 +7,7 @@ passes DRAM: it is written there and read again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -54,16 +54,18 @@ class CrowdedNetwork:
         """What is paid at least; `weight_bits` of each parameter are those that every tile of its operator reads."""
         held = {operand for level in self._rates.addressed for operand in level.memory.holds}
         crowded = [] if Operand.WEIGHT in held else self._crowded(weight_bits)
+        if not crowded:
+            return NO_CROWDING
         maps = {name for _, bits in crowded for name in bits}
         read, written = (self._cycles_of_a_bit(way) for way in (Direction.READ, Direction.WRITE))
-        read_pj = energies.again_pj
+        passing_pj = {name: energies.passing_pj(name) for name in maps}
 
         def paid(tile: Fraction, prices: Mapping[str, Fraction]) -> Fraction:
             operators = [CrowdedOperator(tile * weight, bits) for weight, bits in crowded]
             return RoomPrices(operators, prices, self._room_bits()).least_price()
 
         return Crowding(
-            paid(read_pj, {name: energies.passing_pj.get(name, Fraction(0)) for name in maps}),
+            paid(energies.again_pj, passing_pj),
             paid(read, dict.fromkeys(maps, read + written)),
             ceil(paid(Fraction(1), dict.fromkeys(maps, Fraction(2)))),
         )
@@ -114,8 +116,8 @@ class CrowdedNetwork:
 class MapEnergies:
     """In pJ of a bit: of a weight that is read once more, and of each map, by name, that passes DRAM."""
 
-    again_pj: Fraction = Fraction(0)
-    passing_pj: Mapping[str, Fraction] = field(default_factory=dict)
+    again_pj: Fraction
+    passing_pj: Callable[[str], Fraction]
 
 
 def elements_of(tensor: Tensor) -> int:

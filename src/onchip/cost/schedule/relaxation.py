@@ -145,16 +145,14 @@ class _Relaxing:
     def _crowding(self) -> Crowding:
         """What is paid for want of room."""
         network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed)
-        maps = self.graph.with_role(Role.ACTIVATION)
-        passing_pj = {tensor.name: Fraction(self._passing_pj(tensor.name)) for tensor in maps}
         again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
-        return network.crowding(self.parameter_bits, MapEnergies(again_pj, passing_pj))
+        return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj))
 
-    def _passing_pj(self, name: str) -> float:
+    def _passing_pj(self, name: str) -> Fraction:
         """Of each bit of a map what it costs beyond its floors to be written to DRAM, and read by one who reads it."""
         producer, readers = self.graph.producer.get(name), self.graph.readers[name]
         if producer is None or not readers or not self.every_memory_keeps:
-            return 0.0
+            return Fraction(0)
         written = [
             self._floors.written_to_dram_pj(layer, weight_is_an_input=not producer.parameters)
             for layer in self.nests.get(producer.name, ())
@@ -166,7 +164,8 @@ class _Relaxing:
         ]
         if not all(self.nests.get(reader.name) for reader in readers):
             read.append(self._beyond_the_cheapest_pj(Operand.INPUT, Direction.READ))
-        return min(written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]) + min(read)
+        written = written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]
+        return Fraction(min(written)) + Fraction(min(read))
 
     def _beyond_the_cheapest_pj(self, operand: Operand, direction: Direction) -> float:
         """Of a bit that an operator without a nest reads, or writes, in DRAM, and not where that is cheapest."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final
 
-MOST_SWEEPS: Final = 20
+MOST_SWEEPS: Final = 6
 """Through all operators, while that makes the bound greater."""
 
 
