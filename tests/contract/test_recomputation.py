@@ -116,6 +116,19 @@ def test_no_bound_of_moments_is_above_the_least_cost() -> None:
     assert attained >= 5
 
 
+def test_a_search_that_is_cut_off_claims_no_more_than_the_least_cost() -> None:
+    cut_off = 0
+    for seed in range(40):
+        indexed = IndexedProblem.of(problem_of(seed))
+        whole = RecomputationSearch(indexed, Run(), 10**6).search()
+        part = RecomputationSearch(indexed, Run(), 12).search()
+        if whole.lower_bound is not None:
+            assert part.lower_bound is not None
+            assert part.lower_bound <= whole.lower_bound
+            cut_off += part.moves is None
+    assert cut_off >= 20
+
+
 @pytest.mark.parametrize("distance", [0.0, 1.0])
 def test_a_replay_costs_what_it_says_and_never_less_than_the_least(distance: float) -> None:
     found = 0

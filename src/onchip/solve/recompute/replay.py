@@ -20,11 +20,12 @@ class Guide:
 
     `kept` are pairs (until which step, tensors), ascending: what should be there at that step. The price of a tensor is
     what its return costs, by its units and by the `distance` power of the steps until it is needed; `weights`
-    multiply it.
+    multiply it, and so does `firmness` that of what should stay, which leaves after all others where that is infinite.
     """
 
     kept: tuple[tuple[int, frozenset[int]], ...] = ()
     distance: float = 0.0
+    firmness: float = float("inf")
     weights: tuple[tuple[int, float], ...] = ()
 
 
@@ -59,6 +60,8 @@ class GuidedReplay:
         self._moves: list[SearchMove] = []
         self._leaving: list[int] = []
         self._kept: frozenset[int] = frozenset()
+        self._kept_before: frozenset[int] = frozenset()
+        self._until = NEVER
         self.missed_at: list[int] = []
 
     def replay(self) -> Replayed | None:
@@ -67,8 +70,8 @@ class GuidedReplay:
         for step, operator in enumerate(self._first_runs.order):
             self._step = step
             while stages and stages[-1][0] < step:
-                stages.pop()
-            self._kept = stages[-1][1] if stages else frozenset()
+                self._kept_before = stages.pop()[1]
+            self._until, self._kept = stages[-1] if stages else (NEVER, frozenset())
             if not self._bring_inputs(operator) or not self._run(operator, set(self._read_lists[operator])):
                 return None
             if self._cost >= self._most_cost:
@@ -171,7 +174,7 @@ class GuidedReplay:
         for _, _, tensor in prices:
             if excess <= 0:
                 break
-            if tensor in self._kept and self.missed_at[-1:] != [self._step]:
+            if self._should_stay(tensor) and self.missed_at[-1:] != [self._step]:
                 self.missed_at.append(self._step)
             leaving.append(tensor)
             excess -= self._sizes[tensor]
@@ -200,14 +203,22 @@ class GuidedReplay:
     def _price(self, tensor: int) -> tuple[int, float]:
         """Its class, dearer ones after cheaper ones, and its price within that."""
         needed = self._needed(tensor)
-        is_kept = tensor in self._kept
+        is_kept = self._should_stay(tensor)
         cost = self._return_cost(tensor)
         if cost >= NEVER and (needed < NEVER or self._producer[tensor] < 0):
             return 3, cost
         if needed >= NEVER and not is_kept:
             return 0, cost / max(1, self._sizes[tensor])
         price = cost / max(1, self._sizes[tensor]) * self._weights.get(tensor, 1.0)
-        return (2 if is_kept else 1), price / float(max(1, needed - self._step)) ** self._guide.distance
+        price /= float(max(1, needed - self._step)) ** self._guide.distance
+        is_firm = is_kept and self._guide.firmness == float("inf")
+        return (2 if is_firm else 1), price * self._guide.firmness if is_kept and not is_firm else price
+
+    def _should_stay(self, tensor: int) -> bool:
+        """Whether it is kept at the next moment, or was at the one before and is needed until the next."""
+        if tensor in self._kept:
+            return True
+        return tensor in self._kept_before and self._needed(tensor) < self._until
 
     def _needed(self, tensor: int) -> int:
         """The step of the next first run that reads it."""

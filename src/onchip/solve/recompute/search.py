@@ -17,7 +17,7 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
 
-STATES_BETWEEN_LOOKS = 256
+SETS_BETWEEN_LOOKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,14 @@ def _is_useless(one: tuple[int, int, int], state: RunState, cost: int) -> bool:
 
 
 class RecomputationSearch:
-    """One search; `capacity_units` may be less than the scratchpad's, for what packs more easily."""
+    """One search that looks at so many sets of tensors; `capacity_units` may be less than the scratchpad's."""
 
-    def __init__(self, indexed: IndexedProblem, run: Run, most_states: int, capacity_units: int | None = None) -> None:
+    def __init__(self, indexed: IndexedProblem, run: Run, most_sets: int, capacity_units: int | None = None) -> None:
         self._indexed = indexed
         self._run = run
-        self._most_states = most_states
+        self._most_sets = most_sets
+        self._looked = 0
+        self._is_over = False
         self._capacity_units = capacity_units
         self._may_spill = not indexed.problem.objective.forbids_spills
         operators = indexed.problem.graph.operators
@@ -84,7 +86,7 @@ class RecomputationSearch:
 
     def search(self) -> SearchAnswer:
         """Search until the cheapest plan is found, nothing is left, or the limits end it."""
-        frontier, looked = self._frontier, 0
+        frontier = self._frontier
         frontier.offer(0, RunState(0, 0, 0), None)
         while frontier.heap:
             cost, _, _, state = heappop(frontier.heap)
@@ -92,11 +94,9 @@ class RecomputationSearch:
                 return SearchAnswer(self._moves_to(state), cost)
             if not frontier.is_current(cost, state):
                 continue
-            looked += 1
-            is_over = looked % STATES_BETWEEN_LOOKS == 0 and self._run.stop is not None
-            if looked > self._most_states or is_over:
-                return SearchAnswer(None, cost)
             self._expand(cost, state)
+            if self._is_over:  # what follows this state was not all seen, and nothing left is cheaper
+                return SearchAnswer(None, cost)
         return SearchAnswer(None, None)
 
     def _moves_to(self, state: RunState) -> tuple[SearchMove, ...]:
@@ -154,6 +154,11 @@ class RecomputationSearch:
         yield from self._without(needed | staying, tuple(tensors), 0, 0)
 
     def _without(self, there: int, tensors: tuple[int, ...], first: int, left: int) -> Iterator[int]:
+        self._looked += 1
+        if self._looked > self._most_sets or (self._looked % SETS_BETWEEN_LOOKS == 0 and self._run.stop is not None):
+            self._is_over = True
+        if self._is_over:
+            return
         if self._fits(there):
             if not any(self._fits(there | 1 << tensor) for tensor in bits(left)):
                 yield left

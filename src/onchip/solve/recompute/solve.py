@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from random import Random
 from typing import Final
 
@@ -36,7 +37,7 @@ from onchip.solve.run.stage import without_bound
 
 METHOD: Final = "exact"
 OPERATORS_TO_SEARCH: Final = 60
-STATES_TO_SEARCH: Final = 20_000
+SETS_TO_SEARCH: Final = 300_000
 STATES_WITHOUT_RECOMPUTATION: Final = 20_000
 SHARE_WITHOUT_RECOMPUTATION: Final = 0.25
 SHARE_OF_SEARCH: Final = 0.3
@@ -48,7 +49,8 @@ ROUNDS_OF_MOMENTS: Final = 6
 MOMENTS_A_ROUND: Final = 3
 WORK_OF_MOMENTS: Final = 10.0
 """What CP-SAT counts as about a second."""
-DISTANCES: Final = (0.0, 0.5, 1.0)
+DISTANCES: Final = (0.0, 0.5, 1.0, 2.0)
+FIRMNESSES: Final = (float("inf"), 10.0, 2.0)
 ROUNDS_WITHOUT_LIMIT: Final = 300
 TENSORS_CHANGED: Final = 3
 FACTORS: Final = (0.1, 0.5, 2.0, 10.0)
@@ -88,7 +90,8 @@ class _Planner:
                 break
         else:
             self._improve()
-        self.incumbent.stopped_by = self.run.stop or Stop.NODE_LIMIT
+        if not self.incumbent.is_infeasible:
+            self.incumbent.stopped_by = self.run.stop or Stop.NODE_LIMIT
 
     def _without_recomputation(self) -> None:
         problem = self.indexed.problem
@@ -118,7 +121,7 @@ class _Planner:
             return
         for share in SHRINKING:
             units = None if share == 1.0 else int(self.indexed.room.capacity_units * share)
-            search = RecomputationSearch(self.indexed, self._for_share(SHARE_OF_SEARCH), STATES_TO_SEARCH, units)
+            search = RecomputationSearch(self.indexed, self._for_share(SHARE_OF_SEARCH), SETS_TO_SEARCH, units)
             answer = search.search()
             if units is None:
                 self.incumbent.is_infeasible = answer.lower_bound is None
@@ -147,11 +150,12 @@ class _Planner:
             return
         if self.indexed.problem.order is not Order.GIVEN:
             self._bound_any_order()
-        steps = self._first_steps()
-        for _ in range(ROUNDS_OF_MOMENTS):
+        first = self._first_steps()
+        steps = [self._peak_step] if first else []
+        for number in range(ROUNDS_OF_MOMENTS):
             if not steps or self.incumbent.is_proven or self.run.stop is not None:
                 return
-            more = self._round(steps)
+            more = self._round(steps) if number else [*first, *self._round(steps)]
             if not more or len(steps) >= MOST_MOMENTS:
                 return
             steps = sorted({*steps, *more})
@@ -189,7 +193,6 @@ class _Planner:
         last = len(self.first_runs.order)
         kept = (*zip(steps, answer.kept, strict=True), (last, answer.kept[-1]))
         guide = Guide(kept)
-        self.guide = guide
         self._replay_each(guide, "guided replay")
         return self._missed(guide, steps)
 
@@ -200,10 +203,12 @@ class _Planner:
         return new[:MOMENTS_A_ROUND]
 
     def _replay_each(self, guide: Guide, phase: str) -> None:
-        """Offer the best of the replays of a guide at each distance."""
+        """Offer the best of the replays of a guide at each distance, and as firmly as there is something to keep."""
         best: tuple[Replayed, Guide] | None = None
-        for distance in DISTANCES:
-            asked = replace(guide, distance=distance)
+        for distance, firmness in product(DISTANCES, FIRMNESSES if guide.kept else FIRMNESSES[:1]):
+            if self.run.stop is not None:
+                break
+            asked = replace(guide, distance=distance, firmness=firmness)
             found = GuidedReplay(self.first_runs, self._units, asked, self._most(best)).replay()
             if found is not None:
                 best = found, asked
@@ -249,9 +254,9 @@ class _Planner:
     def _changed(self) -> Iterator[Guide]:
         """The guide with other weights, again and again; it is the best so far by then."""
         random = Random(self.run.limits.seed)
-        tensors = sorted({tensor for tensor, reads in enumerate(self.first_runs.reads) if reads})
+        tensors = sorted({tensor for step in self._first_steps() for tensor in self.first_runs.live(step)})
         rounds = 0
-        while self.run.stop is None and (self.run.deadline.is_set or rounds < ROUNDS_WITHOUT_LIMIT):
+        while tensors and self.run.stop is None and (self.run.deadline.is_set or rounds < ROUNDS_WITHOUT_LIMIT):
             rounds += 1
             weights = dict(self.guide.weights)
             for tensor in random.sample(tensors, min(TENSORS_CHANGED, len(tensors))):

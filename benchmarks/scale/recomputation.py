@@ -1,0 +1,145 @@
+"""Budget against overhead for five training networks: `plan --recompute allowed --objective recomputation`.
+
+    PYTHONPATH=benchmarks python -m scale.recomputation [--seconds 40] [--shares 0.8 0.6 0.5 0.4 0.3] [--json FILE]
+
+The budget is a share of what the given order needs where everything stays, without spills; the overhead is the cycles
+of what runs again, by those of one run of everything. Every plan has addresses and is verified by the command that
+makes it; seconds are of the wall clock, with start-up, CPU seconds are user and system time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from scale.language import BERT, training_of
+from scale.plain_vision import mobilenet_training, unet_training, vgg16_training
+from scale.vision import resnet50_training
+from shared.results import write_results
+
+from onchip import Graph
+from onchip.formats.own.graph_json import write_graph
+
+NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
+    vgg16_training,
+    mobilenet_training,
+    unet_training,
+    resnet50_training,
+    lambda: training_of(BERT, 512, 4),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One network in one budget; overheads are shares of the cycles of one run, None where there is no plan."""
+
+    network: str
+    operators: int
+    whole_bytes: int
+    share: float
+    budget_bytes: int
+    status: str
+    overhead: float | None
+    bound: float
+    runs_again: int | None
+    seconds: float
+    cpu_seconds: float
+
+
+def bytes_if_all_stays(graph: Graph) -> int:
+    """Return the peak of the given order where every tensor stays from its first use to its last."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for step, operator in enumerate(graph.operators):
+        for name in (*operator.reads, *operator.outputs):
+            first.setdefault(name, step)
+            last[name] = step
+    change = [0] * (len(graph.operators) + 1)
+    for name, step in first.items():
+        change[step] += graph.tensor[name].size_bytes
+        change[last[name] + 1] -= graph.tensor[name].size_bytes
+    live = most = 0
+    for one in change:
+        live += one
+        most = max(most, live)
+    return most
+
+
+def curve(graph: Graph, shares: list[float], seconds: int, folder: Path) -> Iterator[CurvePoint]:
+    """Plan a network in each budget."""
+    write_graph(graph, folder / "network.json")
+    whole = bytes_if_all_stays(graph)
+    once = sum(operator.stated.cycles or 0 for operator in graph.operators)
+    for share in shares:
+        budget = int(whole * share)
+        options = ("--order", "given", "--objective", "recomputation", "--recompute", "allowed", "--sram", str(budget))
+        limits = ("--time-limit", str(seconds), "--json", "-o", "plan.json")
+        command = (sys.executable, "-m", "onchip", "plan", "network.json", *options, *limits)
+        started = time.perf_counter()
+        with (folder / "answer.json").open("w") as answer:
+            process = subprocess.Popen(command, cwd=folder, stdout=answer)
+            _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said = json.loads((folder / "answer.json").read_text())
+        value = said["objective_value"]
+        yield CurvePoint(
+            graph.name,
+            len(graph.operators),
+            whole,
+            share,
+            budget,
+            said["status"],
+            None if value is None else value / once,
+            said["lower_bound"] / once,
+            None if value is None else said["recomputation"]["runs_again"],
+            round(time.perf_counter() - started, 1),
+            round(used.ru_utime + used.ru_stime, 1),
+        )
+
+
+def line(point: CurvePoint) -> str:
+    """Return a row of the table."""
+    overhead = "-" if point.overhead is None else f"{point.overhead:.2%}"
+    cells = (
+        f"{point.network} ({point.operators})",
+        f"{point.share:.0%}, {point.budget_bytes / 2**20:,.0f} MiB",
+        overhead,
+        f"{point.bound:.2%}",
+        point.status,
+        "-" if point.runs_again is None else str(point.runs_again),
+        f"{point.seconds}",
+        f"{point.cpu_seconds}",
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Print the table; with --json keep its rows in a file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.8, 0.6, 0.5, 0.4, 0.3])
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    print("| network (operators) | budget | overhead | bound | status | runs again | seconds | CPU s |", flush=True)
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    rows: list[object] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for make in NETWORKS:
+            for point in curve(make(), given.shares, given.seconds, Path(folder)):
+                print(line(point), flush=True)
+                rows.append(asdict(point))
+    if given.json:
+        write_results(given.json, {"recomputation": rows})
+
+
+if __name__ == "__main__":
+    main()
