@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from schedule import ACCELERATORS, GRACE, WARMING_SECONDS, NetworkToSchedule, networks, of_another_process
+from schedule import ACCELERATORS, GRACE, NetworkToSchedule, networks, of_another_process
 
 from onchip.answer.bindings import Bindings
 from onchip.app.schedule import ScheduleRequest, schedule_network
@@ -65,7 +65,6 @@ def joint_row(
     if of_processor:
         vars(time)["perf_counter"] = time.process_time
     row = JointRow(network.name, accelerator, objective)
-    schedule_network(ScheduleRequest("lenet5", accelerator, objective, limits=Limits(WARMING_SECONDS)))
     begun = time.process_time()
     request = ScheduleRequest(
         network.source,
@@ -126,7 +125,7 @@ def _rows(asked: argparse.Namespace, found: dict[str, NetworkToSchedule]) -> Ite
             asked_of = found[name], accelerator, asked.seconds, ScheduleObjective(asked.objective)
             work = partial(joint_row, *asked_of, of_processor=asked.processor)
             patience = BUSY if asked.processor else 1
-            row = of_another_process(work, patience * (2 * GRACE * asked.seconds + WARMING_SECONDS))
+            row = of_another_process(work, patience * 2 * GRACE * asked.seconds)
             if isinstance(row, str):
                 row = JointRow(name, accelerator, asked.objective, error=row)
             print(table_line(row), flush=True)

@@ -13,7 +13,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Memory, MemoryLevel, Operand
-from onchip.cost.schedule.crowding import NO_CROWDING
+from onchip.cost.schedule.crowding import NOTHING_PAID
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.relaxation import relaxation
 from onchip.cost.schedule.room_prices import CrowdedOperator, RoomPrices
@@ -203,7 +203,7 @@ def test_where_a_memory_holds_weights_nothing_is_said() -> None:
     network = skip_network()
     whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], PRECISION)
     nests = {name: one.nests for name, one in whole.operators.items()}
-    assert relaxation(whole.graph, nests, skip_chip(1, 2), every_memory_keeps=True).crowding == NO_CROWDING
+    assert relaxation(whole.graph, nests, skip_chip(1, 2), every_memory_keeps=True).crowding == NOTHING_PAID
 
 
 def test_two_convolutions_share_the_room_of_the_map_between_them() -> None:

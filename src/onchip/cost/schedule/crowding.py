@@ -26,7 +26,7 @@ from onchip.ir.tensor import Role, Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Crowding:
+class PaidForRoom:
     """What is paid beyond what every schedule moves: picojoules, cycles of DRAM, and bits read and written there."""
 
     energy_pj: Fraction = Fraction(0)
@@ -34,7 +34,7 @@ class Crowding:
     traffic_bits: int = 0
 
 
-NO_CROWDING: Final = Crowding()
+NOTHING_PAID: Final = PaidForRoom()
 
 
 @dataclass(slots=True)
@@ -50,12 +50,12 @@ class CrowdedNetwork:
     def __post_init__(self) -> None:
         self._rates = MemoryRates(self.accelerator)
 
-    def crowding(self, weight_bits: Mapping[str, int], energies: MapEnergies) -> Crowding:
+    def crowding(self, weight_bits: Mapping[str, int], energies: MapEnergies) -> PaidForRoom:
         """What is paid at least; `weight_bits` of each parameter are those that every tile of its operator reads."""
         held = {operand for level in self._rates.addressed for operand in level.memory.holds}
         crowded = [] if Operand.WEIGHT in held else self._crowded(weight_bits)
         if not crowded:
-            return NO_CROWDING
+            return NOTHING_PAID
         maps = {name for _, bits in crowded for name in bits}
         read, written = (self._cycles_of_a_bit(way) for way in (Direction.READ, Direction.WRITE))
         passing_pj = {name: energies.passing_pj(name) for name in maps}
@@ -64,7 +64,7 @@ class CrowdedNetwork:
             operators = [CrowdedOperator(tile * weight, bits) for weight, bits in crowded]
             return RoomPrices(operators, prices, self._room_bits()).least_price()
 
-        return Crowding(
+        return PaidForRoom(
             paid(energies.again_pj, passing_pj),
             paid(read, dict.fromkeys(maps, read + written)),
             ceil(paid(Fraction(1), dict.fromkeys(maps, Fraction(2)))),

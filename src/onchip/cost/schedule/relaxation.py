@@ -15,7 +15,7 @@ from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
-from onchip.cost.schedule.crowding import NO_CROWDING, CrowdedNetwork, Crowding, MapEnergies
+from onchip.cost.schedule.crowding import NOTHING_PAID, CrowdedNetwork, MapEnergies, PaidForRoom
 from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, is_element_by_element, needed_pixels
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
@@ -49,7 +49,7 @@ class Relaxation:
     computing_cycles: int
     dram_cycles: int
     rounding_fj: float = 0.0
-    crowding: Crowding = NO_CROWDING
+    crowding: PaidForRoom = NOTHING_PAID
 
     @property
     def energy_pj(self) -> float:
@@ -142,7 +142,7 @@ class _Relaxing:
             self._crowding(),
         )
 
-    def _crowding(self) -> Crowding:
+    def _crowding(self) -> PaidForRoom:
         """What is paid for want of room."""
         network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed)
         again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
