@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.cost.schedule.nest_work import work_of_all
+from onchip.cost.schedule.port_floor import PortFloors
+from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
 from onchip.solve.schedule.composition import NestRoom
@@ -33,8 +37,10 @@ class LongerLook:
     def improve(self, best: ScheduleAttempt, left: Run) -> None:
         """The best schedule has what is found, if it is better with that."""
         waiting = [one for one in best.improver.best.composition.nests if not one[2].is_proven]
-        waiting.sort(key=lambda one: -self._to_gain(one))
-        weights = [self._to_gain(one) if self.counts_cycles else 1.0 for one in waiting]
+        gains = [self._to_gain(one) for one in waiting]
+        order = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
+        waiting, gains = [waiting[at] for at in order], [gains[at] for at in order]
+        weights = gains if self.counts_cycles else [1.0] * len(gains)
         is_mapped = False
         for at, (nest, room, known) in enumerate(waiting):
             if left.stop is not None:
@@ -50,9 +56,15 @@ class LongerLook:
                 best.compose_again()
 
     def _to_gain(self, one: MappedAtPlace) -> float:
-        """How much less it may take at most: of its cycles those beyond its work over all units, else its energy."""
+        """How much less it may take at most: of its cycles those beyond the least of any mapping, else its energy."""
         nest, room, known = one
         if not self.counts_cycles:
             return room.times * known.cost.energy_pj
-        array = self.mapper.accelerator.array
-        return room.times * max(known.cost.cycles - nest.layer.macs / (array.macs if array else 1), 1.0)
+        least_gain = 0.0 if self.mapper.objective is MappingObjective.LATENCY else 1.0
+        return room.times * max(known.cost.cycles - self._least_cycles(nest), least_gain)
+
+    def _least_cycles(self, nest: NestPlace) -> float:
+        """Its work over the units that can be at work, or what has to pass a port."""
+        machine, layer = self.mapper.accelerator, nest.layer
+        passing = PortFloors(machine).cycles(layer, work_of_all(layer), weight_is_an_input=nest.weight_is_an_input)
+        return max(layer.macs / AnyUnrolling(machine).of([layer]).at_work, float(passing))
