@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Final
 
 MOST_SWEEPS: Final = 6
-"""Through all operators, while that makes the bound greater."""
+"""Through all operators, while that changes a price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +76,13 @@ class RoomPrices:
         return min([float(self._highest(at)), *asked])
 
     def _risen(self, prices: list[float]) -> list[float]:
-        """One operator's price after the other to where the bound is greatest, until that is no greater any more."""
-        best = -1.0
+        """One operator's price after the other to where the bound is greatest, until none changes any more."""
         for _ in range(MOST_SWEEPS):
+            before = list(prices)
             for at in range(len(prices)):
                 prices[at] = max(self._corners(at, prices), key=lambda one: self._around(at, one, prices))
-            value = float(self.proven(map(Fraction, prices)))
-            if value <= best * (1 + 1e-9):
+            if prices == before:
                 break
-            best = value
         return prices
 
     def _corners(self, at: int, prices: Sequence[float]) -> list[float]:
