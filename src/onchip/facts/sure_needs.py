@@ -26,7 +26,7 @@ def sure_needs_bytes(indexed: IndexedProblem) -> tuple[int, ...]:
     units = np.zeros(count, dtype=np.int64)
     padding_bytes = np.zeros(count, dtype=np.int64)
     for tensor, mask in enumerate(_sure_while(indexed)):
-        steps = _steps(mask, count)
+        steps = flags_of(mask, count)
         units[steps] += room.units[tensor]
         padding_bytes[steps] = np.maximum(padding_bytes[steps], room.padding_bytes[tensor])
     for operator in range(count):
@@ -36,7 +36,7 @@ def sure_needs_bytes(indexed: IndexedProblem) -> tuple[int, ...]:
 
 def _sure_while(indexed: IndexedProblem) -> list[int]:
     """Return by tensor the operators (a mask) while which it is resident in every order; its own are among them."""
-    before, after = _surely_before(indexed), _surely_after(indexed)
+    before, after = surely_before(indexed), surely_after(indexed)
     masks = []
     for tensor, readers in enumerate(indexed.reader_lists):
         writer = indexed.producer[tensor]
@@ -52,7 +52,8 @@ def _sure_while(indexed: IndexedProblem) -> list[int]:
     return masks
 
 
-def _surely_before(indexed: IndexedProblem) -> list[int]:
+def surely_before(indexed: IndexedProblem) -> list[int]:
+    """Return by operator those (a mask) that run before it in every order."""
     masks: list[int] = []
     for befores in indexed.predecessor_lists:
         mask = 0
@@ -62,7 +63,8 @@ def _surely_before(indexed: IndexedProblem) -> list[int]:
     return masks
 
 
-def _surely_after(indexed: IndexedProblem) -> list[int]:
+def surely_after(indexed: IndexedProblem) -> list[int]:
+    """Return by operator those (a mask) that run after it in every order."""
     masks = [0] * indexed.operator_count
     for operator in reversed(range(indexed.operator_count)):
         for successor in indexed.successors[operator]:
@@ -70,6 +72,7 @@ def _surely_after(indexed: IndexedProblem) -> list[int]:
     return masks
 
 
-def _steps(mask: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def flags_of(mask: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which of so many operators are in a mask."""
     flags = np.frombuffer(mask.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     return np.unpackbits(flags, bitorder="little")[:count].astype(np.bool_)

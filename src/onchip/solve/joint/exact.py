@@ -4,6 +4,8 @@
 2. Best-first search: the least cost z in bytes, a lower bound for plans with addresses.
 3. Pack a schedule of cost z: if one packs, it is optimal.
 4. Otherwise other optima, plans with a little slack, conflicts learnt, and one model of all, from bound z on.
+
+Where 2 is far from its end, large graphs are bounded by their parts, and improved window by window, before it goes on.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.layouts import has_countable_layouts
 from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
 from onchip.solve.joint.addresses import MOST_OPERATORS, AddressSearch
+from onchip.solve.joint.any_order import AnyOrderPlanner
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.one_order import OneOrderPlanner
+from onchip.solve.joint.one_order import MOST_STEPS_WHOLE, OneOrderPlanner
 from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.scratchpads import ScratchpadsPlanner
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.joint.staged import StagedSearch
+from onchip.solve.joint.staged import FEW_OPERATORS, StagedSearch
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
@@ -78,9 +81,7 @@ class TrafficPlanner:
         if self._indexed.has_one_order and has_countable_layouts(self._indexed):
             self._plan_the_only_order(given)
             return
-        search = StagedSearch(
-            self._indexed, self._run, self._offer_moves, self._share_for_the_proof, self._plan_the_given_order
-        )
+        search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof, self._look_ahead)
         search.begin_with(known, self._incumbent.lower_bound)
         search.solve()
         self._incumbent.raise_bound(search.lower_bound)
@@ -101,12 +102,21 @@ class TrafficPlanner:
             planner.solve_near(schedule_of_moves(self._indexed, found.moves))
         self._incumbent.stopped_by = self._run.stop or found.stop
 
-    def _plan_the_given_order(self) -> None:
-        """Where it is not soon solved by search, the given order may have a much better plan than is known."""
-        if has_countable_layouts(self._indexed):
-            run = without_bound(self._run.within(SHARE_FOR_THE_GIVEN_ORDER * self._run.seconds_left))
-            given = range(self._indexed.operator_count)
-            OneOrderPlanner(self._incumbent, given, run, is_the_only_order=False).solve()
+    def _look_ahead(self) -> tuple[int | None, int]:
+        """Where search is far from a proof, large graphs are bounded by parts, and moved window by window.
+
+        Of small ones the given order may have a much better plan than is known.
+        """
+        if not has_countable_layouts(self._indexed):
+            return None, 0
+        if FEW_OPERATORS < self._indexed.operator_count <= MOST_STEPS_WHOLE:
+            planner = AnyOrderPlanner(self._incumbent, self._run)
+            planner.solve()
+            return planner.least_cost_in_bytes, self._incumbent.lower_bound
+        run = without_bound(self._run.within(SHARE_FOR_THE_GIVEN_ORDER * self._run.seconds_left))
+        given = range(self._indexed.operator_count)
+        OneOrderPlanner(self._incumbent, given, run, is_the_only_order=False).solve()
+        return None, 0
 
     def _offer_moves(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> None:
         self._least_cost_in_bytes = cost

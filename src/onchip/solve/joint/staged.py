@@ -21,16 +21,23 @@ GIVEN_ORDER_STATES = 2_000
 FIRST_STATES = 1_000
 GREEDY_STATES = 20_000
 GREEDY_ROUNDS = 8
+FEW_OPERATORS = 100
+SOON_STATES = 1 << 16
+SHARE_FOR_SOON = 0.1
+NEAR = 2 / 3
+"""Of the best cost: a bound as high after a short search is one that a long search raises to the end."""
 
 
-def _nothing() -> None:
-    """Do nothing before the proof."""
+def _nothing() -> tuple[int | None, int]:
+    """Find nothing before the proof."""
+    return None, 0
 
 
 class StagedSearch:
     """Keeps the best moves and the best bound; hands every improvement to `on_plan`.
 
-    Before the search that takes longest `before_the_proof` is called, unless the given order alone was soon solved.
+    Before the search that takes longest `before_the_proof` is called, unless the given order alone was soon solved and
+    a short search is near; it returns what it has found: the cost of a plan in bytes, and a bound.
     """
 
     def __init__(
@@ -39,7 +46,7 @@ class StagedSearch:
         run: Run,
         on_plan: Callable[[tuple[SearchMove, ...], int, str], None],
         share_for_the_proof: Callable[[], float],
-        before_the_proof: Callable[[], None] = _nothing,
+        before_the_proof: Callable[[], tuple[int | None, int]] = _nothing,
     ) -> None:
         self._before_the_proof = before_the_proof
         self._has_solved_the_given_order = indexed.problem.order is not Order.FREE
@@ -64,8 +71,8 @@ class StagedSearch:
 
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
-        stages = (self._given_order, self._first, self._greedy, self._ahead, self._proof, self._greedier_for_longer)
-        for stage in stages:
+        first, then = (self._given_order, self._first, self._greedy, self._soon), (self._ahead, self._proof)
+        for stage in (*first, *then, self._greedier_for_longer):
             if not self.is_proven and self._run.stop is None:
                 stage()
         if not self.is_proven:
@@ -90,9 +97,24 @@ class StagedSearch:
                 return
             self._greed = max(1, self._greed // 2)
 
+    def _soon(self) -> None:
+        """What is not small is searched for a little while: most is then proven, or is seen to be far from it."""
+        if self._indexed.problem.order is Order.FREE and self._indexed.operator_count > FEW_OPERATORS:
+            within = self._run.within(SHARE_FOR_SOON * self._run.seconds_left)
+            self._take(_search(self._indexed, within, self.cost, state_limit=SOON_STATES), "search")
+
+    @property
+    def _is_far(self) -> bool:
+        is_large = self._indexed.operator_count > FEW_OPERATORS
+        return is_large and (self.cost is None or self.lower_bound < NEAR * self.cost)
+
     def _ahead(self) -> None:
-        if not self._has_solved_the_given_order:
-            self._before_the_proof()
+        if self._has_solved_the_given_order and not self._is_far:
+            return
+        cost, bound = self._before_the_proof()
+        self.lower_bound = max(self.lower_bound, bound)
+        if cost is not None and (self.cost is None or cost < self.cost):
+            self.moves, self.cost = None, cost
 
     def _proof(self) -> None:
         """Search without greed, in what share of the time is not wanted for addresses."""

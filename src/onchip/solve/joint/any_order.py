@@ -1,0 +1,107 @@
+"""Large graphs in any order, least cost of transfers: bounds that need no search of the whole, and moves in windows.
+
+1. What is surely awaited, and does not fit, is paid for in any order: a bound.
+2. The given order, what stays in it by an exact model, with addresses: nothing later is worse.
+3. Windows of the order are planned anew while that helps; the new order is given addresses.
+4. Parts of that order, each searched exactly, bound what any order costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from onchip.facts.sure_gaps import Precedence, sure_gaps
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.one_order import OneOrderPlanner
+from onchip.solve.joint.parts_bound import PartsBound
+from onchip.solve.joint.window_moves import improve_in_windows
+from onchip.solve.ordering.movable_plan import MovablePlan
+from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
+from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import without_bound, without_figures
+from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.kept_gaps import KeptGaps
+from onchip.solve.spilling.sure_gaps import SureGapsBound
+
+SHARE_FOR_SURE_GAPS: Final = 0.1
+SHARE_FOR_WHAT_STAYS: Final = 0.1
+WORK_FOR_WHAT_STAYS: Final = 5.0
+"""Of CP-SAT, which counts about a second as 1, where there is no time limit."""
+SHARE_TO_MOVE: Final = 0.25
+SHARE_TO_PLACE: Final = 0.15
+SHARE_FOR_PARTS: Final = 0.7
+
+
+class AnyOrderPlanner:
+    """Plans a problem that `has_countable_layouts`; `least_cost_in_bytes` is that of the best plan in bytes."""
+
+    def __init__(self, incumbent: Incumbent, run: Run) -> None:
+        self._incumbent = incumbent
+        self._indexed = incumbent.indexed
+        self._run = run
+        self._precedence = Precedence(self._indexed)
+        self._gaps = tuple(sure_gaps(self._indexed, self._precedence))
+        self.least_cost_in_bytes: int | None = None
+
+    def solve(self) -> None:
+        """Leave the best plan and the best bound with the incumbent."""
+        whole = SureGapsBound(self._indexed, self._precedence, self._gaps)
+        self._incumbent.raise_bound(whole.solve(self._share(SHARE_FOR_SURE_GAPS)))
+        schedule = self._what_stays(range(self._indexed.operator_count))
+        self._place(schedule)
+        if self._is_over:
+            return
+        plan = MovablePlan(self._indexed, schedule)
+        improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
+        plan = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule))
+        improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
+        self._place(plan.schedule)
+        self._bound_by_parts(plan.order)
+        self._place(plan.schedule)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._incumbent.is_proven or self._run.stop is not None
+
+    def _share(self, share: float) -> Run:
+        return self._run.within(share * self._run.seconds_left)
+
+    def _what_stays(self, order: Sequence[int], known: OperatorSchedule | None = None) -> OperatorSchedule:
+        """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
+        begun = known or schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
+        run = self._share(SHARE_FOR_WHAT_STAYS)
+        if self._is_over or not cp_sat_is_within_reach(run):
+            return begun
+        model = KeptGaps(self._indexed, order)
+        model.begin_with(begun)
+        work = float("inf") if run.deadline.is_set else WORK_FOR_WHAT_STAYS
+        found = model.solve(without_figures(run), work).answer
+        if found is None or MovablePlan(self._indexed, found).cost > MovablePlan(self._indexed, begun).cost:
+            return begun
+        return found
+
+    def _place(self, schedule: OperatorSchedule) -> None:
+        """Look for addresses of a schedule, or of one that costs little more, if it is cheaper than the best plan."""
+        cost = MovablePlan(self._indexed, schedule).cost
+        self.least_cost_in_bytes = min(cost, cost if self.least_cost_in_bytes is None else self.least_cost_in_bytes)
+        if self._is_over or (self._incumbent.value is not None and cost >= self._incumbent.value):
+            return
+        run = without_bound(self._share(SHARE_TO_PLACE))
+        planner = OneOrderPlanner(self._incumbent, schedule.order, run, is_the_only_order=False)
+        planner.least_cost_in_bytes = cost
+        planner.solve_near(schedule)
+
+    def _bound_by_parts(self, order: Sequence[int]) -> None:
+        """Loads between uses that are far apart are charged by the sure gaps, all others by the parts."""
+        if self._is_over:
+            return
+        parts = PartsBound(self._indexed, self._precedence, order)
+        between = SureGapsBound(self._indexed, self._precedence, filter(parts.is_between_claims, self._gaps))
+        run = self._share(SHARE_FOR_PARTS)
+        least_between = between.solve(run)
+        for least_within in parts.solve(run):
+            self._incumbent.raise_bound(least_between + least_within)
+            if self._is_over:
+                return

@@ -1,0 +1,104 @@
+"""A part of a network as a problem of its own: some operators, and of the others what they do to the same tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from onchip.facts.bit_masks import bits, mask_of
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.sure_gaps import Precedence
+from onchip.solve.run.compose import SearchMove, schedule_of_moves
+
+WHOLE: Final = 1 << 20
+"""Shares of a cost are counted in so many parts of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Uses of a tensor (a mask of operators) between the first and last of which its loads are charged.
+
+    All other uses of the tensor are before or after all of these, in every order. `stores` says that storing it is
+    charged here, too.
+    """
+
+    tensor: int
+    uses: int
+    stores: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartProblem:
+    """Operators of a part, and others where they use tensors of which the part is charged a share.
+
+    What those others use beside is left out. Each of the `claims` is a tensor of its own in the problem, by its place.
+    """
+
+    problem: IndexedProblem
+    claims: tuple[Claim, ...]
+
+    @classmethod
+    def of(
+        cls, indexed: IndexedProblem, precedence: Precedence, operators: Sequence[int], shares: Mapping[Claim, int]
+    ) -> PartProblem:
+        """State a part by its operators and its share, in parts of `WHOLE`, of each claim that they have a use of.
+
+        Of what it has no share of it knows its own uses only, which then cost nothing.
+        """
+        own = mask_of(operators)
+        known = {claim: claim.uses if share else claim.uses & own for claim, share in shares.items()}
+        everyone = own
+        for uses in known.values():
+            everyone |= uses
+        at = {operator: place for place, operator in enumerate(bits(everyone))}
+        reads, writes = [list[int]() for _ in at], [list[int]() for _ in at]
+        producer = [-1] * len(known)
+        for number, (claim, uses) in enumerate(known.items()):
+            for use in bits(uses):
+                if use == indexed.producer[claim.tensor]:
+                    writes[at[use]].append(number)
+                    producer[number] = at[use]
+                else:
+                    reads[at[use]].append(number)
+        befores = (sorted(map(at.__getitem__, precedence.last_of(precedence.before[o] & everyone))) for o in at)
+        problem = replace(
+            _costs(indexed, shares, producer),
+            read_lists=tuple(map(tuple, reads)),
+            write_lists=tuple(map(tuple, writes)),
+            predecessor_lists=tuple(map(tuple, befores)),
+            producer=tuple(producer),
+        )
+        return cls(problem, tuple(known))
+
+    def paid(self, indexed: IndexedProblem, moves: Sequence[SearchMove]) -> dict[Claim, int]:
+        """Return what moves of the part pay for each claim that costs something, were its share the whole."""
+        residencies = [0] * len(self.claims)
+        for one in schedule_of_moves(self.problem, moves).residencies:
+            residencies[one.tensor] += 1
+        paid: dict[Claim, int] = {}
+        for number, (claim, count) in enumerate(zip(self.claims, residencies, strict=True)):
+            if count > 1:
+                is_stored = claim.stores and not self.problem.backed >> number & 1
+                store_cost = indexed.store_costs[claim.tensor] if is_stored else 0
+                paid[claim] = indexed.load_costs[claim.tensor] * (count - 1) + store_cost
+        return paid
+
+
+def _costs(indexed: IndexedProblem, shares: Mapping[Claim, int], producer: Sequence[int]) -> IndexedProblem:
+    """Return the problem with each claim as a tensor; storing it costs nothing where it is not charged."""
+    claims = list(shares)
+    loads = (indexed.load_costs[claim.tensor] * share // WHOLE for claim, share in shares.items())
+    stores = (
+        indexed.store_costs[claim.tensor] * share // WHOLE if claim.stores else 0 for claim, share in shares.items()
+    )
+    return replace(
+        indexed,
+        tensors=tuple(indexed.tensors[claim.tensor] for claim in claims),
+        sizes_bytes=tuple(indexed.sizes_bytes[claim.tensor] for claim in claims),
+        load_costs=tuple(loads),
+        store_costs=tuple(stores),
+        backed=mask_of(
+            number for number, claim in enumerate(claims) if indexed.backed >> claim.tensor & 1 or producer[number] < 0
+        ),
+    )
