@@ -50,16 +50,16 @@ class AnyOrderPlanner:
         whole = SureGapsBound(self._indexed, self._precedence, self._gaps)
         self._incumbent.raise_bound(whole.solve(self._share(SHARE_FOR_SURE_GAPS)))
         schedule = self._what_stays(range(self._indexed.operator_count))
-        self._place(schedule)
+        self._place(schedule, is_soon=True)
         if self._is_over:
             return
         plan = MovablePlan(self._indexed, schedule)
         improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
         plan = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule))
         improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
-        self._place(plan.schedule)
+        self._place(plan.schedule, is_soon=True)
         self._bound_by_parts(plan.order)
-        self._place(plan.schedule)
+        self._place(plan.schedule, is_soon=False)
 
     @property
     def _is_over(self) -> bool:
@@ -82,16 +82,19 @@ class AnyOrderPlanner:
             return begun
         return found
 
-    def _place(self, schedule: OperatorSchedule) -> None:
+    def _place(self, schedule: OperatorSchedule, *, is_soon: bool) -> None:
         """Look for addresses of a schedule, or of one that costs little more, if it is cheaper than the best plan."""
         cost = MovablePlan(self._indexed, schedule).cost
         self.least_cost_in_bytes = min(cost, cost if self.least_cost_in_bytes is None else self.least_cost_in_bytes)
         if self._is_over or (self._incumbent.value is not None and cost >= self._incumbent.value):
             return
-        run = without_bound(self._share(SHARE_TO_PLACE))
+        run = without_bound(self._share(SHARE_TO_PLACE if is_soon else 1.0))
         planner = OneOrderPlanner(self._incumbent, schedule.order, run, is_the_only_order=False)
         planner.least_cost_in_bytes = cost
-        planner.solve_near(schedule)
+        if is_soon:
+            planner.place_soon(schedule)
+        else:
+            planner.solve_near(schedule)
 
     def _bound_by_parts(self, order: Sequence[int]) -> None:
         """Loads between uses that are far apart are charged by the sure gaps, all others by the parts."""

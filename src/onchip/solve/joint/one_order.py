@@ -58,13 +58,18 @@ class OneOrderPlanner:
 
     def solve_near(self, schedule: OperatorSchedule) -> None:
         """Do so for a schedule that is as cheap as is known in bytes: find addresses for it, or for what is near."""
+        placer = self.place_soon(schedule)
+        if len(self._order) <= MOST_STEPS_TO_LEARN and not self._is_over:
+            self._learn()
+        self._place_ever_nearer(placer)
+
+    def place_soon(self, schedule: OperatorSchedule) -> LayoutPlacer:
+        """Offer the schedule as it stands, or near it, if that soon has addresses; return what places it nearer."""
         self._pack(schedule)
         placer = LayoutPlacer(self._indexed, schedule)
         for width in FIRST_WIDTHS:
             self._place(placer, width)
-        if len(self._order) <= MOST_STEPS_TO_LEARN and not self._is_over:
-            self._learn()
-        self._place_ever_nearer(placer)
+        return placer
 
     @property
     def _is_over(self) -> bool:

@@ -96,7 +96,7 @@ class MovablePlan:
         return PlanWindow(begin, tuple(operators), tuple(tensors), _problem(self.indexed, operators, tensors), cost)
 
     def put(self, window: PlanWindow, moves: Sequence[SearchMove]) -> None:
-        """Put moves of the window's problem in place of what there was."""
+        """Put moves of the problem of the window stated last in place of what there was."""
         schedule, count = schedule_of_moves(window.problem, moves), len(window.operators)
         steps = [window.operators[number - 1] for number in schedule.order if 1 <= number <= count]
         for step, operator in enumerate(steps, window.begin):
@@ -118,6 +118,8 @@ class MovablePlan:
             for (use, step), (_, following) in pairwise(uses):
                 if any(residency.start <= step and following < residency.stop for residency in there):
                     self._stays.add((one.tensor, use))
+            if one.comes and (one.tensor, one.before) not in self._stays:
+                self._across.discard(one.tensor)
 
     def _uses(self, tensor: int) -> list[int]:
         return sorted(uses_of(self.indexed, tensor), key=lambda use: self.step_of[use])

@@ -1,0 +1,245 @@
+"""Large graphs in any order: bounds hold for every plan of every order, and windows planned anew leave legal plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from onchip.answer.problem import Order, Problem
+from onchip.answer.result import Status
+from onchip.facts.bit_masks import bits, mask_of
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.sure_gaps import Precedence, groups_of_uses, sure_gaps, uses_of
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.solve.joint import exact, one_order, parts_bound, staged
+from onchip.solve.joint.any_order import AnyOrderPlanner
+from onchip.solve.joint.exact import solve_exactly
+from onchip.solve.joint.incumbent import Incumbent
+from onchip.solve.joint.part_problem import WHOLE, Claim, PartProblem
+from onchip.solve.joint.parts_bound import PartsBound
+from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.joint.window_moves import improve_in_windows
+from onchip.solve.ordering.movable_plan import MovablePlan
+from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.limits import Progress, Run
+from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.sure_gaps import SureGapsBound
+from onchip.verify.verifier import verify
+from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
+from support.one_order import tight, windowed
+
+
+def free(graph: Graph, seed: int = 0) -> Problem:
+    return replace(tight(graph, 1 + seed % 3, seed % 5), order=Order.FREE)
+
+
+def some_problem(seed: int, operators: int) -> Problem:
+    return free(long_lived_graph(seed, operators) if seed % 2 else random_graph(seed, operators), seed)
+
+
+def least_in_bytes(indexed: IndexedProblem) -> int:
+    cost = BestFirstSearch(indexed, Run()).solve().cost
+    assert cost is not None
+    return cost
+
+
+def belady_plan(indexed: IndexedProblem) -> MovablePlan:
+    return MovablePlan(indexed, schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count))))
+
+
+def there_and_back(layers: int) -> Graph:
+    """A chain forward, and one back that reads what each step forward has written: as a training step does."""
+    tensors = [Tensor("x0", 5, Role.INPUT)]
+    tensors += [Tensor(f"x{i}", 5 + i % 3, Role.ACTIVATION) for i in range(1, layers + 1)]
+    tensors += [Tensor(f"g{i}", 5, Role.ACTIVATION) for i in range(layers, 0, -1)] + [Tensor("g0", 5, Role.OUTPUT)]
+    forward = [Operator(f"f{i}", "Op", (f"x{i - 1}",), (f"x{i}",)) for i in range(1, layers + 1)]
+    turn = Operator("turn", "Op", (f"x{layers}",), (f"g{layers}",))
+    backward = [Operator(f"b{i}", "Op", (f"g{i}", f"x{i}"), (f"g{i - 1}",)) for i in range(layers, 0, -1)]
+    return Graph("there and back", tuple(tensors), (*forward, turn, *backward))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_sure_gap_is_one_in_every_order(seed: int) -> None:
+    indexed = IndexedProblem.of(some_problem(seed, 10))
+    precedence = Precedence(indexed)
+    for gap in sure_gaps(indexed, precedence):
+        own = mask_of(uses_of(indexed, gap.tensor))
+        assert gap.befores
+        assert gap.afters
+        assert not gap.operators & own
+        for operator in bits(gap.operators):
+            assert gap.befores == precedence.before[operator] & own
+            assert gap.afters == precedence.after[operator] & own & indexed.readers[gap.tensor]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_plan_costs_less_than_what_surely_waits_and_does_not_fit(seed: int) -> None:
+    problem = some_problem(seed, 7)
+    indexed = IndexedProblem.of(problem)
+    precedence = Precedence(indexed)
+    least = least_traffic(problem, with_addresses=False)
+    assert least is not None
+    assert SureGapsBound(indexed, precedence, sure_gaps(indexed, precedence)).solve(Run()) <= least
+
+
+@pytest.mark.parametrize("seeds", [range(at, at + 30) for at in range(100, 220, 30)])
+def test_nor_does_the_best_one_of_a_search(seeds: range) -> None:
+    bounds = []
+    for seed in seeds:
+        indexed = IndexedProblem.of(some_problem(seed, 14))
+        precedence, least = Precedence(indexed), least_in_bytes(indexed)
+        bounds.append(SureGapsBound(indexed, precedence, sure_gaps(indexed, precedence)).solve(Run()))
+        assert bounds[-1] <= least, seed
+    assert any(bounds)
+
+
+@pytest.mark.parametrize("layers", [3, 6, 9])
+def test_there_and_back_what_surely_waits_is_all_that_is_paid(layers: int) -> None:
+    indexed = IndexedProblem.of(free(there_and_back(layers)))
+    precedence = Precedence(indexed)
+    bound = SureGapsBound(indexed, precedence, sure_gaps(indexed, precedence)).solve(Run())
+    assert bound == least_in_bytes(indexed) > 0
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 4), (3, 5)])
+@pytest.mark.parametrize("seeds", [range(at, at + 20) for at in range(0, 60, 20)])
+def test_no_plan_costs_less_than_its_parts_and_what_waits_between_them(seeds: range, sizes: tuple[int, int]) -> None:
+    """In every round: as shares move, and as parts become one."""
+    bounds = []
+    for seed in seeds:
+        indexed = IndexedProblem.of(some_problem(seed, 14))
+        precedence, least = Precedence(indexed), least_in_bytes(indexed)
+        parts = PartsBound(indexed, precedence, range(indexed.operator_count), sizes)
+        gaps = filter(parts.is_between_claims, sure_gaps(indexed, precedence))
+        between = SureGapsBound(indexed, precedence, gaps).solve(Run())
+        for bound in parts.solve(Run()):
+            assert between + bound <= least, seed
+        bounds.append(between + bound)
+    assert any(bounds)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_shares_of_a_claim_never_exceed_the_whole(seed: int) -> None:
+    indexed = IndexedProblem.of(some_problem(seed, 14))
+    parts = PartsBound(indexed, Precedence(indexed), range(indexed.operator_count), (2, 4))
+    for _ in parts.solve(Run()):
+        for claim in parts.claims:
+            assert sum(part.shares.get(claim, 0) for part in parts.parts) <= WHOLE
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_part_of_all_operators_is_the_whole(seed: int) -> None:
+    indexed = IndexedProblem.of(some_problem(seed, 12))
+    shares = {
+        Claim(tensor, mask_of(uses_of(indexed, tensor)), stores=True): WHOLE
+        for tensor in range(len(indexed.tensors))
+        if uses_of(indexed, tensor)
+    }
+    part = PartProblem.of(indexed, Precedence(indexed), range(indexed.operator_count), shares)
+    found = BestFirstSearch(part.problem, Run()).solve()
+    assert found.cost == least_in_bytes(indexed)
+    assert found.moves is not None
+    assert sum(part.paid(indexed, found.moves).values()) == found.cost
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_group_of_uses_surely_runs_after_the_one_before(seed: int) -> None:
+    indexed = IndexedProblem.of(some_problem(seed, 12))
+    precedence = Precedence(indexed)
+    for tensor in range(len(indexed.tensors)):
+        uses = uses_of(indexed, tensor)
+        groups = groups_of_uses(uses, range(indexed.operator_count), precedence, 1)
+        assert sorted(use for group in groups for use in bits(group)) == sorted(uses)
+        for earlier, later in pairwise(groups):
+            assert all(precedence.before[use] & earlier == earlier for use in bits(later))
+
+
+def assert_legal_in_bytes(plan: MovablePlan) -> None:
+    """Every operator after its predecessors, and no step with more than fits."""
+    indexed, there = plan.indexed, [set[int]() for _ in plan.order]
+    for operator, befores in enumerate(indexed.predecessor_lists):
+        assert all(plan.step_of[before] < plan.step_of[operator] for before in befores)
+    for residency in plan.schedule.residencies:
+        for step in range(residency.start, residency.stop):
+            there[step].add(residency.tensor)
+    for operator, tensors in zip(plan.order, there, strict=True):
+        assert tensors.issuperset(indexed.operand_lists[operator])
+        assert indexed.room.holds_all(tensors, indexed.room.units_of_all(tensors))
+
+
+def windows_of(plan: MovablePlan, width: int) -> Iterator[tuple[int, int]]:
+    return ((begin, begin + width) for begin in range(0, len(plan.order), max(1, width // 2)))
+
+
+@pytest.mark.parametrize("width", [2, 5, 9])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_window_planned_anew_saves_what_it_says_and_leaves_a_legal_plan(seed: int, width: int) -> None:
+    graph = windowed(40, seed) if seed % 3 else long_lived_graph(seed, 30)
+    indexed = IndexedProblem.of(free(graph, seed))
+    plan = belady_plan(indexed)
+    assert plan.schedule == schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count)))
+    for begin, stop in windows_of(plan, width):
+        window, before = plan.window(begin, stop), plan.cost
+        found = BestFirstSearch(window.problem, Run(), seed=seed).solve()
+        assert found.moves is not None
+        assert found.cost is not None
+        assert found.cost <= window.cost
+        plan.put(window, found.moves)
+        assert before - plan.cost == window.cost - found.cost
+        assert plan.cost == non_compulsory_cost(indexed, plan.schedule)
+    assert_legal_in_bytes(plan)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_window_of_all_steps_ends_at_the_optimum(seed: int) -> None:
+    indexed = IndexedProblem.of(some_problem(seed, 12))
+    plan = belady_plan(indexed)
+    improve_in_windows(plan, Run())
+    assert plan.cost == least_in_bytes(indexed)
+    assert_legal_in_bytes(plan)
+
+
+@pytest.fixture
+def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few states that no search proves anything before bounds and moves do."""
+    monkeypatch.setattr(staged, "FEW_OPERATORS", 3)
+    monkeypatch.setattr(exact, "FEW_OPERATORS", 3)
+    for name in ("SOON_STATES", "FIRST_STATES", "GREEDY_STATES"):
+        monkeypatch.setattr(staged, name, 1)
+
+
+@pytest.mark.usefixtures("as_if_large")
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_claimed_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
+    problem = some_problem(seed, 7)
+    result, least = solve_exactly(problem, Run()), least_traffic(problem)
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert verify(problem, result.answer).violations == ()
+    assert least is not None
+    assert result.lower_bound <= least <= result.objective_value
+    if result.status is Status.OPTIMAL:
+        assert result.objective_value == least
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_bounds_rise_and_values_fall_until_it_ends(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(one_order, "MOST_LAYOUTS", 6_000)
+    monkeypatch.setattr(one_order, "LEARNING_WORK", 0.1)
+    monkeypatch.setattr(parts_bound, "STATES", 3_000)
+    heard: list[Progress] = []
+    indexed = IndexedProblem.of(free(windowed(60, seed)))
+    incumbent = Incumbent(indexed, Run(listener=heard.append))
+    planner = AnyOrderPlanner(incumbent, incumbent.run)
+    planner.solve()
+    assert planner.least_cost_in_bytes is not None
+    assert 0.4 * planner.least_cost_in_bytes <= incumbent.lower_bound <= planner.least_cost_in_bytes
+    values = [one.best for one in heard if one.best is not None]
+    assert values == sorted(values, reverse=True)
+    bounds = [one.lower_bound for one in heard if one.lower_bound]
+    assert bounds == sorted(bounds)
