@@ -1,6 +1,6 @@
-"""The given order at scale: whole commands on generated networks, and what each phase takes as networks grow.
+"""Orders at scale, given and free: whole commands on generated networks, and what each phase takes as networks grow.
 
-    PYTHONPATH=benchmarks python -m scale [--section plans phases] [--json FILE]
+    PYTHONPATH=benchmarks python -m scale [--section plans free phases] [--json FILE]
 
 Capacities are M_R. Plans are verified by the command that makes them; seconds are of the wall clock, with start-up.
 """
@@ -19,7 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from scale.diffusion import diffusion_unet
 from scale.language import BERT, GPT2, GPT2_HEADS_APART, training_of
+from scale.nas import nas_cells
 from scale.phases import PhaseRow, phases_of
 from scale.random_graphs import layered, windowed
 from scale.vision import resnet50_training
@@ -39,6 +41,16 @@ NETWORKS: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
     (lambda: windowed(100_000), 60),
 )
 """Each with its time limit in seconds."""
+IN_ANY_ORDER: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
+    (resnet50_training, 60),
+    (lambda: training_of(GPT2), 60),
+    (lambda: training_of(BERT, 512, 4), 60),
+    (diffusion_unet, 60),
+    (lambda: nas_cells(40), 60),
+    (lambda: windowed(1_000), 60),
+    (lambda: layered(100, 10), 60),
+)
+SECTIONS: Final = ("plans", "free", "phases")
 SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
 
 
@@ -58,12 +70,12 @@ class PlanRow:
     peak_mib: int
 
 
-def plans(folder: Path) -> Iterator[PlanRow]:
-    """Plan each network in its given order."""
-    for make, limit in NETWORKS:
+def plans(folder: Path, order: str) -> Iterator[PlanRow]:
+    """Plan each network in its given order, or in any (`free`)."""
+    for make, limit in NETWORKS if order == "given" else IN_ANY_ORDER:
         graph = make()
         write_graph(graph, folder / "network.json")
-        options = ("--order", "given", "--sram", "m_r", "--time-limit", str(limit), "--json", "-o", "plan.json")
+        options = ("--order", order, "--sram", "m_r", "--time-limit", str(limit), "--json", "-o", "plan.json")
         command = (sys.executable, "-m", "onchip", "plan", "network.json", *options)
         started = time.perf_counter()
         with (folder / "answer.json").open("w") as answer:
@@ -92,13 +104,16 @@ def _show(row: PlanRow | PhaseRow) -> None:
 def main() -> None:
     """Print the rows of the sections; with --json keep them in a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--section", nargs="+", choices=("plans", "phases"), default=("plans", "phases"))
+    parser.add_argument("--section", nargs="+", choices=SECTIONS, default=SECTIONS)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows: dict[str, list[object]] = {}
     with tempfile.TemporaryDirectory() as name:
         for section in given.section:
-            found = plans(Path(name)) if section == "plans" else map(phases_of, map(windowed, SIZES))
+            if section == "phases":
+                found: Iterator[PlanRow | PhaseRow] = map(phases_of, map(windowed, SIZES))
+            else:
+                found = plans(Path(name), "given" if section == "plans" else "free")
             for row in found:
                 _show(row)
                 rows.setdefault(section, []).append(asdict(row))

@@ -119,7 +119,7 @@ class _Layers:
         return self._like("Div", self._like("Add", shortcut, hidden))
 
     def _transformer(self, read: str, side: int) -> str:
-        """Each layer: attention to itself, to the context, a gated feed-forward network; then what was read is added."""
+        """Attention to itself, to the context, and a gated feed-forward network; then what was read is added."""
         channels = self._width[read]
         hidden = self._like("Transpose", self._like("Conv", self._group_norm(read)))
         for _ in range(self._config.depth):

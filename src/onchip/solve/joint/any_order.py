@@ -26,12 +26,12 @@ from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 
 SHARE_FOR_SURE_GAPS: Final = 0.1
-SHARE_FOR_WHAT_STAYS: Final = 0.1
+SHARE_FOR_WHAT_STAYS: Final = 0.05
 WORK_FOR_WHAT_STAYS: Final = 5.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
 SHARE_TO_MOVE: Final = 0.25
 SHARE_TO_PLACE: Final = 0.15
-SHARE_FOR_PARTS: Final = 0.7
+SHARE_FOR_PARTS: Final = 0.6
 
 
 class AnyOrderPlanner:
