@@ -25,8 +25,11 @@ from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 
-SHARE_FOR_SURE_GAPS: Final = 0.1
+SHARE_FOR_SURE_GAPS: Final = 0.3
+"""Seldom used up: most models of sure gaps are solved in a second."""
 SHARE_FOR_WHAT_STAYS: Final = 0.05
+SHARE_WHERE_MUCH_SURELY_WAITS: Final = 0.25
+"""There windows alone do not decide what stays."""
 WORK_FOR_WHAT_STAYS: Final = 5.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
 SHARE_TO_MOVE: Final = 0.25
@@ -71,7 +74,8 @@ class AnyOrderPlanner:
     def _what_stays(self, order: Sequence[int], known: OperatorSchedule | None = None) -> OperatorSchedule:
         """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
         begun = known or schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
-        run = self._share(SHARE_FOR_WHAT_STAYS)
+        waits = 4 * self._incumbent.lower_bound > (self._incumbent.value or 0)
+        run = self._share(SHARE_WHERE_MUCH_SURELY_WAITS if waits else SHARE_FOR_WHAT_STAYS)
         if self._is_over or not cp_sat_is_within_reach(run):
             return begun
         model = KeptGaps(self._indexed, order)

@@ -23,7 +23,7 @@ GREEDY_STATES = 20_000
 GREEDY_ROUNDS = 8
 FEW_OPERATORS = 100
 SOON_STATES = 1 << 16
-SHARE_FOR_SOON = 0.1
+SHARE_FOR_SOON = SHARE_TO_BE_GREEDY = 0.1
 NEAR = 2 / 3
 """Of the best cost: a bound as high after a short search is one that a long search raises to the end."""
 
@@ -91,9 +91,11 @@ class StagedSearch:
 
     def _greedy(self) -> None:
         """Halve the greed while plans come quickly; with less of it they are better and take longer."""
+        share = SHARE_TO_BE_GREEDY if self._indexed.operator_count > FEW_OPERATORS else 1.0
+        run = self._run.within(share * self._run.seconds_left)
         for _ in range(GREEDY_ROUNDS):
-            found = self._search_greedily(GREEDY_STATES)
-            if found is None or self.is_proven or self._run.stop is not None:
+            found = self._search_greedily(GREEDY_STATES, run)
+            if found is None or self.is_proven or run.stop is not None:
                 return
             self._greed = max(1, self._greed // 2)
 
@@ -127,12 +129,12 @@ class StagedSearch:
             return
         for doubling in range(1, GREEDY_ROUNDS):
             if not self.is_proven and self._run.stop is None:
-                self._search_greedily(GREEDY_STATES << doubling)
+                self._search_greedily(GREEDY_STATES << doubling, self._run)
         self.stop = Stop.MEMORY_LIMIT
 
-    def _search_greedily(self, state_limit: int) -> int | None:
+    def _search_greedily(self, state_limit: int, run: Run) -> int | None:
         """Search below the best cost so far; return the cost found."""
-        outcome = _search(self._indexed, self._run, self.cost, greed=self._greed, state_limit=state_limit)
+        outcome = _search(self._indexed, run, self.cost, greed=self._greed, state_limit=state_limit)
         self._take(outcome, "greedy search")
         return outcome.cost
 
