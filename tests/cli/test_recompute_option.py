@@ -48,6 +48,28 @@ def test_without_spills_the_cycles_are_least(onchip: Program, remembered: Path, 
     assert onchip("run", plan, remembered).code == 0
 
 
+@pytest.mark.parametrize(
+    ("objective", "value", "again"), [("traffic", 16, 0), ("dma-cycles", 2, 0), ("recomputation", 5, 1)]
+)
+def test_an_accelerator_says_what_a_further_run_costs(
+    onchip: Program, remembered: Path, objective: str, value: int, again: int
+) -> None:
+    """DRAM moves 8 bytes a cycle: in the 5 cycles of a further run 40, more than the 16 of a reload."""
+    asked = ("--accelerator", "depfin@17", "--objective", objective, *AGAIN)
+    found = onchip("plan", remembered, *asked, "--json").json
+
+    assert (found["status"], found["objective_value"]) == ("OPTIMAL", value)
+    assert found["recomputation"]["runs_again"] == again
+
+
+def test_time_runs_an_operator_as_often_as_the_program_says(onchip: Program, remembered: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    asked = ("--sram", "17", *AGAIN, "--objective", "recomputation")
+    onchip("plan", remembered, *asked, "-o", plan)
+
+    assert onchip("time", plan, remembered, "--accelerator", "depfin", "--json").json["compute_cycles"] == 5 * 5
+
+
 def test_a_plan_that_may_not_run_again_is_refused(onchip: Program, remembered: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     onchip("plan", remembered, "--sram", "17", *AGAIN, "--objective", "recomputation", "-o", plan)

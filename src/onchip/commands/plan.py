@@ -139,7 +139,8 @@ def plan_command(options: PlanOptions) -> int:
     The budgets m_r, m_h and m_p follow from the network: the greatest need of one operator, half way, the
     least peak without spills (see `onchip info`).
     With --objective peak and neither --sram nor --accelerator, the scratchpad is as large as all tensors together.
-    Ctrl-C ends the search with the best plan so far.
+    With --recompute allowed operators may run again, in one scratchpad; --objective recomputation makes the cycles of
+    that least, without spills. Ctrl-C ends the search with the best plan so far.
     """
     from onchip.app.plan import plan_network
     from onchip.reports.program.json_view import outcome_object
