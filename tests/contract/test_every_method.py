@@ -23,9 +23,11 @@ from support.timed_problems import with_durations
 SEEDS = (3, 4, 8, 11, 16)
 OPERATORS = 5
 LIMITS = Limits(time_limit_seconds=20)
+OBJECTIVES = tuple(one for one in Objective if one is not Objective.RECOMPUTATION)
+"""Those of plans that run everything once; test_recomputation has the other."""
 SUPPORTED = [
     (name, objective, order)
-    for name, objective, order in product(METHODS, Objective, Order)
+    for name, objective, order in product(METHODS, OBJECTIVES, Order)
     if objective in METHODS[name].objectives and order in METHODS[name].orders
 ]
 
@@ -93,7 +95,7 @@ def test_one_byte_too_little_for_an_operator_is_infeasible(name: str) -> None:
     assert result.answer is None
 
 
-@pytest.mark.parametrize(("name", "objective", "order"), [*product(METHODS, Objective, Order)])
+@pytest.mark.parametrize(("name", "objective", "order"), [*product(METHODS, OBJECTIVES, Order)])
 def test_what_a_method_does_not_support_is_refused(name: str, objective: Objective, order: Order) -> None:
     if (name, objective, order) in SUPPORTED:
         return

@@ -12,6 +12,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.recomputation import Recomputation
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
+from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.recompute.needs import FirstRuns
@@ -147,3 +148,10 @@ def test_a_replay_costs_what_it_says_and_never_less_than_the_least(distance: flo
         assert least is not None
         assert least <= replayed.cost, seed
     assert found >= 30
+
+
+def test_least_cycles_of_what_runs_again_are_not_asked_of_plans_that_run_everything_once() -> None:
+    problem = replace(problem_of(0), objective=Objective.RECOMPUTATION, recomputation=None)
+    assert not any(method.supports(problem) for method in METHODS.values())
+    with pytest.raises(UsageError, match="nothing may run again"):
+        METHODS["exact"](problem, Run())

@@ -76,6 +76,9 @@ class Method:
                 )
         if problem.recomputation is not None:
             yield from self._refusals_of_recomputation(problem)
+        elif problem.objective is Objective.RECOMPUTATION:
+            place = f"--objective {problem.objective}"
+            yield UsageError("nothing may run again", place=place, expected="--recompute allowed")
         if problem.objective is Objective.LATENCY and problem.graph.states:
             what, place = "it does not know state yet", f"--method {self.name}, --objective {problem.objective}"
             yield UsageError(what, place=place, expected="a network without state, or another objective")
