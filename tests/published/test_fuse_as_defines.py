@@ -35,6 +35,7 @@ POINTS = (
     ("fsrcnn", "ascend-like-df", 16, 18, H, 2.566935, 34.868889),
     ("fsrcnn", "tesla-npu-like-df", 60, 72, FULLY, 2.099515, 18.840865),
     ("fsrcnn", "tesla-npu-like-df", 240, 270, NOT, 18.403614, 31.456394),
+    ("mc-cnn", META, 4, 72, FULLY, 8.363588, 53.805794),
     ("mc-cnn", META, 60, 72, FULLY, 8.570587, 53.455471),
     ("mc-cnn", META, 16, 18, H, 8.710536, 62.491464),
     ("mc-cnn", META, 240, 270, NOT, 27.812233, 57.340640),
