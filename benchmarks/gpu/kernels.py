@@ -1,10 +1,11 @@
 """Mappings of products and ResNet-50's layers on two GPUs: what they claim, and what NVIDIA's compiler finds.
 
-    PYTHONPATH=benchmarks python -m gpu.kernels [--seconds 5] [--all] [--results FILE]
+    PYTHONPATH=benchmarks python -m gpu.kernels [--seconds 5] [--all] [--ptxas PROGRAM] [--results FILE]
 
 Needs nvcc and no GPU. Kernels for `h100-like` are compiled for sm_90, those for `k80-like` for the oldest architecture
-that nvcc has. To be shown: shared memory and threads are as claimed, registers at least as many and at most 255,
-nothing is spilled. `--all` are all layers of the table.
+that nvcc has; with PROGRAM, the assembler of CUDA 11.8 (in PyPI's `nvidia-cuda-nvcc-cu11`), for the K80's own, sm_37.
+To be shown: shared memory and threads are as claimed, registers at least as many and at most 255, nothing is spilled.
+`--all` are all layers of the table.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gpu.older_assembler import OlderAssembler
 from shared.results import write_results
 
 from onchip.app.map import MappingRequest, map_layers
@@ -36,6 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--ptxas", type=Path, metavar="PROGRAM")
+    parser.add_argument("--only", choices=ARCHITECTURES, help="kernels for this one alone")
     parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
     layers = [name for name, layer in layer_table("resnet50").items() if layer.r == 3 or arguments.all]
@@ -43,7 +47,8 @@ def main() -> None:
     print(
         f"{'GPU':10} {'layer':32} {'method':7} {'iterations':>10} {'blocks':>6} {'threads':>7} {'shared':>7} registers"
     )
-    rows = [row for gpu in ARCHITECTURES for source in sources for row in _rows(gpu, source, arguments.seconds)]
+    gpus = [arguments.only] if arguments.only else list(ARCHITECTURES)
+    rows = [row for gpu in gpus for source in sources for row in _rows(gpu, source, arguments)]
     if arguments.results is not None:
         write_results(arguments.results, rows)
     print(f"{sum(bool(row['is_as_claimed']) for row in rows)} of {len(rows)} are as claimed")
@@ -51,11 +56,20 @@ def main() -> None:
         raise SystemExit(1)
 
 
-def _rows(gpu: str, source: str, seconds: float) -> Iterator[dict[str, object]]:
-    accelerator, compiler = load_accelerator(gpu), gpu_compiler(ARCHITECTURES[gpu])
+def _rows(gpu: str, source: str, arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
+    accelerator, architecture = load_accelerator(gpu), ARCHITECTURES[gpu]
+    is_older = arguments.ptxas is not None and architecture is None
+    compiler = OlderAssembler(arguments.ptxas) if is_older else gpu_compiler(architecture)
     for method in METHODS:
         request = MappingRequest(
-            source, gpu, MappingObjective.EDP, method, 32, limits=Limits(seconds), use_cache=False, partial_bits=32
+            source,
+            gpu,
+            MappingObjective.EDP,
+            method,
+            32,
+            limits=Limits(arguments.seconds),
+            use_cache=False,
+            partial_bits=32,
         )
         outcome = map_layers(request)
         for one, layer in zip(outcome.document.answer, outcome.layers.layers.values(), strict=False):
