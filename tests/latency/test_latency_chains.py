@@ -77,5 +77,5 @@ def test_what_has_no_room_while_an_operator_runs_is_loaded_after_it() -> None:
         random = Random(seed)
         problem = timed_problem(timed_graph(random, 5), 6, random, Order.FREE)
         chains = chains_of(problem)
-        waiting += int((chains.cycles > 0).sum() > 0 and (chains._missing > 0).any())
+        waiting += int((chains.cycles > 0).sum() > 0 and (chains._missing(chains._waited_for) > 0).any())
     assert waiting > 50

@@ -13,6 +13,7 @@ from onchip.answer.document import Claim
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
+from onchip.cost.timeline.timeline import latency_of_plan
 from onchip.facts.latency_bounds import LatencyBounds
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
@@ -22,7 +23,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyPlacing, LatencyRoom
 from onchip.solve.latency.network import latency_bands
-from onchip.solve.latency.placing import packed_then_placed
+from onchip.solve.latency.placing import packed_as_timed, packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
@@ -128,12 +129,12 @@ def test_an_operator_too_large_whole_runs_in_bands() -> None:
     assert [one.name for one in result.answer.problem.graph.operators] == ["o#0", "o#1", "o#2", "o#3"]
 
 
-PLACED = [LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST]
+PLACED = [LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST, LatencyPlacing.AFTERWARDS]
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 9), st.sampled_from(PLACED), st.booleans(), st.booleans())
-def test_what_is_placed_while_it_is_timed_is_legal(
+def test_what_is_placed_while_it_is_timed_is_legal_and_ends_as_the_search_says(
     seed: int, operators: int, placing: LatencyPlacing, is_longest_first: bool, has_place_for_all: bool
 ) -> None:
     problem = small_problem(seed, operators)
@@ -142,13 +143,15 @@ def test_what_is_placed_while_it_is_timed_is_legal(
     search = latency_bands(ways)
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
     capacity_bytes = ways.capacity_bytes
-    timing = search.evaluate(LatencyRoom(capacity_bytes, capacity_bytes, placing, is_longest_first, has_place_for_all))
+    room = LatencyRoom(capacity_bytes, capacity_bytes, placing, is_longest_first, has_place_for_all, rounds=4)
+    timing = search.evaluate(room)
     if not timing.fits:
         return
     named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
     banded = replace(problem, graph=ChannelBands(named)(problem.graph))
     plan = ProgramWriter(banded, search.order, timing, timing.offsets_bytes).plan()
     assert verify(banded, plan).violations == ()
+    assert latency_of_plan(banded, plan) == timing.latency
 
 
 @settings(max_examples=150, deadline=None)
@@ -166,3 +169,23 @@ def test_what_is_packed_first_and_then_loaded_as_early_as_can_be_is_legal(seed: 
     banded = replace(problem, graph=ChannelBands(named)(problem.graph))
     plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
     assert verify(banded, plan).violations == ()
+    assert latency_of_plan(banded, plan) == found.timing.latency
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 12), st.sampled_from([0.0, 0.5, 1.0]))
+def test_what_is_timed_in_bytes_ends_no_later_wherever_it_is_packed(seed: int, operators: int, ahead: float) -> None:
+    problem = small_problem(seed, operators)
+    ways = WaysToRun(problem)
+    random = Random(seed)
+    search = latency_bands(ways)
+    search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
+    room = LatencyRoom(ways.capacity_bytes, int(ahead * ways.capacity_bytes))
+    found = packed_as_timed(ways, search, Run(Limits()), nodes=3_000, room=room)
+    if found is None:
+        return
+    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
+    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
+    plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
+    assert verify(banded, plan).violations == ()
+    assert latency_of_plan(banded, plan) <= found.timing.latency

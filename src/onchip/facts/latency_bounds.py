@@ -63,11 +63,14 @@ class LatencyBounds:
 
     def _least_end_of(self, border: Border) -> int:
         """What must have come and run before the last band of an operator ends."""
-        begins = max(
-            self._busy(self._loaded((*border.before, border.operator)), ()),
-            self._first_load + sum(self.ways.operators[each].least_cycles for each in border.before),
-        )
-        return begins + self.ways.operators[border.operator].least_band_cycles
+        one = self.ways.operators[border.operator]
+        loads = self._loaded((*border.before, border.operator))
+        computed = self._first_load + sum(self.ways.operators[each].least_cycles for each in border.before)
+        ends = max(self._busy(loads, ()), computed) + one.least_band_cycles
+        if one.cuts_inputs:
+            return ends
+        first_loads = [tensor for tensor in loads if tensor not in one.reads or tensor not in one.cut]
+        return max(ends, max(self._busy(first_loads, ()), computed) + one.least_cycles)
 
     def _around(self, border: Border, ends: int) -> Iterator[LatencyBound]:
         """What can only follow the last band of an operator, which ends then at the earliest."""

@@ -3,7 +3,8 @@
 From the end of the last band of an operator to that of one that comes after it (docs/latency.md has the arguments):
 
 * the array runs all bands of what begins wholly after the first and has to end before the last band of the second;
-* what these read is on the chip when the first ends, beside its operands, or is loaded from then on.
+* what these read is on the chip when the first ends, beside its operands, or is loaded from then on; where each band of
+  the second reads its inputs whole, all of that but the bands of its parameters before the first of its bands.
 
 Intervals that follow each other add up, so ends are longest paths over operators.
 """
@@ -65,9 +66,14 @@ class LatencyChains:
     def cycles(self) -> Counts:
         """By pair of borders from the end of one's last band to that of the other's; -1 where it is not before that."""
         own = [one.operator for one in self.borders]
-        loading = self._loading + np.array([self.ways.operators[one].least_band_cycles for one in own])
-        found = np.maximum(self._computing, np.where(self._missing > 0, loading, 0))
-        return np.where(self._before[:, own].T, found, -1)
+        operators = [self.ways.operators[one] for one in own]
+        last_band = np.array([one.least_band_cycles for one in operators])
+        bands = np.array([0 if one.cuts_inputs else one.least_cycles for one in operators])
+        missing = self._missing(self._waited_for)
+        missing_first = self._missing(self._waited_for - np.array([self._parameters_later(one) for one in own]))
+        found = np.maximum(self._computing, np.where(missing > 0, self._loading(missing) + last_band, 0))
+        with_bands = np.where((missing_first > 0) & (bands > 0), self._loading(missing_first) + bands, 0)
+        return np.where(self._before[:, own].T, np.maximum(found, with_bands), -1)
 
     @cached_property
     def _after(self) -> Marks:
@@ -98,20 +104,25 @@ class LatencyChains:
         found: Counts = between + np.where(self._after[:, own], least[own].astype(np.int64), band)
         return found
 
-    @property
-    def _loading(self) -> Counts:
-        found: Counts = np.zeros_like(self._missing)
+    def _loading(self, missing: Counts) -> Counts:
+        """The cycles in which so many bytes are loaded."""
+        found: Counts = np.zeros_like(missing)
         for unit_bits, cycles in self.load.terms:
-            found = found + -(-self._missing * 8 // unit_bits) * cycles
+            found = found + -(-missing * 8 // unit_bits) * cycles
         return found
 
-    @cached_property
-    def _missing(self) -> Counts:
-        """Bytes that are loaded after the first border and before the last band of the second."""
+    def _missing(self, waited_for: Counts) -> Counts:
+        """Of bytes that are waited for those that have no room beside the operands of the first border."""
         room = self.ways.problem.memories[0].capacity_bytes
         free = np.array([room - self._taken(one.operator) for one in self.borders], np.int64)
-        missing: Counts = np.maximum(self._waited_for - free[:, None], 0)
+        missing: Counts = np.maximum(waited_for - free[:, None], 0)
         return missing
+
+    def _parameters_later(self, operator: int) -> int:
+        """The most bytes of what it reads that may come after its first band has begun, its inputs being whole."""
+        one, parts = self.ways.operators[operator], max(self.ways.operators[operator].cycles)
+        cut = [tensor for tensor in one.reads if tensor in one.cut]
+        return sum(self.ways.tensors[each].size_bytes - self.ways.operand_bytes(operator, each, parts) for each in cut)
 
     def _taken(self, operator: int) -> int:
         """By its operands while its last band runs."""
@@ -119,7 +130,7 @@ class LatencyChains:
         operands = (*one.reads, *one.writes)
         return min(sum(self.ways.operand_bytes(operator, each, parts) for each in operands) for parts in one.cycles)
 
-    @property
+    @cached_property
     def _waited_for(self) -> Counts:
         """Bytes of what somebody between them reads, and nobody after the first writes; but not its own operands."""
         once, shared = self._read_once, _shared(self.ways)

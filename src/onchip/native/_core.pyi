@@ -372,17 +372,19 @@ class LatencyMachine:
     ) -> None: ...
 
 class LatencyPlacing(Enum):
-    """Whether stays get addresses while they are timed, and which of those that are as good."""
+    """Whether stays get addresses while they are timed, and which of those that are as good, or `AFTERWARDS`."""
 
     NONE = ...
     LOWEST = ...
     HIGHEST = ...
+    AFTERWARDS = ...
 
 class LatencyRoom:
     """How much what stays fills at most, and what is loaded ahead of its step or waits for its store.
 
     What is written is placed first, by its bytes, or `is_longest_first`; with `has_place_for_all` loads, too, which
-    may find a better place later.
+    may find a better place later. Afterwards all are placed in `rounds`: what had no place, or a late one, is placed
+    sooner in the next.
     """
 
     def __init__(
@@ -392,6 +394,7 @@ class LatencyRoom:
         placing: LatencyPlacing = LatencyPlacing.NONE,
         is_longest_first: bool = False,
         has_place_for_all: bool = False,
+        rounds: int = 1,
     ) -> None: ...
     @property
     def capacity_bytes(self) -> int: ...
@@ -503,7 +506,12 @@ class LatencyBands:
     def reorder(self, most_evaluations: int, hottest: float, enough: int, stop: StopToken) -> None:
         """Change the order of the best by simulated annealing, from `hottest` cycles on."""
 
-    def evaluate(self, room: LatencyRoom, first_offsets_bytes: Sequence[int] = ()) -> LatencyTiming:
+    def anneal(self, most_evaluations: int, hottest: float, enough: int, stop: StopToken) -> None:
+        """Change bands and order of the best together by simulated annealing, from `hottest` cycles on."""
+
+    def evaluate(
+        self, room: LatencyRoom, first_offsets_bytes: Sequence[int] = (), stop: StopToken | None = None
+    ) -> LatencyTiming:
         """Time the best in so much room; of all its stays without loads ahead it may be said where they lie at first.
 
         Raises IndexError for fewer offsets than stays.

@@ -7,7 +7,8 @@
 // scratchpad over the half-open range of steps [start, stop); it begins with the operator that writes the tensor, or
 // with a load. A transfer of position p stands in the program after the operator of step p - 1 and before that of
 // step p. Transfers are begun in one row, the row of the queues. Room is counted in bytes, and addresses are
-// found later; or every stay gets its address while it is timed.
+// found later; or every stay gets its address while it is timed. With addresses the latency is that of the program; in
+// bytes the program ends no later, wherever its stays lie: bytes are free when the store that reads them has ended.
 
 #pragma once
 
@@ -19,8 +20,6 @@
 #include "stop.hpp"
 
 namespace onchip::latency {
-
-using Cycles = std::int64_t;
 
 inline constexpr Index none = -1;
 inline constexpr Cycles never = std::int64_t{1} << 60;
@@ -95,6 +94,7 @@ struct Room {
     Placing placing = Placing::none;
     bool is_longest_first = false;   // what is placed first is placed by how long it stays, else by its bytes
     bool has_place_for_all = false;  // loads have a place for when they are needed from the start, as what is written
+    Index rounds = 1;                // of placing afterwards: what had no place, or late, comes sooner in the next
 };
 
 // Decides by rule, for one order: what leaves when there is no room (what is wanted latest for its bytes and its way
@@ -106,8 +106,10 @@ public:
     explicit Evaluator(const Problem& problem);
 
     // The order has each operator once, after its predecessors. Where stays are placed an order for which that was not
-    // found does not fit. Of stays without loads ahead `first` may say where they lie at first.
-    const Timing& evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first = {});
+    // found does not fit. Of stays without loads ahead `first` may say where they lie at first. What surely ends after
+    // `latest` may be left off, as if it did not fit. Rounds of placing end when `stop` is asked.
+    const Timing& evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first = {},
+                           Cycles latest = never, const StopToken* stop = nullptr);
 
 private:
     struct Turn {
@@ -115,6 +117,10 @@ private:
         Cycles stop = 0;
     };
 
+    void place_afterwards(const Room& room, const StopToken* stop);
+    Index place_all(const std::vector<Stay>& stays);
+    bool time_as_placed(const std::vector<Stay>& stays, Bytes ahead_bytes);
+    bool is_heavier_when_late(Index failed, const std::vector<Stay>& stays);
     bool decide_stays(Bytes capacity_bytes);
     void link_uses();
     bool make_room(Index step, Bytes capacity_bytes);
@@ -124,18 +130,25 @@ private:
     bool place_first(const Room& room, const std::vector<Bytes>& offsets);
     bool place_as_low_as_can_be(Index number);
     bool time(Bytes ahead_bytes);
-    void compute_until(Index step);
-    void hold_what_is_stored(Bytes ahead_bytes);
+    bool is_too_late() const;
+    void compute_until(Index step, Bytes ahead_bytes);
+    Cycles outputs_free_at(Index step);
+    Cycles room_free_at(Index step, Cycles start, Bytes ahead_bytes);
+    Cycles stored_before(Index position, Cycles start) const;
+    void use(Index tensor, Cycles end);
     Turn turn(Cycles ready, Cycles cycles, bool is_store) const;
     Index store_before(Index tensor, const Turn& load, Index position, Bytes most_bytes);
     bool wait(Index number, Index step, Bytes most_bytes);
     Index earliest_position(Index number, Bytes ahead_bytes);
+    Cycles room_at(Index number, Index earliest) const;
     bool stays_on(Index number, Index stop) const;
     void keep_until(Index number, Index stop);
     Index position_at(Cycles cycle, Index first, Index last) const;
     bool place_load(std::size_t at, Bytes ahead_bytes);
     void begin(Index stay, bool is_store, Index position, const Turn& turn);
-    void store(Index pending);
+    void store(Index number);
+    template <typename Test>
+    void store_all(Test has_to_go);
 
     const Problem& problem_;
     const std::vector<Index>* order_ = nullptr;
@@ -150,13 +163,17 @@ private:
     // Time.
     std::vector<Bytes> room_used_;
     std::vector<Cycles> arrived_, stored_, queue_free_;
-    std::vector<Index> loads_, pending_stores_, producer_step_;
+    std::vector<Index> loads_, pending_stores_, producer_step_, stay_now_;
+    std::vector<Transfer> storing_;  // those that may go on while what stands there is placed elsewhere
     Cycles channel_free_[2] = {0, 0};
+    Cycles latest_ = never, computing_left_ = 0, first_channel_left_ = 0;  // left: not begun yet
     Index begun_ = 0, last_position_ = 0, computed_ = 0;
     // Addresses.
-    bool is_placing_ = false, has_place_for_all_ = false;
+    bool is_placing_ = false, has_place_for_all_ = false, is_placed_ = false;
     AddressMap addresses_;
-    std::vector<Index> placed_first_;
+    BusyBytes busy_;
+    std::vector<Index> placed_first_, wanted_from_, placed_from_;  // of stays: steps
+    std::vector<double> weights_;
 };
 
 struct SearchOptions {
@@ -164,6 +181,7 @@ struct SearchOptions {
     Room room;
     std::int64_t most_evaluations = 0;
     double hottest = 0;  // cycles by which worse is taken at first, about
+    double coldest = 0;  // and at last
     Cycles enough = 0;   // ends there
 };
 
@@ -177,6 +195,8 @@ public:
     std::int64_t run(std::vector<Index> order, const SearchOptions& options, const StopToken& stop);
 
     const std::vector<Index>& order() const { return best_; }
+    // Where the search ended; it may be worse.
+    const std::vector<Index>& last() const { return last_; }
 
 private:
     bool move(std::vector<Index>& order);
@@ -186,7 +206,7 @@ private:
     Problem problem_;
     Evaluator evaluator_;
     std::vector<std::vector<Index>> successors_;
-    std::vector<Index> position_, best_;
+    std::vector<Index> position_, best_, last_;
     Cycles best_latency_ = never;
     std::mt19937_64 random_;
 };

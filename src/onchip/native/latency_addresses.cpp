@@ -11,17 +11,12 @@ void AddressMap::clear(Bytes capacity_bytes, Placing placing) {
     capacity_bytes_ = capacity_bytes;
     placing_ = placing;
     all_.clear();
-    edges_.assign({0, capacity_bytes});
 }
 
 void AddressMap::put(const Rectangle& one) {
     if (one.bytes == 0) return;
     const auto later = [](const Rectangle& first, const Rectangle& second) { return first.stop > second.stop; };
     all_.insert(std::upper_bound(all_.begin(), all_.end(), one, later), one);
-    for (const Bytes edge : {one.offset, one.offset + one.bytes}) {
-        const auto place = std::lower_bound(edges_.begin(), edges_.end(), edge);
-        if (place == edges_.end() || *place != edge) edges_.insert(place, edge);
-    }
 }
 
 Rectangle AddressMap::remove(Bytes offset, Index start, Index stop) {
@@ -57,6 +52,17 @@ FoundAddress AddressMap::earliest(Bytes bytes, Index wanted, Index needed, Index
 
 // The latest first, so that each range of bytes is painted once.
 void AddressMap::paint(Index wanted, Index needed, Index stop) {
+    beside_.clear();
+    edges_.assign({0, capacity_bytes_});
+    for (const Rectangle& one : all_) {
+        if (one.stop <= wanted) break;
+        if (stop <= one.start) continue;
+        beside_.push_back(one);
+        edges_.push_back(one.offset);
+        edges_.push_back(one.offset + one.bytes);
+    }
+    std::sort(edges_.begin(), edges_.end());
+    edges_.erase(std::unique(edges_.begin(), edges_.end()), edges_.end());
     free_from_.assign(edges_.size(), 0);
     next_.resize(edges_.size());
     std::iota(next_.begin(), next_.end(), 0);
@@ -64,9 +70,7 @@ void AddressMap::paint(Index wanted, Index needed, Index stop) {
         while (next_[at] != static_cast<Index>(at)) at = static_cast<std::size_t>(next_[at] = next_[next_[at]]);
         return at;
     };
-    for (const Rectangle& one : all_) {
-        if (one.stop <= wanted) break;
-        if (stop <= one.start) continue;
+    for (const Rectangle& one : beside_) {
         const auto edge = std::lower_bound(edges_.begin(), edges_.end(), one.offset);
         const Bytes end = one.offset + one.bytes;
         for (std::size_t at = unpainted(edge - edges_.begin()); edges_[at] < end; at = unpainted(at)) {
@@ -97,6 +101,34 @@ void AddressMap::look(Bytes bytes, Index wanted, Index needed, bool is_above) {
             best_ = {offset, position};
         }
     }
+}
+
+std::vector<BusyBytes::Range>::const_iterator BusyBytes::at(Bytes offset) const {
+    const auto starts_later = [](Bytes one, const Range& range) { return one < range.offset; };
+    return std::upper_bound(all_.begin(), all_.end(), offset, starts_later) - 1;
+}
+
+Cycles BusyBytes::until(Bytes offset, Bytes bytes) const {
+    Cycles latest = 0;
+    if (bytes == 0) return latest;
+    for (auto range = at(offset); range != all_.end() && range->offset < offset + bytes; ++range) {
+        latest = std::max(latest, range->until);
+    }
+    return latest;
+}
+
+void BusyBytes::use(Bytes offset, Bytes bytes, Cycles until) {
+    if (bytes == 0) return;
+    until = std::max(until, this->until(offset, bytes));
+    const auto last = all_.begin() + (at(offset + bytes) - all_.begin());
+    const Cycles behind = last->until;
+    const bool ends_there = last->offset == offset + bytes;
+    auto first = all_.begin() + (at(offset) - all_.begin());
+    if (first->offset < offset) ++first;
+    const auto after = last + (ends_there ? 0 : 1);
+    const auto place = all_.erase(first, std::max(first, after));
+    const Range added[2] = {{offset, until}, {offset + bytes, behind}};
+    all_.insert(place, added, added + (ends_there ? 1 : 2));
 }
 
 }  // namespace onchip::latency

@@ -3,6 +3,7 @@
 #include "latency_bands.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <queue>
@@ -16,6 +17,8 @@ namespace {
 using Key = std::tuple<double, double, double>;
 
 constexpr double rounding = 1e-9;
+constexpr double coldest_share = 1e-3;
+constexpr std::int64_t orders_between_bands = 24;
 
 // Of all pieces that may run the one of least key, again and again.
 std::vector<Index> sorted(const Problem& problem, const std::vector<Key>& keys) {
@@ -59,42 +62,64 @@ BandSearch::BandSearch(Network network) : network_((network.check(), std::move(n
 
 void BandSearch::begin(const Parts& parts, std::uint64_t seed) {
     random_.seed(seed);
-    parts_ = parts;
-    cut_ = cut(network_, parts);
-    order_.resize(cut_.pieces.size());
-    std::iota(order_.begin(), order_.end(), 0);
+    now_.parts = parts;
+    now_.cut = cut(network_, parts);
+    now_.order.resize(now_.cut.pieces.size());
+    std::iota(now_.order.begin(), now_.order.end(), 0);
     note_places();
+    best_ = now_;
     limit_room({network_.machine.capacity_bytes, network_.machine.capacity_bytes});
 }
 
 void BandSearch::limit_room(const Room& room) {
     room_ = room;
-    worth_ = worth_of(cut_, order_);
+    best_.worth = worth_of(best_.cut, best_.order);
+    now_ = best_;
 }
 
 void BandSearch::cut_otherwise(Cycles enough, const StopToken& stop) {
+    now_ = best_;
     std::shuffle(changes_.begin(), changes_.end(), random_);
     for (const Change& change : changes_) {
-        if (stop.is_asked() || worth_[0] <= enough) return;
-        Parts parts = parts_;
-        for (const auto& [of, count] : change) parts[of] = count;
-        if (parts != parts_) attempt(parts);
+        if (stop.is_asked() || best_.worth[0] <= enough) return;
+        attempt(change, 0);
     }
 }
 
 void BandSearch::reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop) {
+    now_ = best_;
+    reorder_now(most_evaluations, hottest, hottest * coldest_share, enough, stop);
+}
+
+void BandSearch::anneal(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop) {
+    now_ = best_;
+    for (std::int64_t spent = 0; spent < most_evaluations; spent += orders_between_bands + 2) {
+        if (stop.is_asked() || best_.worth[0] <= enough || changes_.empty()) return;
+        const double share = static_cast<double>(spent) / static_cast<double>(most_evaluations);
+        const double heat = hottest * std::pow(coldest_share, share);
+        attempt(changes_[random_() % changes_.size()], heat);
+        reorder_now(orders_between_bands, heat, heat, enough, stop);
+    }
+}
+
+void BandSearch::reorder_now(std::int64_t most_evaluations, double hottest, double coldest, Cycles enough,
+                             const StopToken& stop) {
     if (network_.has_given_order) return;
-    OrderSearch search(cut_.problem);
-    search.run(order_, {random_(), room_, most_evaluations, hottest, enough}, stop);
-    const Cut same = cut_;
-    keep(parts_, same, search.order());
+    OrderSearch search(now_.cut.problem);
+    search.run(now_.order, {random_(), room_, most_evaluations, hottest, coldest, enough}, stop);
+    const Cut same = now_.cut;
+    go_on_from(now_.parts, same, search.order(), 0);
+    if (hottest == coldest && search.last() != search.order()) go_on_from(now_.parts, same, search.last(), never);
 }
 
-Timing BandSearch::evaluate(const Room& room, const std::vector<Bytes>& first) const {
-    return Evaluator(cut_.problem).evaluate(order_, room, first);
+Timing BandSearch::evaluate(const Room& room, const std::vector<Bytes>& first, const StopToken* stop) const {
+    return Evaluator(best_.cut.problem).evaluate(best_.order, room, first, never, stop);
 }
 
-void BandSearch::attempt(const Parts& parts) {
+void BandSearch::attempt(const Change& change, double heat) {
+    Parts parts = now_.parts;
+    for (const auto& [of, count] : change) parts[of] = count;
+    if (parts == now_.parts) return;
     const Cut candidate = cut(network_, parts);
     std::vector<std::vector<Index>> orders;
     if (network_.has_given_order) {
@@ -103,40 +128,46 @@ void BandSearch::attempt(const Parts& parts) {
     } else {
         orders = {carried_over(candidate), woven(candidate, parts)};
     }
-    for (auto& order : orders) keep(parts, candidate, std::move(order));
+    for (auto& order : orders) go_on_from(parts, candidate, std::move(order), heat);
 }
 
-Worth BandSearch::worth_of(const Cut& cut, const std::vector<Index>& order) const {
+Worth BandSearch::worth_of(const Cut& cut, const std::vector<Index>& order, Cycles latest) const {
     Evaluator evaluator(cut.problem);
-    const Timing& timing = evaluator.evaluate(order, room_);
+    const Timing& timing = evaluator.evaluate(order, room_, {}, latest);
     return {timing.latency, timing.transfer_cycles, static_cast<std::int64_t>(order.size())};
 }
 
-void BandSearch::keep(const Parts& parts, const Cut& cut, std::vector<Index> order) {
-    const Worth worth = worth_of(cut, order);
-    if (worth >= worth_) return;
-    worth_ = worth;
-    parts_ = parts;
-    cut_ = cut;
-    order_ = std::move(order);
+// From what is better, or with some heat from what is not much worse.
+void BandSearch::go_on_from(const Parts& parts, const Cut& cut, std::vector<Index> order, double heat) {
+    std::uniform_real_distribution<double> chance(0, 1);
+    const double later = heat > 0 ? -heat * std::log(1 - chance(random_)) : 0;
+    const Cycles latest = static_cast<Cycles>(std::min(static_cast<double>(now_.worth[0]) + later, 1.0 * never));
+    const Worth worth = worth_of(cut, order, latest);
+    if (worth[0] > latest || (worth >= now_.worth && worth[0] == now_.worth[0])) return;
+    now_.worth = worth;
+    now_.parts = parts;
+    now_.cut = cut;
+    now_.order = std::move(order);
     note_places();
+    if (now_.worth < best_.worth) best_ = now_;
 }
 
 void BandSearch::note_places() {
-    places_.assign(network_.operators.size(), {});
-    for (std::size_t step = 0; step < order_.size(); ++step) {
-        const Piece& piece = cut_.pieces[order_[step]];
-        places_[piece.of].emplace_back(piece.share(), static_cast<double>(step) / static_cast<double>(order_.size()));
+    now_.places.assign(network_.operators.size(), {});
+    const double steps = static_cast<double>(now_.order.size());
+    for (std::size_t step = 0; step < now_.order.size(); ++step) {
+        const Piece& piece = now_.cut.pieces[now_.order[step]];
+        now_.places[piece.of].emplace_back(piece.share(), static_cast<double>(step) / steps);
     }
-    for (auto& one : places_) std::sort(one.begin(), one.end());
+    for (auto& one : now_.places) std::sort(one.begin(), one.end());
 }
 
 // Each where so much of its operator had run in the order before.
 std::vector<Index> BandSearch::carried_over(const Cut& cut) const {
     std::vector<Key> keys;
     for (const Piece& piece : cut.pieces) {
-        double place = places_[piece.of].back().second;
-        for (const Place& one : places_[piece.of]) {
+        double place = now_.places[piece.of].back().second;
+        for (const Place& one : now_.places[piece.of]) {
             if (one.first < piece.share() - rounding) continue;
             place = one.second;
             break;
@@ -164,7 +195,7 @@ std::vector<Index> BandSearch::woven(const Cut& cut, const Parts& parts) const {
     std::vector<double> first(parts.size(), 1);
     for (std::size_t of = 0; of < parts.size(); ++of) {
         double& one = first[root(static_cast<Index>(of))];
-        one = std::min(one, places_[of].front().second);
+        one = std::min(one, now_.places[of].front().second);
     }
     std::vector<Key> keys;
     for (const Piece& piece : cut.pieces) keys.emplace_back(first[root(piece.of)], piece.share(), piece.of);

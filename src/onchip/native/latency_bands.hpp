@@ -105,13 +105,16 @@ public:
     // Changes the order of the best.
     void reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
-    // The best, as it is with so much room.
-    Timing evaluate(const Room& room, const std::vector<Bytes>& first = {}) const;
+    // Simulated annealing over bands and orders together, of so many orders, from the best on.
+    void anneal(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
-    const Parts& parts() const { return parts_; }
-    const std::vector<Index>& order() const { return order_; }
-    const std::vector<Bytes>& sizes_bytes() const { return cut_.sizes_bytes; }
-    Worth worth() const { return worth_; }
+    // The best, as it is with so much room; rounds of placing end when `stop` is asked.
+    Timing evaluate(const Room& room, const std::vector<Bytes>& first = {}, const StopToken* stop = nullptr) const;
+
+    const Parts& parts() const { return best_.parts; }
+    const std::vector<Index>& order() const { return best_.order; }
+    const std::vector<Bytes>& sizes_bytes() const { return best_.cut.sizes_bytes; }
+    Worth worth() const { return best_.worth; }
 
     // Of one band of so many, rounded up to the alignment.
     Bytes need_bytes(Index of, Index parts) const;
@@ -120,12 +123,22 @@ private:
     using Change = std::vector<std::pair<Index, Index>>;
     using Place = std::pair<double, double>;
 
+    struct Answer {
+        Parts parts;
+        Cut cut;
+        std::vector<Index> order;
+        Worth worth{never, never, never};
+        std::vector<std::vector<Place>> places;  // by operator (share that has run, place from 0 to 1), rising
+    };
+
     void find_changes();
     void add_together(const std::vector<Index>& group);
     std::vector<Index> that_cut(Index of) const;
-    void attempt(const Parts& parts);
-    void keep(const Parts& parts, const Cut& cut, std::vector<Index> order);
-    Worth worth_of(const Cut& cut, const std::vector<Index>& order) const;
+    void attempt(const Change& change, double heat);
+    void go_on_from(const Parts& parts, const Cut& cut, std::vector<Index> order, double heat);
+    void reorder_now(std::int64_t most_evaluations, double hottest, double coldest, Cycles enough,
+                     const StopToken& stop);
+    Worth worth_of(const Cut& cut, const std::vector<Index>& order, Cycles latest = never) const;
     std::vector<Index> carried_over(const Cut& cut) const;
     std::vector<Index> woven(const Cut& cut, const Parts& parts) const;
     void note_places();
@@ -137,11 +150,7 @@ private:
     std::mt19937_64 random_;
     Room room_;
 
-    Parts parts_;
-    Cut cut_;
-    std::vector<Index> order_;
-    Worth worth_{never, never, never};
-    std::vector<std::vector<Place>> places_;  // by operator (share that has run, place from 0 to 1), rising
+    Answer best_, now_;
 };
 
 }  // namespace onchip::latency

@@ -75,7 +75,15 @@ void add_latency_bands(nb::module_& module) {
              nb::call_guard<nb::gil_scoped_release>())
         .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
-        .def("evaluate", &BandSearch::evaluate, "room"_a, "first_offsets_bytes"_a = std::vector<Bytes>{})
+        .def("anneal", &BandSearch::anneal, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "evaluate",
+            [](const BandSearch& search, const Room& room, const std::vector<Bytes>& first, const StopToken* stop) {
+                const nb::gil_scoped_release released;
+                return search.evaluate(room, first, stop);
+            },
+            "room"_a, "first_offsets_bytes"_a = std::vector<Bytes>{}, "stop"_a = nb::none())
         .def_prop_ro("parts", &BandSearch::parts)
         .def_prop_ro("order", &BandSearch::order)
         .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes)

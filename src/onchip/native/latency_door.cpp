@@ -29,16 +29,17 @@ void add_room(nb::module_& module) {
     nb::enum_<Placing>(module, "LatencyPlacing")
         .value("NONE", Placing::none)
         .value("LOWEST", Placing::lowest)
-        .value("HIGHEST", Placing::highest);
+        .value("HIGHEST", Placing::highest)
+        .value("AFTERWARDS", Placing::afterwards);
     nb::class_<Room>(module, "LatencyRoom")
         .def(
             "__init__",
             [](Room* place, Bytes capacity_bytes, Bytes ahead_bytes, Placing placing, bool is_longest_first,
-               bool has_place_for_all) {
-                new (place) Room{capacity_bytes, ahead_bytes, placing, is_longest_first, has_place_for_all};
+               bool has_place_for_all, Index rounds) {
+                new (place) Room{capacity_bytes, ahead_bytes, placing, is_longest_first, has_place_for_all, rounds};
             },
             "capacity_bytes"_a, "ahead_bytes"_a, "placing"_a = Placing::none, "is_longest_first"_a = false,
-            "has_place_for_all"_a = false)
+            "has_place_for_all"_a = false, "rounds"_a = 1)
         .def_ro("capacity_bytes", &Room::capacity_bytes)
         .def_ro("ahead_bytes", &Room::ahead_bytes);
 }

@@ -11,7 +11,6 @@ namespace onchip::latency {
 namespace {
 
 constexpr Index most_in_a_row = 12;
-constexpr double coldest_share = 1e-3;
 constexpr int most_tries = 4096;
 
 }  // namespace
@@ -40,15 +39,17 @@ std::int64_t OrderSearch::run(std::vector<Index> order, const SearchOptions& opt
         changed = order;
         if (!move(changed)) break;
         const double spent = static_cast<double>(evaluations) / static_cast<double>(options.most_evaluations);
-        const double heat = options.hottest * std::pow(coldest_share, spent);
-        const Cycles then = evaluator_.evaluate(changed, options.room).latency;
-        const double worse = static_cast<double>(then - now);
-        if (then > now && (heat <= 0 || then == never || chance(random_) >= std::exp(-worse / heat))) continue;
+        const double heat =
+            options.hottest > 0 ? options.hottest * std::pow(options.coldest / options.hottest, spent) : 0;
+        const Cycles latest = now + (heat > 0 ? static_cast<Cycles>(-heat * std::log(1 - chance(random_))) : 0);
+        const Cycles then = evaluator_.evaluate(changed, options.room, {}, latest).latency;
+        if (then > latest) continue;
         order.swap(changed);
         for (std::size_t step = 0; step < order.size(); ++step) position_[order[step]] = static_cast<Index>(step);
         now = then;
         if (now < best_latency_) best_ = order, best_latency_ = now;
     }
+    last_ = std::move(order);
     return evaluations;
 }
 

@@ -43,7 +43,8 @@ void Problem::check() const {
 Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     const std::size_t tensors = problem.tensors.size(), operators = problem.operators.size();
     first_use_.resize(operators + 1);
-    for (auto* one : {&upcoming_, &place_in_resident_, &stay_of_, &last_use_, &last_stay_, &producer_step_}) {
+    for (auto* one :
+         {&upcoming_, &place_in_resident_, &stay_of_, &last_use_, &last_stay_, &producer_step_, &stay_now_}) {
         one->resize(tensors);
     }
     is_in_dram_.resize(tensors);
@@ -52,14 +53,19 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     stored_.resize(tensors);
 }
 
-const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first) {
+const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first,
+                                  Cycles latest, const StopToken* stop) {
     order_ = &order;
+    latest_ = latest;
     timing_.stays.clear();
-    timing_.transfers.clear();
-    timing_.ends.clear();
     timing_.latency = never;
-    timing_.transfer_cycles = 0;
-    timing_.fits = decide_stays(room.capacity_bytes) && place_first(room, first) && time(room.ahead_bytes);
+    is_placed_ = false;
+    timing_.fits = decide_stays(room.capacity_bytes);
+    if (timing_.fits && room.placing == Placing::afterwards) {
+        place_afterwards(room, stop);
+    } else {
+        timing_.fits = timing_.fits && place_first(room, first) && time(room.ahead_bytes);
+    }
     if (!timing_.fits) timing_.latency = never;
     return timing_;
 }
@@ -147,7 +153,8 @@ void Evaluator::end_stay(Index tensor, Index stop) {
     resident_bytes_ -= problem_.tensors[tensor].bytes;
 }
 
-// What leaves has been useless since its last use, and its stay ends there. False where the operator does not fit.
+// What leaves has been useless since its last use, and its stay ends there: what is wanted latest, for the bytes of it
+// that are needed and its way back. False where the operator does not fit.
 bool Evaluator::make_room(Index step, Bytes capacity_bytes) {
     while (resident_bytes_ > capacity_bytes) {
         Index worst = none;
@@ -157,7 +164,8 @@ bool Evaluator::make_room(Index step, Bytes capacity_bytes) {
             const Tensor& one = problem_.tensors[tensor];
             const bool has_copy = is_in_dram_[tensor] || one.is_output;
             const Cycles way_back = 1 + one.load_cycles + (has_copy ? 0 : one.store_cycles);
-            const double score = static_cast<double>(upcoming_[tensor] - step) * static_cast<double>(one.bytes) /
+            const Bytes useful = std::min(one.bytes, resident_bytes_ - capacity_bytes);
+            const double score = static_cast<double>(upcoming_[tensor] - step) * static_cast<double>(useful) /
                                  static_cast<double>(way_back);
             if (score > most || (score == most && tensor < worst)) most = score, worst = tensor;
         }

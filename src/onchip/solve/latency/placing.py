@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.problem import Problem
 from onchip.facts.ways_to_run import WaysToRun
-from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTiming
+from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTiming, StopToken
 from onchip.solve.allocation.pack import pack
+from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
 SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
@@ -20,6 +22,10 @@ QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 """Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
 THOROUGH_NODES: Final = 200_000
 SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
+AHEAD_AFTERWARDS: Final = (1.0, 0.97)
+"""Shares of what stays may fill that loads ahead may, too."""
+STAYS_PLACED_AFTERWARDS: Final = 500_000
+"""In all rounds of one room, about: a second."""
 PLACINGS: Final = (LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST)
 
 
@@ -49,7 +55,7 @@ def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrd
     """Return the best order with addresses, however late it ends: what fills least is tried first."""
     nodes, _ = QUICKLY[0]
     for _, room in reversed(_rooms(ways.capacity_bytes, search)):
-        found = None if run.stop is not None else _packed(ways, search, run, nodes, room)
+        found = None if run.stop is not None else packed_as_timed(ways, search, run, nodes, room)
         if found is not None:
             return found
     return None
@@ -79,6 +85,21 @@ def placed_while_timed(ways: WaysToRun, search: LatencyBands, run: Run) -> Place
     return None
 
 
+def placed_afterwards(search: LatencyBands, run: Run, room_bytes: int) -> PlacedOrder | None:
+    """Return the best order timed in bytes, then placed in many rounds; None if no round finds a place for all."""
+    best: PlacedOrder | None = None
+    rounds = max(STAYS_PLACED_AFTERWARDS // len(search.order), 1)
+    for ahead, is_longest_first in product(AHEAD_AFTERWARDS, (True, False)):
+        if run.stop is not None:
+            break
+        ahead_bytes, token = int(room_bytes * ahead), StopToken()
+        room = LatencyRoom(room_bytes, ahead_bytes, LatencyPlacing.AFTERWARDS, is_longest_first, rounds=rounds)
+        timing = run_watched(partial(search.evaluate, room, stop=token), token.ask, run)
+        if timing.fits and (best is None or timing.latency < best.timing.latency):
+            best = PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+    return best
+
+
 def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence[int] = ()) -> PlacedOrder | None:
     """The best order in the room in which it ends soonest, if it fits in one."""
     found = [(room, timing) for room in rooms if (timing := search.evaluate(room, first)).fits]
@@ -93,7 +114,7 @@ def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> Place
     nodes, _ = QUICKLY[1]
     for share in SHARES_PLACED:
         stays = int(ways.capacity_bytes * share)
-        packed = _packed(ways, search, run, nodes, LatencyRoom(stays, 0)) if run.stop is None else None
+        packed = packed_as_timed(ways, search, run, nodes, LatencyRoom(stays, 0)) if run.stop is None else None
         if packed is None:
             continue
         rooms = [LatencyRoom(stays, ways.capacity_bytes, one, has_place_for_all=True) for one in PLACINGS]
@@ -113,14 +134,17 @@ def _first_that_packs(
             return None
         if latency < least:
             continue
-        found = _packed(ways, search, run, nodes, room)
+        found = packed_as_timed(ways, search, run, nodes, room)
         if found is not None:
             return found
         least = latency * step
     return None
 
 
-def _packed(ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: LatencyRoom) -> PlacedOrder | None:
+def packed_as_timed(
+    ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: LatencyRoom
+) -> PlacedOrder | None:
+    """Return the best order as it is in that room with its stays packed; None where so many nodes find no packing."""
     timing, sizes_bytes = search.evaluate(room), search.sizes_bytes
     if not timing.fits:
         return None

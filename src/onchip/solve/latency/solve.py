@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count, cycle
 from math import inf
 from typing import Final
 
@@ -22,6 +23,7 @@ from onchip.solve.latency.placing import (
     PlacedOrder,
     packed_then_placed,
     placed,
+    placed_afterwards,
     placed_better,
     placed_somehow,
     placed_while_timed,
@@ -39,9 +41,11 @@ HOTTEST_LATER: Final = 0.003
 ROUNDS_IN_VAIN: Final = 4
 ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
 """Shares of the scratchpad that orders may fill, one after another while what packs ends much later than what fills."""
-SHARES_OF_TIME: Final = (0.3, 0.15, 0.3, 0.3, 0.6)
-"""Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, and orders
-whose stays are placed while they are timed."""
+ROOMS_AFTERWARDS: Final = (0.98, 1.0, 0.99, 0.96)
+"""The same of orders whose stays are placed afterwards, again and again."""
+SHARES_OF_TIME: Final = (0.15, 0.1, 0.2, 0.2, 0.2, 0.15, 0.5)
+"""Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, orders
+whose stays are placed while they are timed, bands and orders in another round, and places for these afterwards."""
 EVALUATIONS_PLACED: Final = 30_000_000
 """Of orders whose stays are placed, in one round of annealing, by the square of the pieces: so long one takes. With a
 time limit it is that which counts."""
@@ -75,6 +79,7 @@ class _LatencyPlanner:
         for share in ROOMS:
             if self._run.stop is None and not self._incumbent.is_proven and not self._fills(share, bound):
                 break
+        self._go_on(bound)
         if not self._incumbent.is_proven and self._incumbent.value is not None:
             self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
@@ -84,11 +89,8 @@ class _LatencyPlanner:
     def _fills(self, share: float, bound: LatencyBound) -> bool:
         """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
         room_bytes = int(self._ways.capacity_bytes * share)
-        parts = fewest_parts_that_fit(self._ways, room_bytes)
-        if parts is None:
+        if not self._begin(room_bytes, self._run.limits.seed):
             return False
-        self._search.begin(parts, self._run.limits.seed)
-        self._search.limit_room(LatencyRoom(room_bytes, room_bytes))
         for quickly in (placed_while_timed, placed_somehow):
             if self._incumbent.value is None:
                 self._offer(quickly(self._ways, self._search, self._run))
@@ -105,6 +107,36 @@ class _LatencyPlanner:
         self._offer(placed_better(self._ways, self._search, self._within(1), self._best))
         self._improve_placed(bound)
         return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
+
+    def _go_on(self, bound: LatencyBound) -> None:
+        """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""
+        in_vain, seeds = 0, count(self._run.limits.seed)
+        for share in cycle(ROOMS_AFTERWARDS):
+            before, room_bytes = self._best, int(self._ways.capacity_bytes * share)
+            if in_vain == len(ROOMS_AFTERWARDS) or self._run.stop is not None or self._incumbent.is_proven:
+                return
+            if self._begin(room_bytes, next(seeds)):
+                self._improve(bound, self._within(5))
+                self._anneal(bound, self._within(5))
+                if self._search.worth[0] < before:
+                    self._offer(placed_afterwards(self._search, self._within(6), room_bytes))
+            in_vain = 0 if self._best < before else in_vain + 1
+
+    def _anneal(self, bound: LatencyBound, run: Run) -> None:
+        hottest = HOTTEST_LATER * self._search.worth[0]
+        token = StopToken()
+        run_watched(
+            lambda: self._search.anneal(EVALUATIONS, hottest, bound.cycles, token), token.ask, run, self._report
+        )
+
+    def _begin(self, room_bytes: int, seed: int) -> bool:
+        """From the fewest bands that fit in such a room; False where some operator fits in none."""
+        parts = fewest_parts_that_fit(self._ways, room_bytes)
+        if parts is None:
+            return False
+        self._search.begin(parts, seed)
+        self._search.limit_room(LatencyRoom(room_bytes, room_bytes))
+        return True
 
     def _improve_placed(self, bound: LatencyBound) -> None:
         """Orders by when they end with all stays placed, from the best on."""

@@ -1,0 +1,129 @@
+// Where stays lie: what is written before loads are timed, or all of them when they have been timed in bytes.
+
+#include <algorithm>
+
+#include "latency.hpp"
+
+namespace onchip::latency {
+
+namespace {
+
+constexpr double heavier = 1.5;
+
+}  // namespace
+
+// What is written lies where it is for as long as it stays, each as low as can be: the largest first, or what stays
+// longest. Loads may have such a place, too, until they find a better one. False where some has none.
+bool Evaluator::place_first(const Room& room, const std::vector<Bytes>& offsets) {
+    is_placing_ = room.placing != Placing::none;
+    has_place_for_all_ = room.has_place_for_all;
+    timing_.offsets.clear();
+    if (!is_placing_) return true;
+    timing_.offsets.assign(timing_.stays.size(), 0);
+    addresses_.clear(problem_.machine.addressed_bytes, Placing::lowest);
+    placed_first_.clear();
+    for (std::size_t number = 0; number < timing_.stays.size(); ++number) {
+        const Stay& stay = timing_.stays[number];
+        if (!offsets.empty()) {
+            timing_.offsets[number] = offsets.at(number);
+            addresses_.put({offsets[number], problem_.tensors[stay.tensor].bytes, stay.start, stay.stop});
+        } else if (has_place_for_all_ || !stay.is_loaded) {
+            placed_first_.push_back(static_cast<Index>(number));
+        }
+    }
+    const auto weight = [&](Index number) -> Bytes {
+        const Stay& stay = timing_.stays[number];
+        return room.is_longest_first ? stay.stop - stay.start : problem_.tensors[stay.tensor].bytes;
+    };
+    std::stable_sort(placed_first_.begin(), placed_first_.end(),
+                     [&](Index one, Index other) { return weight(one) > weight(other); });
+    for (const Index number : placed_first_) {
+        if (!place_as_low_as_can_be(number)) return false;
+    }
+    addresses_.choose(room.placing);
+    return true;
+}
+
+bool Evaluator::place_as_low_as_can_be(Index number) {
+    const Stay& stay = timing_.stays[number];
+    const Bytes bytes = problem_.tensors[stay.tensor].bytes;
+    const FoundAddress found = addresses_.earliest(bytes, stay.start, stay.start, stay.stop);
+    timing_.offsets[number] = found.offset;
+    addresses_.put({found.offset, bytes, stay.start, stay.stop});
+    return found.offset >= 0;
+}
+
+// In bytes, then with places: the heaviest first, each where it can begin as early as it did in bytes, or as soon after
+// that as can be. What had no place, or a late one, is heavier in the next round; the best of all rounds is kept.
+void Evaluator::place_afterwards(const Room& room, const StopToken* stop) {
+    const std::vector<Stay> stays = timing_.stays;
+    is_placing_ = has_place_for_all_ = false;
+    timing_.offsets.assign(stays.size(), 0);
+    timing_.fits = time(room.ahead_bytes);
+    if (!timing_.fits) return;
+    const Cycles in_bytes = timing_.latency;
+    wanted_from_.clear();
+    weights_.clear();
+    for (const Stay& stay : timing_.stays) {
+        const double steps = room.is_longest_first ? stay.stop - stay.start : 1;
+        wanted_from_.push_back(stay.start);
+        weights_.push_back(steps * static_cast<double>(problem_.tensors[stay.tensor].bytes));
+    }
+    Timing best;
+    for (Index round = 0; round < room.rounds && best.latency > in_bytes; ++round) {
+        if (stop != nullptr && stop->is_asked()) break;
+        const Index failed = place_all(stays);
+        if (failed == none && time_as_placed(stays, room.ahead_bytes) && timing_.latency < best.latency) {
+            best = timing_;
+            best.fits = true;
+        }
+        if (!is_heavier_when_late(failed, stays)) break;
+    }
+    timing_ = best;
+}
+
+// The first stay that has no place; else all lie somewhere, from `placed_from_` on.
+Index Evaluator::place_all(const std::vector<Stay>& stays) {
+    placed_first_.resize(stays.size());
+    for (std::size_t number = 0; number < stays.size(); ++number) placed_first_[number] = static_cast<Index>(number);
+    std::stable_sort(placed_first_.begin(), placed_first_.end(),
+                     [&](Index one, Index other) { return weights_[one] > weights_[other]; });
+    placed_from_.assign(stays.size(), 0);
+    timing_.offsets.assign(stays.size(), 0);
+    addresses_.clear(problem_.machine.addressed_bytes, Placing::lowest);
+    for (const Index number : placed_first_) {
+        const Stay& stay = stays[number];
+        const Bytes bytes = problem_.tensors[stay.tensor].bytes;
+        const FoundAddress found = addresses_.earliest(bytes, wanted_from_[number], stay.start, stay.stop);
+        if (found.offset < 0) return number;
+        timing_.offsets[number] = found.offset;
+        placed_from_[number] = found.position;
+        addresses_.put({found.offset, bytes, found.position, stay.stop});
+    }
+    return none;
+}
+
+bool Evaluator::time_as_placed(const std::vector<Stay>& stays, Bytes ahead_bytes) {
+    timing_.stays = stays;
+    is_placing_ = is_placed_ = true;
+    const bool is_in_time = time(ahead_bytes);
+    is_placing_ = is_placed_ = false;
+    return is_in_time;
+}
+
+// Whether anything had no place, or is there later than in bytes.
+bool Evaluator::is_heavier_when_late(Index failed, const std::vector<Stay>& stays) {
+    if (failed != none) {
+        weights_[failed] = heavier * *std::max_element(weights_.begin(), weights_.end());
+        return true;
+    }
+    bool is_any_late = false;
+    for (std::size_t number = 0; number < stays.size(); ++number) {
+        if (placed_from_[number] <= wanted_from_[number]) continue;
+        weights_[number] *= heavier;
+        is_any_late = true;
+    }
+    return is_any_late;
+}
+
+}  // namespace onchip::latency
