@@ -147,6 +147,7 @@ private:
     bool place_load(std::size_t at, Bytes ahead_bytes);
     void begin(Index stay, bool is_store, Index position, const Turn& turn);
     void store(Index number);
+    Turn turn_of_store(Index number) const;
     template <typename Test>
     void store_all(Test has_to_go);
 

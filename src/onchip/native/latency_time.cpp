@@ -232,9 +232,7 @@ Index Evaluator::store_before(Index tensor, const Turn& load, Index position, By
         if (stay.tensor == tensor) return number;
         if (stay.stop <= position && !wait(number, position, most_bytes)) return number;
         if (producer_step_[stay.tensor] >= computed_) continue;
-        const Cycles produced = timing_.ends[producer_step_[stay.tensor]];
-        const Turn one = turn(produced, problem_.tensors[stay.tensor].store_cycles, true);
-        if (one.stop <= load.start && producer_step_[stay.tensor] < position) return number;
+        if (turn_of_store(number).stop <= load.start && producer_step_[stay.tensor] < position) return number;
     }
     return none;
 }
@@ -251,21 +249,34 @@ bool Evaluator::wait(Index number, Index step, Bytes most_bytes) {
     return true;
 }
 
-// Before it goes what has to be stored before it could be after it.
+// Before it goes what has to be stored before it could be after it, and what is stored before it could begin.
 void Evaluator::store(Index number) {
     const Index tensor = timing_.stays[number].tensor, position = producer_step_[tensor] + 1;
-    const auto sooner = [&](Index one, Index other) { return timing_.stays[one].stop < timing_.stays[other].stop; };
-    const Index first = *std::min_element(pending_stores_.begin(), pending_stores_.end(), sooner);
-    if (first != number && timing_.stays[first].stop < position) {
-        store(first);
+    const Turn own = turn_of_store(number);
+    const auto goes_before = [&](Index other) {
+        if (other == number) return false;
+        const Stay& stay = timing_.stays[other];
+        if (stay.stop < position) return true;
+        if (producer_step_[stay.tensor] >= position) return false;
+        const Turn one = turn_of_store(other);
+        return one.start < own.start && one.stop <= own.start;
+    };
+    const auto other = std::find_if(pending_stores_.begin(), pending_stores_.end(), goes_before);
+    if (other != pending_stores_.end()) {
+        store(*other);
         return store(number);
     }
     std::erase(pending_stores_, number);
-    const Turn one = turn(timing_.ends[producer_step_[tensor]], problem_.tensors[tensor].store_cycles, true);
-    begin(number, true, std::max(last_position_, position), one);
-    stored_[tensor] = one.stop;
+    begin(number, true, std::max(last_position_, position), own);
+    stored_[tensor] = own.stop;
     if (!is_placing_) storing_.push_back(timing_.transfers.back());
-    use(tensor, one.stop);
+    use(tensor, own.stop);
+}
+
+// What waits for its store has been written.
+Evaluator::Turn Evaluator::turn_of_store(Index number) const {
+    const Index tensor = timing_.stays[number].tensor;
+    return turn(timing_.ends[producer_step_[tensor]], problem_.tensors[tensor].store_cycles, true);
 }
 
 void Evaluator::begin(Index stay, bool is_store, Index position, const Turn& turn) {

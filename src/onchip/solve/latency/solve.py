@@ -43,7 +43,7 @@ ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
 """Shares of the scratchpad that orders may fill, one after another while what packs ends much later than what fills."""
 ROOMS_AFTERWARDS: Final = (0.98, 1.0, 0.99, 0.96)
 """The same of orders whose stays are placed afterwards, again and again."""
-SHARES_OF_TIME: Final = (0.15, 0.1, 0.2, 0.2, 0.2, 0.15, 0.5)
+SHARES_OF_TIME: Final = (0.25, 0.15, 0.25, 0.25, 0.25, 0.2, 0.5)
 """Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, orders
 whose stays are placed while they are timed, bands and orders in another round, and places for these afterwards."""
 EVALUATIONS_PLACED: Final = 30_000_000
