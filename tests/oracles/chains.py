@@ -3,13 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from dataclasses import dataclass
+from itertools import pairwise, product
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onchip.native import least_chain_below
+
 Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What `least_chain_below` is asked, but for how far."""
+
+    shape: list[int]
+    may_stand_inside: list[list[int]]
+    room_bits: list[float]
+    boundaries: list[tuple[int, int, Table]]
+    criteria: list[tuple[float, list[Table | None], bool]]
+    is_product: bool
+
+    def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int]]:
+        """Ask it."""
+        return least_chain_below(
+            self.shape,
+            self.may_stand_inside,
+            self.room_bits,
+            self.boundaries,
+            self.criteria,
+            self.is_product,
+            limit,
+            most_steps,
+        )
+
+
+def least_of_chains_together(searched: Searched) -> float:
+    """Of every chain with room, in every order of boundaries."""
+    shape, operands = searched.shape, [operand for operand, _, _ in searched.boundaries]
+    points, found = list(product(*map(range, shape))), inf
+    for order in _orders([operands.count(operand) for operand in sorted(set(operands))]):
+        for places in _nested(points, len(order)):
+            if all(_may_follow(searched, one, two) for one, two in pairwise(places)):
+                numbers = [operands.index(one) + order[:at].count(one) for at, one in enumerate(order)]
+                at = dict(zip(numbers, places, strict=True))
+                found = min(found, _worth(searched, [at[number] for number in range(len(operands))]))
+    return found
+
+
+def _may_follow(searched: Searched, one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    each = zip(searched.may_stand_inside, searched.shape, one, two, strict=True)
+    return all(own[inner * side + outer] for own, side, inner, outer in each)
+
+
+def _worth(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
+    used = [0.0] * len(searched.room_bits)
+    for (_, memory, bits), place in zip(searched.boundaries, places, strict=True):
+        used[memory] += float(bits.reshape(searched.shape)[place])
+    if any(own > room for own, room in zip(used, searched.room_bits, strict=True)):
+        return inf
+    sums = [
+        fixed
+        + sum(
+            float(table.reshape(searched.shape)[place])
+            for table, place in zip(costs, places, strict=True)
+            if table is not None
+        )
+        for fixed, costs, _ in searched.criteria
+    ]
+    return sums[0] * max(sums[1:]) if searched.is_product else max(sums)
 
 
 def least_of_all_chains(shape: Sequence[int], operands: Sequence[Sequence[Table]]) -> float:

@@ -59,6 +59,7 @@ UnevenSearch = _core.UnevenSearch
 ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
 least_chain = _core.least_chain
+least_chain_below = _core.least_chain_below
 peak_needs = _core.peak_needs
 
 __all__ = [
@@ -115,5 +116,6 @@ __all__ = [
     "ZigzagAccounting",
     "ZigzagCosts",
     "least_chain",
+    "least_chain_below",
     "peak_needs",
 ]

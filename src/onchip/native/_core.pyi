@@ -677,6 +677,24 @@ def least_chain(shape: Sequence[int], operands: Sequence[Sequence[NDArray[np.flo
     Costs are by point of a lattice of that shape, flat, the last dimension's fastest; infinite where there is no room.
     """
 
+def least_chain_below(
+    shape: Sequence[int],
+    may_stand_inside: Sequence[Sequence[int]],
+    room_bits: Sequence[float],
+    boundaries: Sequence[tuple[int, int, NDArray[np.float64]]],
+    criteria: Sequence[tuple[float, Sequence[NDArray[np.float64] | None], bool]],
+    is_product: bool,
+    limit: float,
+    most_steps: int,
+) -> tuple[float, bool, int, list[int]]:
+    """What no chain below `limit` is worth less than, whether a chain is worth that, steps, and its points.
+
+    A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
+    operand, memory and bits of room by point, operands one after the other from the units upwards; `criteria` what is
+    fixed, what each boundary adds, and whether what is left of it is looked up at each step. `may_stand_inside` says by
+    dimension, inner and outer cell, the latter fastest, whether one place may stand inside the other.
+    """
+
 class ExactObjective(Enum):
     """What the exact mapper makes least; the product is of energy and cycles."""
 

@@ -1,4 +1,4 @@
-// A sweep for each number of boundaries that stand inside a point.
+// A sweep for each number of boundaries that stand inside a point, and one for each number that stand outside.
 
 #include "chains.hpp"
 
@@ -11,12 +11,13 @@ namespace onchip::chains {
 
 namespace {
 
-// At each point the least of all points inside it.
-void spread(const std::vector<std::size_t>& shape, std::vector<double>& values) {
+// At each point the least of all points inside it, that itself included.
+void spread_outwards(const std::vector<std::size_t>& shape, std::vector<double>& values) {
     std::size_t stride = values.size();
     for (const std::size_t length : shape) {
         const std::size_t whole = stride;
         stride /= length;
+        if (length == 1) continue;
         for (std::size_t start = 0; start < values.size(); start += whole) {
             for (std::size_t at = start + stride; at < start + whole; ++at)
                 values[at] = std::min(values[at], values[at - stride]);
@@ -24,35 +25,114 @@ void spread(const std::vector<std::size_t>& shape, std::vector<double>& values) 
     }
 }
 
-void add(const std::vector<double>& inside, Costs own, std::vector<double>& least) {
-    for (std::size_t at = 0; at < least.size(); ++at) least[at] = std::min(least[at], inside[at] + own[at]);
+// At each point the least of all points outside it, that itself included.
+void spread_inwards(const std::vector<std::size_t>& shape, std::vector<double>& values) {
+    std::size_t stride = values.size();
+    for (const std::size_t length : shape) {
+        const std::size_t whole = stride;
+        stride /= length;
+        if (length == 1) continue;
+        for (std::size_t start = 0; start < values.size(); start += whole) {
+            for (std::size_t at = start + whole - stride; at-- > start;)
+                values[at] = std::min(values[at], values[at + stride]);
+        }
+    }
 }
+
+void add(const std::vector<double>& before, Costs own, std::vector<double>& least) {
+    for (std::size_t at = 0; at < least.size(); ++at) least[at] = std::min(least[at], before[at] + own[at]);
+}
+
+// States are how many boundaries of each operand are placed.
+class Sweeps {
+public:
+    Sweeps(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands)
+        : shape_(shape), operands_(operands) {
+        points_ = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+        for (const auto& own : operands) {
+            step_.push_back(states_);
+            states_ *= own.size() + 1;
+            for (const Costs costs : own) {
+                if (costs.size() != points_) throw std::invalid_argument("costs are not of each point");
+            }
+        }
+        if (points_ == 0) throw std::invalid_argument("a lattice without points");
+    }
+
+    // By state, at each point what those placed cost at least if all stand inside it.
+    std::vector<std::vector<double>> inside() const {
+        std::vector<std::vector<double>> least(states_);
+        least[0].assign(points_, 0.0);
+        for (std::size_t state = 1; state < states_; ++state) {
+            least[state].assign(points_, std::numeric_limits<double>::infinity());
+            for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
+                const std::size_t count = placed(state, operand);
+                if (count > 0) add(least[state - step_[operand]], operands_[operand][count - 1], least[state]);
+            }
+            spread_outwards(shape_, least[state]);
+        }
+        return least;
+    }
+
+    // By state, at each point what all others cost at least if they stand outside it.
+    std::vector<std::vector<double>> outside() const {
+        std::vector<std::vector<double>> least(states_);
+        least[states_ - 1].assign(points_, 0.0);
+        for (std::size_t state = states_ - 1; state-- > 0;) {
+            least[state].assign(points_, std::numeric_limits<double>::infinity());
+            for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
+                const std::size_t count = placed(state, operand);
+                if (count < operands_[operand].size())
+                    add(least[state + step_[operand]], operands_[operand][count], least[state]);
+            }
+            spread_inwards(shape_, least[state]);
+        }
+        return least;
+    }
+
+    // `after` is what `outside` says.
+    Through through(const std::vector<std::vector<double>>& after) const {
+        const auto before = inside();
+        Through found;
+        for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
+            auto& own = found.emplace_back();
+            for (const Costs costs : operands_[operand]) {
+                auto& least = own.emplace_back(points_, std::numeric_limits<double>::infinity());
+                for (std::size_t state = 0; state < states_; ++state) {
+                    if (placed(state, operand) + 1 != own.size()) continue;
+                    const auto& first = before[state];
+                    const auto& last = after[state + step_[operand]];
+                    for (std::size_t at = 0; at < points_; ++at)
+                        least[at] = std::min(least[at], first[at] + costs[at] + last[at]);
+                }
+            }
+        }
+        return found;
+    }
+
+private:
+    std::size_t placed(std::size_t state, std::size_t operand) const {
+        return state / step_[operand] % (operands_[operand].size() + 1);
+    }
+
+    const std::vector<std::size_t>& shape_;
+    const std::vector<std::vector<Costs>>& operands_;
+    std::size_t points_ = 0;
+    std::vector<std::size_t> step_;  // of one boundary more of an operand, among states
+    std::size_t states_ = 1;
+};
 
 }  // namespace
 
 double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands) {
-    const std::size_t points = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-    std::vector<std::size_t> step;  // of one boundary more of an operand, among states
-    std::size_t states = 1;
-    for (const auto& own : operands) {
-        step.push_back(states);
-        states *= own.size() + 1;
-        for (const Costs costs : own) {
-            if (costs.size() != points) throw std::invalid_argument("costs are not of each point");
-        }
-    }
-    if (points == 0) throw std::invalid_argument("a lattice without points");
-    std::vector<std::vector<double>> least(states);
-    least[0].assign(points, 0.0);
-    for (std::size_t state = 1; state < states; ++state) {
-        least[state].assign(points, std::numeric_limits<double>::infinity());
-        for (std::size_t operand = 0; operand < operands.size(); ++operand) {
-            const std::size_t placed = state / step[operand] % (operands[operand].size() + 1);
-            if (placed > 0) add(least[state - step[operand]], operands[operand][placed - 1], least[state]);
-        }
-        spread(shape, least[state]);
-    }
-    return least.back().back();
+    return Sweeps(shape, operands).inside().back().back();
+}
+
+Through costs_through(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
+                      std::vector<std::vector<double>>& outside) {
+    const Sweeps sweeps(shape, operands);
+    outside = sweeps.outside();
+    return sweeps.through(outside);
 }
 
 }  // namespace onchip::chains

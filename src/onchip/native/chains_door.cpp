@@ -1,10 +1,17 @@
-// `least_chain` for Python.
+// `least_chain` and `least_chain_below` for Python.
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "chain_search.hpp"
 #include "chains.hpp"
 #include "doors.hpp"
 
@@ -17,20 +24,52 @@ namespace {
 
 using Table = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-double least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Table>>& operands) {
+std::vector<std::vector<chains::Costs>> costs_of(const std::vector<std::vector<Table>>& operands) {
     std::vector<std::vector<chains::Costs>> costs;
     for (const auto& own : operands) {
         auto& found = costs.emplace_back();
         for (const Table& table : own) found.emplace_back(table.data(), table.shape(0));
     }
+    return costs;
+}
+
+double least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Table>>& operands) {
+    const auto costs = costs_of(operands);
     const nb::gil_scoped_release without_lock;
     return chains::least_cost(shape, costs);
+}
+
+// A row of a boundary: its operand and memory, and the bits of room that it takes by point.
+using BoundaryRow = std::tuple<std::size_t, std::size_t, Table>;
+// A row of a criterion: what is fixed, what each boundary costs by point or None, whether it guides.
+using CriterionRow = std::tuple<double, std::vector<std::optional<Table>>, bool>;
+
+nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<std::uint8_t>> may_stand_inside,
+                            std::vector<double> room_bits, const std::vector<BoundaryRow>& boundaries,
+                            const std::vector<CriterionRow>& criteria, bool is_product, double limit,
+                            std::size_t most_steps) {
+    chains::Problem problem{std::move(shape), std::move(may_stand_inside), std::move(room_bits), {}, {}, is_product};
+    for (const auto& [operand, memory, bits] : boundaries)
+        problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}});
+    for (const auto& [fixed, costs, guides] : criteria) {
+        auto& own = problem.criteria.emplace_back(fixed, std::vector<chains::Costs>{}, guides);
+        for (const auto& table : costs)
+            own.costs.push_back(table ? chains::Costs(table->data(), table->shape(0)) : chains::Costs());
+    }
+    chains::Found found;
+    {
+        const nb::gil_scoped_release without_lock;
+        found = chains::least_chain_below(problem, limit, most_steps);
+    }
+    return nb::make_tuple(found.floor, found.is_least, found.steps, found.points);
 }
 
 }  // namespace
 
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
+    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "room_bits"_a, "boundaries"_a,
+               "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
 }
 
 }  // namespace onchip

@@ -1,0 +1,264 @@
+// Points that no chain below the limit goes through are taken out; what is left is searched from the units outwards.
+
+#include "chain_search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace onchip::chains {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int rounds = 3;
+
+class Search {
+public:
+    Search(const Problem& problem, double limit, std::size_t most_steps)
+        : problem_(problem), limit_(limit), most_steps_(most_steps) {
+        points_ = std::accumulate(problem.shape.begin(), problem.shape.end(), std::size_t{1}, std::multiplies<>());
+        for (const Boundary& own : problem.boundaries) {
+            if (own.bits.size() != points_) throw std::invalid_argument("costs are not of each point");
+            if (count_.size() <= own.operand) count_.resize(own.operand + 1, 0);
+            ++count_[own.operand];
+        }
+        for (const std::size_t own : count_) {
+            first_.push_back(step_.empty() ? 0 : first_.back() + count_[step_.size() - 1]);
+            step_.push_back(states_);
+            states_ *= own + 1;
+        }
+        for (const Criterion& own : problem.criteria) {
+            for (const Costs costs : own.costs) {
+                if (!costs.empty() && costs.size() != points_)
+                    throw std::invalid_argument("costs are not of each point");
+            }
+        }
+        lay_out();
+    }
+
+    Found run() {
+        for (int round = 0; round < rounds && take_out(); ++round) {
+        }
+        if (floor_ >= limit_) return {limit_, true, steps_, {}};
+        list();
+        placed_.assign(count_.size(), 0);
+        chosen_.assign(problem_.boundaries.size(), 0);
+        used_bits_.assign(problem_.room_bits.size(), 0.0);
+        std::vector<double> added;
+        for (const Criterion& own : problem_.criteria) added.push_back(own.fixed);
+        go_on(0, 0, 0, added);
+        const bool is_whole = steps_ < most_steps_;
+        return {is_whole ? limit_ : std::min(floor_, limit_), is_whole, steps_, best_};
+    }
+
+private:
+    // Coordinates of points, and which points have room.
+    void lay_out() {
+        const std::size_t sides = problem_.shape.size();
+        at_.resize(points_ * sides);
+        for (std::size_t point = 0; point < points_; ++point) {
+            std::size_t rest = point;
+            for (std::size_t side = sides; side-- > 0; rest /= problem_.shape[side])
+                at_[point * sides + side] = static_cast<std::uint16_t>(rest % problem_.shape[side]);
+        }
+        alive_.assign(problem_.boundaries.size(), std::vector<std::uint8_t>(points_, 1));
+    }
+
+    // Each boundary's least bits among points that are left; what all others of a memory take at least is no room.
+    void take_out_without_room() {
+        least_bits_.clear();
+        std::vector<double> together(problem_.room_bits.size(), 0.0);
+        for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+            double least = infinity;
+            for (std::size_t x = 0; x < points_; ++x) {
+                if (alive_[b][x]) least = std::min(least, problem_.boundaries[b].bits[x]);
+            }
+            least_bits_.push_back(least);
+            together[problem_.boundaries[b].memory] += least;
+        }
+        for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+            const Boundary& own = problem_.boundaries[b];
+            const double room = problem_.room_bits[own.memory] - (together[own.memory] - least_bits_[b]);
+            for (std::size_t x = 0; x < points_; ++x) {
+                if (!(own.bits[x] <= room)) alive_[b][x] = 0;
+            }
+        }
+    }
+
+    double worth(const std::vector<double>& criteria) const {
+        if (problem_.is_product) return criteria[0] * *std::max_element(criteria.begin() + 1, criteria.end());
+        return *std::max_element(criteria.begin(), criteria.end());
+    }
+
+    // Points through which all chains are worth too much; whether any was taken out.
+    bool take_out() {
+        take_out_without_room();
+        const std::size_t count = problem_.boundaries.size();
+        std::vector<std::vector<double>> first(count), others(count);
+        outside_.assign(problem_.criteria.size(), {});
+        for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
+            if (!problem_.criteria[k].guides) continue;
+            const auto costs = costs_left(k);
+            std::vector<std::vector<Costs>> operands(count_.size());
+            for (std::size_t b = 0; b < count; ++b) operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
+            auto through = costs_through(problem_.shape, operands, outside_[k]);
+            std::size_t b = 0;
+            for (auto& own : through) {
+                for (auto& table : own) {
+                    for (double& one : table) one += problem_.criteria[k].fixed;
+                    auto& most = problem_.is_product && k == 0 ? first[b] : others[b];
+                    if (most.empty())
+                        most = std::move(table);
+                    else
+                        for (std::size_t x = 0; x < points_; ++x) most[x] = std::max(most[x], table[x]);
+                    ++b;
+                }
+            }
+        }
+        bool is_less = false;
+        floor_ = 0.0;
+        for (std::size_t b = 0; b < count; ++b) {
+            double least = infinity;
+            for (std::size_t x = 0; x < points_; ++x) {
+                if (!alive_[b][x]) continue;
+                const double own = problem_.is_product ? first[b][x] * others[b][x] : others[b][x];
+                least = std::min(least, own);
+                if (!(own < limit_)) {
+                    alive_[b][x] = 0;
+                    is_less = true;
+                }
+            }
+            floor_ = std::max(floor_, least);
+        }
+        return is_less && floor_ < limit_;
+    }
+
+    std::vector<std::vector<double>> costs_left(std::size_t k) const {
+        std::vector<std::vector<double>> found;
+        for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+            const Costs own = problem_.criteria[k].costs[b];
+            auto& costs = found.emplace_back(points_, 0.0);
+            for (std::size_t x = 0; x < points_; ++x) costs[x] = !alive_[b][x] ? infinity : own.empty() ? 0.0 : own[x];
+        }
+        return found;
+    }
+
+    void list() {
+        left_.assign(problem_.boundaries.size(), {});
+        for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+            for (std::size_t x = 0; x < points_; ++x) {
+                if (alive_[b][x]) left_[b].push_back(x);
+            }
+        }
+    }
+
+    bool may_follow(std::size_t inner, std::size_t outer) const {
+        const std::size_t sides = problem_.shape.size();
+        for (std::size_t side = 0; side < sides; ++side) {
+            const std::size_t one = at_[inner * sides + side], two = at_[outer * sides + side];
+            if (one > two || !problem_.may_stand_inside[side][one * problem_.shape[side] + two]) return false;
+        }
+        return true;
+    }
+
+    struct Step {
+        double worth;
+        std::size_t operand;
+        std::size_t point;
+    };
+
+    // What the rest adds at least to each criterion from a point on.
+    double worth_of(const std::vector<double>& added, std::size_t boundary, std::size_t state, std::size_t x,
+                    std::vector<double>& sums) const {
+        for (std::size_t k = 0; k < sums.size(); ++k) {
+            const Criterion& own = problem_.criteria[k];
+            sums[k] = added[k] + (own.costs[boundary].empty() ? 0.0 : own.costs[boundary][x]);
+            if (own.guides) sums[k] += outside_[k][state][x];
+        }
+        return worth(sums);
+    }
+
+    // After a place in `point` where, of operands placed just there, `least_operand` was the last.
+    void go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added) {
+        if (state + 1 == states_) {
+            limit_ = worth(added);
+            best_ = chosen_;
+            return;
+        }
+        std::vector<Step> steps;
+        std::vector<double> sums(added.size());
+        for (std::size_t operand = 0; operand < count_.size(); ++operand) {
+            if (placed_[operand] == count_[operand]) continue;
+            const std::size_t b = first_[operand] + placed_[operand];
+            const Boundary& own = problem_.boundaries[b];
+            steps_ += left_[b].size();
+            for (const std::size_t x : left_[b]) {
+                if (state > 0 && (!may_follow(point, x) || (x == point && operand < least_operand))) continue;
+                if (!(own.bits[x] + used_bits_[own.memory] + coming_bits(own.memory, b) <=
+                      problem_.room_bits[own.memory]))
+                    continue;
+                const double least = worth_of(added, b, state + step_[operand], x, sums);
+                if (least < limit_) steps.push_back({least, operand, x});
+            }
+        }
+        std::sort(steps.begin(), steps.end(), [](const Step& one, const Step& two) {
+            return one.worth != two.worth
+                       ? one.worth < two.worth
+                       : (one.point != two.point ? one.point < two.point : one.operand < two.operand);
+        });
+        for (const Step& step : steps) {
+            if (steps_ >= most_steps_ || !(step.worth < limit_)) return;
+            take(step, state, added);
+        }
+    }
+
+    void take(const Step& step, std::size_t state, const std::vector<double>& added) {
+        const std::size_t b = first_[step.operand] + placed_[step.operand];
+        const Boundary& own = problem_.boundaries[b];
+        std::vector<double> next(added);
+        for (std::size_t k = 0; k < next.size(); ++k) {
+            const Costs costs = problem_.criteria[k].costs[b];
+            if (!costs.empty()) next[k] += costs[step.point];
+        }
+        ++placed_[step.operand];
+        used_bits_[own.memory] += own.bits[step.point];
+        chosen_[b] = step.point;
+        go_on(state + step_[step.operand], step.point, step.operand, next);
+        used_bits_[own.memory] -= own.bits[step.point];
+        --placed_[step.operand];
+    }
+
+    // What boundaries that are not placed yet will take of a memory, but for one of them.
+    double coming_bits(std::size_t memory, std::size_t but) const {
+        double found = 0.0;
+        for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+            const Boundary& own = problem_.boundaries[b];
+            if (b != but && own.memory == memory && b - first_[own.operand] >= placed_[own.operand])
+                found += least_bits_[b];
+        }
+        return found;
+    }
+
+    const Problem& problem_;
+    double limit_;
+    std::size_t most_steps_;
+    std::size_t points_ = 0, states_ = 1, steps_ = 0;
+    std::vector<std::size_t> count_, first_, step_;  // by operand: boundaries, the first of them, its step in a state
+    std::vector<std::uint16_t> at_;                  // by point, its cell along each dimension
+    std::vector<std::vector<std::uint8_t>> alive_;   // by boundary and point
+    std::vector<std::vector<std::size_t>> left_;
+    std::vector<double> least_bits_, used_bits_;
+    std::vector<std::vector<std::vector<double>>> outside_;  // by criterion, state and point
+    std::vector<std::size_t> placed_, chosen_, best_;
+    double floor_ = 0.0;
+};
+
+}  // namespace
+
+Found least_chain_below(const Problem& problem, double limit, std::size_t most_steps) {
+    return Search(problem, limit, most_steps).run();
+}
+
+}  // namespace onchip::chains
