@@ -30,6 +30,7 @@ from onchip.solve.run.limits import Limits, Run
 from oracles.chains import least_of_all_chains
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
+from support.ways import way_of
 
 ENOUGH = 1 << 60
 ROUNDED = 1 + 1e-9
@@ -73,16 +74,12 @@ def test_no_product_is_below_the_least_of_what_both_numbers_and_their_sum_leave(
 # Ways
 
 
-def _way_of(problem: LayerProblem, mapping: LayerMapping, random: Random | None = None) -> UnrolledWays:
-    """The way of a mapping, or a range of ways around it."""
-    array = array_of(problem.accelerator)
-    least = np.ones((len(array.sizes), len(LOOPS)), np.int64)
-    for loop in mapping.nest:
-        if loop.along is not None:
-            least[list(array.sizes).index(loop.along), LOOPS.index(loop.dimension)] *= loop.size
-    most = least.copy()
+def _ways_around(problem: LayerProblem, mapping: LayerMapping, random: Random) -> UnrolledWays:
+    """A range of ways around a mapping's."""
+    array, way = array_of(problem.accelerator), way_of(problem, mapping)
+    least, most = way.least.copy(), way.most.copy()
     for at, loop in np.ndindex(most.shape):
-        if random is not None and random.random() < 0.4:
+        if random.random() < 0.4:
             units = list(array.sizes.values())[at]
             most[at, loop] = min(random.randint(int(most[at, loop]), units), problem.layer.bounds[LOOPS[loop]])
             least[at, loop] = random.randint(1, int(least[at, loop]))
@@ -99,7 +96,7 @@ def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
             cost = layer_cost(problem, mapping)
         except MappingError:
             continue
-        for way in (_way_of(problem, mapping), _way_of(problem, mapping, Random(seed))):
+        for way in (way_of(problem, mapping), _ways_around(problem, mapping, Random(seed))):
             for cells, short in ((4000, 0), (4000, 4), (50, 4)):
                 lattice = Lattice.of(way.bounds, way.units, cells, short)
                 energy, time = ChainEnergy(way, lattice), ChainTime(way, lattice)

@@ -21,16 +21,20 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.chain import UnrolledWays
+from onchip.solve.mapping.wide.chain import Kind, UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
+from onchip.solve.mapping.wide.together import ChainsTogether
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)))
-"""Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then."""
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (4_000, ()), (16_000, ()))
+"""Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
+
+In the last stages chains are searched by all criteria together, on lattices without loops that are shared out.
+"""
 MOST_NODES: Final = 200
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
@@ -57,31 +61,39 @@ class WayBounds:
     def least(self, enough: float, run: Run) -> float:
         """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended."""
         if not self.nodes:
-            self._add(self._root(), 0.0, 0)
+            self._add(self._root(), 0.0, 0, enough)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
             if node.floor >= enough or (node.way.is_one and node.stage + 1 == len(STAGES)):
                 break
             heappop(self._open)
+            if node.way.is_one and not STAGES[node.stage + 1][1] and node.way.kind is Kind.ANY:
+                for kind in node.way.kinds():
+                    self._add(kind, node.floor, node.stage + 1, enough)
+                continue
             if node.way.is_one:
-                self._add(node.way, node.floor, node.stage + 1)
+                self._add(node.way, node.floor, node.stage + 1, enough)
                 continue
             for half in self._halves(node.way):
-                self._add(half, node.floor, 0)
+                self._add(half, node.floor, 0, enough)
         return self._open[0].floor if self._open else np.inf
 
-    def _add(self, way: UnrolledWays, floor: float, stage: int) -> None:
+    def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float) -> None:
         """None of whose loops has more units than are at work."""
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
         self.nodes += 1
-        own = max(floor, self._floor(way, stage))
+        own = max(floor, self._floor(way, stage, enough))
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage))
 
-    def _floor(self, way: UnrolledWays, stage: int) -> float:
+    def _floor(self, way: UnrolledWays, stage: int, enough: float) -> float:
         energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
+        if not shorts:
+            lattice = Lattice.of(way.bounds, way.units, most_cells, 0)
+            together = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
+            return together.least(self.objective, enough)
         for short in shorts:
             lattice = Lattice.of(way.bounds, way.units, most_cells, short)
             energies.append(ChainEnergy(way, lattice))
@@ -127,8 +139,8 @@ def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTim
     for energy, time in zip(energies, times, strict=True):
         for slope in (slope * cycles / energy_pj for slope in SLOPES):
             weighted = {at: slope * own for at, own in energy.boundaries.items()}
-            for _, fixed, boundaries in time.criteria[:CRITERIA]:
-                least_sum = slope * energy.fixed_pj + fixed + least_of(energy.lattice, weighted, boundaries)
+            for one in time.criteria[:CRITERIA]:
+                least_sum = slope * energy.fixed_pj + one.fixed + least_of(energy.lattice, weighted, one.costs)
                 found = max(found, least_product(energy_pj, cycles, slope, least_sum))
     return found
 

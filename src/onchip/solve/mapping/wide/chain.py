@@ -7,7 +7,8 @@ which the same tile is used again included.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from functools import cached_property
 from math import ceil, prod
 from typing import Final
@@ -31,16 +32,27 @@ CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in 
 ADDING: Final = OTHERS[Operand.OUTPUT]
 
 
+class Kind(Enum):
+    """Which mappings of one way are meant: `Units.fewest_idle_turns` tells them apart, loop by loop."""
+
+    ANY = auto()
+    ALL_AT_WORK = auto()
+    SOME_IDLE = auto()
+
+
 @dataclass(frozen=True)
 class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
-    `least` and `most` are by dimension and loop; where they are the same it is one way.
+    `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
+    only; `idle` is the loop whose units may be, where some are.
     """
 
     problem: LayerProblem
     least: Ways
     most: Ways
+    kind: Kind = Kind.ANY
+    idle: int | None = None
 
     @property
     def is_one(self) -> bool:
@@ -61,9 +73,17 @@ class UnrolledWays:
                 int(low.prod()),
                 int(high.prod()),
                 tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
+                self.kind is Kind.ALL_AT_WORK,
             )
             for low, high in each
         )
+
+    def kinds(self) -> Iterator[UnrolledWays]:
+        """Yield all mappings of one way apart: all units at work, or some of a loop idle in the turns that takes."""
+        yield replace(self, kind=Kind.ALL_AT_WORK)
+        for loop, own in enumerate(self.units):
+            if own.most > 1:
+                yield replace(self, kind=Kind.SOME_IDLE, idle=loop)
 
     @cached_property
     def whole(self) -> Served:
@@ -100,8 +120,11 @@ class UnrolledWays:
     @property
     def least_turns(self) -> float:
         """Return how often the array is at work, at least."""
-        turns = prod(-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True))
-        return max(turns, ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
+        of_loops = [-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True)]
+        if self.idle is not None:
+            idle = self.units[self.idle].fewest_idle_turns(self.bounds[self.idle])
+            of_loops[self.idle] = max(of_loops[self.idle], idle)
+        return max(prod(of_loops), ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
 
     def memories(self, operand: Operand) -> Sequence[str]:
         """Return those that keep tiles of an operand, nearest the units first, and its home."""
@@ -224,12 +247,17 @@ class OperandChain:
                 return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
         return self.bits_above(above)
 
-    def fits(self, lower: int) -> NDArray[np.bool_]:
-        """Return whether the largest tile has room in the memory of that number, if nothing else is there."""
+    def room_bits(self, lower: int) -> Along:
+        """Return what the largest tile takes at least of the memory of that number; twice if another may come."""
         memories = self.way.memories(self.operand)
         level = self.way.levels[memories[lower]]
         need = self.largest(self.way.served(memories[lower])) * self.bits(lower, self.way.served(memories[lower + 1]))
         if level.double_buffered:
             need = need * np.where(self.lattice.is_whole(LEADING[self.operand]), 1, 2)
-        found: NDArray[np.bool_] = need <= self.way.problem.room_bits(level.memory.name)
+        return need
+
+    def fits(self, lower: int) -> NDArray[np.bool_]:
+        """Return whether the largest tile has room in the memory of that number, if nothing else is there."""
+        memory = self.way.memories(self.operand)[lower]
+        found: NDArray[np.bool_] = self.room_bits(lower) <= self.way.problem.room_bits(memory)
         return found

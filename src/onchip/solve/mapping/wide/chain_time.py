@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import prod
 from typing import Final, TypeAlias
@@ -19,30 +19,76 @@ from onchip.answer.layer_mapping import Move
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
-from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import LEADING, OperandChain, UnrolledWays
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 
 PortOf: TypeAlias = tuple[str, int]
+Place: TypeAlias = tuple[Operand, int]
 WEIGHTS: Final = (0.25, 0.5, 0.75)
 """Of what DRAM's port does while the loops run, in the mean with turns."""
+HIGHEST: Final = 2
+"""Criteria of what takes time while the loops run that are joined with all ways to count what comes before them."""
 
 
 @dataclass(frozen=True)
 class PortCycles:
     """Cycles of a port by cell: of what crosses a boundary while the loops `run`, and what comes `first` or goes last.
 
-    `waiting` are those by which single transfers exceed the time in which their tiles may be replaced.
+    `total` is both together; `waiting` are those by which single transfers exceed the time in which their tiles may be
+    replaced.
     """
 
     run: Along
     first: Along
+    total: Along
     waiting: Along
 
     def __add__(self, other: PortCycles) -> PortCycles:
-        return PortCycles(self.run + other.run, self.first + other.first, self.waiting + other.waiting)
+        return PortCycles(
+            self.run + other.run,
+            self.first + other.first,
+            self.total + other.total,
+            self.waiting + other.waiting,
+        )
+
+
+@dataclass(frozen=True)
+class Running:
+    """What the loops take with their stalls, at least: `fixed`, and what boundaries cost.
+
+    Of a `port` whose transfers are counted, each by a `weight`, `totals` are those with what comes first or goes last.
+    """
+
+    fixed: float
+    costs: Boundaries
+    port: PortOf | None = None
+    weight: float = 1.0
+    totals: Boundaries = field(default_factory=dict)
+
+    @property
+    def is_mean(self) -> bool:
+        """Return whether it is a mean of two others, that says nothing beside them."""
+        return self.weight < 1.0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What comes before the loops and after them, by boundary; `port` is the only one at which that is counted."""
+
+    costs: Boundaries
+    port: PortOf | None = None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """Cycles that no mapping is below: `least`; those of a chain are `fixed` and what its boundaries cost."""
+
+    least: float
+    fixed: float
+    costs: Boundaries
+    is_mean: bool
 
 
 @dataclass(frozen=True)
@@ -56,33 +102,112 @@ class ChainTime:
     def least_cycles(self) -> float:
         """Return it: of the port that is busy longest, or of the turns of the array."""
         turning = max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
-        return max([turning, *(least for least, _, _ in self.criteria)])
+        return max([turning, *(one.least for one in self.criteria)])
 
     @cached_property
-    def criteria(self) -> Sequence[tuple[float, float, Boundaries]]:
-        """Return cycles that no mapping is below, the highest first; with what is fixed and what boundaries cost."""
-        found = []
-        for fixed, *tables in self._criteria():
-            summed: dict[tuple[Operand, int], Along] = {}
-            for table in tables:
-                for at, own in table.items():
-                    summed[at] = summed[at] + own if at in summed else own
-            found.append((fixed + least_of(self.lattice, summed), fixed, summed))
-        return sorted(found, key=lambda one: -one[0])
+    def criteria(self) -> Sequence[Criterion]:
+        """Return some, the highest first: what is highest while the loops run, with all that comes before and after."""
+        before = self._before
+        alone = [(self._criterion(run, self._own(run) or before[0]), run) for run in self._running]
+        alone.sort(key=lambda one: -one[0].least)
+        found = [one for one, _ in alone]
+        found += [self._criterion(run, other) for _, run in alone[:HIGHEST] for other in before]
+        return sorted(found, key=lambda one: -one.least)
 
-    def _criteria(self) -> Iterator[tuple[float, Boundaries, Boundaries]]:
-        ports = self._by_port()
-        off_chip = [ports[port] for port in ports if port[0] == DRAM]
-        for port, own in ports.items():
+    def all_criteria(self) -> Iterator[tuple[float, Boundaries]]:
+        """Yield what is fixed and what boundaries cost of every criterion that is no mean of others."""
+        for run in self._running:
+            if not run.is_mean:
+                for before in self._before:
+                    yield run.fixed, self._joined(run, before)
+
+    def _criterion(self, run: Running, before: Waiting) -> Criterion:
+        costs = self._joined(run, before)
+        least = run.fixed + least_of(self.lattice, costs, self.no_room)
+        return Criterion(least, run.fixed, _sum(costs, self.no_room), run.is_mean)
+
+    @cached_property
+    def _running(self) -> Sequence[Running]:
+        found = [Running(max(self._turns, *self._at_units.values(), 0.0), {})]
+        for port, own in self._by_port.items():
             units = self._at_units.get(port, 0.0)
-            for outside in (own, *(one for one in off_chip if one is not own)):
-                first = {at: one.first for at, one in outside.items()}
-                yield units, first, {at: one.run for at, one in own.items()}
-                yield self._turns, first, {at: one.waiting for at, one in own.items()}
+            runs, totals = {at: one.run for at, one in own.items()}, {at: one.total for at, one in own.items()}
+            found.append(Running(units, runs, port, 1.0, totals))
+            waits = {at: one.waiting for at, one in own.items() if one.waiting.any()}
+            if waits:
+                found.append(Running(self._turns, waits))
             for weight in WEIGHTS if port[0] == DRAM else ():
-                first = {at: one.first for at, one in own.items()}
-                run = {at: weight * one.run for at, one in own.items()}
-                yield (1 - weight) * self._turns + weight * units, first, run
+                fixed = (1 - weight) * self._turns + weight * units
+                found.append(Running(fixed, _times(weight, runs), port, weight, _times(weight, totals)))
+        return found
+
+    @cached_property
+    def _before(self) -> Sequence[Waiting]:
+        """Memory after memory of one operand, or all that comes first at one port; with what sums take at last."""
+        found = []
+        for port, own in self._by_port.items():
+            first = {at: one.first for at, one in own.items() if at[0] is not Operand.OUTPUT}
+            if len({operand for operand, _ in first}) > 1:
+                found.append(Waiting({**first, **self._last}, port))
+        found.sort(key=lambda one: one.port is not None and one.port[0] != DRAM)
+        found.extend(
+            Waiting({at: one for at, one in self._hops.items() if at[0] in (operand, Operand.OUTPUT)})
+            for operand in dict.fromkeys(operand for operand, _ in self._hops if operand is not Operand.OUTPUT)
+        )
+        return found or [Waiting(self._last)]
+
+    @cached_property
+    def _hops(self) -> dict[Place, Along]:
+        """By boundary, what the first or last transfer takes at the slower port."""
+        found: dict[Place, Along] = {}
+        for own in self._by_port.values():
+            for at, one in own.items():
+                found[at] = np.maximum(found[at], one.first) if at in found else one.first
+        return found
+
+    @property
+    def _last(self) -> dict[Place, Along]:
+        return {at: one for at, one in self._hops.items() if at[0] is Operand.OUTPUT}
+
+    def _joined(self, run: Running, before: Waiting) -> Boundaries:
+        """Return both together: all transfers, where what is counted as first is no shorter than at the run's port."""
+        found = _sum(run.costs, before.costs)
+        for at, total in run.totals.items():
+            if at in before.costs and self._is_no_shorter(at, before.port, run.port):
+                found[at] = np.maximum(found[at], total + (1 - run.weight) * before.costs[at])
+        return found
+
+    def _is_no_shorter(self, at: Place, first: PortOf | None, port: PortOf | None) -> bool:
+        """Return whether a boundary's first transfer takes as long as at a port, or longer, as it is counted.
+
+        Memory after memory it takes as long as at the slower port, and so do sums at last. A tile of inputs or weights
+        in an upper memory is no smaller than those below.
+        """
+        operand, number = at
+        if first in (None, port) or operand is Operand.OUTPUT or port is None or first is None:
+            return True
+        lower, upper = self.way.memories(operand)[number : number + 2]
+        accelerator = self.way.problem.accelerator
+        widths = [ports_of(accelerator, memory)[one].bits_per_cycle for memory, one in (first, port)]
+        return (first[0], port[0]) == (upper, lower) and widths[0] <= widths[1]
+
+    def _own(self, run: Running) -> Waiting | None:
+        """What comes first at the port whose transfers are counted, so that all of them are."""
+        if run.port is None:
+            return None
+        first = {at: one.first for at, one in self._by_port[run.port].items() if at[0] is not Operand.OUTPUT}
+        return Waiting({**first, **self._last}, run.port)
+
+    @cached_property
+    def no_room(self) -> Boundaries:
+        """Return infinity where a tile has no room."""
+        operands = map(Operand, self.way.problem.layer.operands)
+        chains = [OperandChain(self.way, self.lattice, operand) for operand in operands]
+        return {
+            (chain.operand, number): np.where(chain.fits(number), 0.0, np.inf)
+            for chain in chains
+            for number in range(len(self.way.memories(chain.operand)) - 1)
+        }
 
     @cached_property
     def _turns(self) -> float:
@@ -93,15 +218,15 @@ class ChainTime:
         busy = busy_at_units(self.way.problem, self.way.least[None], self.way.most[None])
         return {port: float(one[0]) for port, one in busy.items()}
 
-    def _by_port(self) -> dict[PortOf, dict[tuple[Operand, int], PortCycles]]:
-        ports: dict[PortOf, dict[tuple[Operand, int], PortCycles]] = defaultdict(dict)
+    @cached_property
+    def _by_port(self) -> dict[PortOf, dict[Place, PortCycles]]:
+        ports: dict[PortOf, dict[Place, PortCycles]] = defaultdict(dict)
         for operand in (Operand(one) for one in self.way.problem.layer.operands):
             chain = OperandChain(self.way, self.lattice, operand)
             for number in range(len(self.way.memories(operand)) - 1):
-                no_room = np.where(chain.fits(number), 0.0, np.inf)
                 for port, transfers in self._transfers(chain, number):
-                    before = ports[port].get((operand, number), PortCycles(no_room, no_room, no_room))
-                    ports[port][operand, number] = before + transfers
+                    before = ports[port].get((operand, number))
+                    ports[port][operand, number] = transfers if before is None else before + transfers
         return ports
 
     def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, PortCycles]]:
@@ -111,6 +236,10 @@ class ChainTime:
         if chain.operand is Operand.INPUT and not work_of_all(problem.layer).inputs:
             return
         bits, arriving = chain.bits(number, self.way.served(upper)), chain.bits_above(self.way.served(upper))
+        most_bits = max(
+            problem.layer.bits(chain.operand), problem.layer.partial_bits * (chain.operand is Operand.OUTPUT)
+        )
+        whole = OperandChain(self.way, self.lattice.with_whole_shares, chain.operand)
         if chain.operand is Operand.OUTPUT:
             moves = [
                 (upper, Move.WRITE_FROM_BELOW, arriving, False),
@@ -129,7 +258,8 @@ class ChainTime:
                 apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
                 together = chain.elements(served) * wide / width / apart
                 waits = np.maximum(longest - self._window(chain, self.way.levels[lower]), 0.0)
-                yield (memory, port), _cycles_of(chain, longest, together, waits, returns=returns)
+                most = np.ceil(whole.at_once(served) * most_bits / width)
+                yield (memory, port), _cycles_of(chain, longest, most, together, waits, returns=returns)
 
     def _window(self, chain: OperandChain, level: MemoryLevel) -> Along:
         """Cycles in which a tile may be replaced, at most: one, if none of its loops leads to others of its elements.
@@ -144,11 +274,26 @@ class ChainTime:
         return np.where(reduce(np.multiply, [turns[at] for at in leading]) == 1, 1.0, period)
 
 
-def _cycles_of(chain: OperandChain, longest: Along, together: Along, waits: Along, *, returns: bool) -> PortCycles:
-    """Of tiles of which the largest takes so long, and all of them together, each once."""
+def _cycles_of(
+    chain: OperandChain, longest: Along, most: Along, together: Along, waits: Along, *, returns: bool
+) -> PortCycles:
+    """Of tiles of which the largest takes from `longest` to `most`, and all of them together, each once."""
     once = np.maximum(chain.tiles * longest, together)
     if returns:
         again = chain.comes_again - 1
-        return PortCycles(once * again, np.zeros((1,) * len(LOOPS)), chain.tiles * again * waits)
-    run = np.maximum(once * chain.comes_again - longest, 0.0)
-    return PortCycles(run, longest, (chain.tiles * chain.comes_again - 1) * waits)
+        return PortCycles(once * again, 0.0 * once, once * again, chain.tiles * again * waits)
+    total, times = once * chain.comes_again, chain.tiles * chain.comes_again - 1
+    run = np.maximum(np.maximum(total - most, times * longest), 0.0)
+    return PortCycles(run, longest, np.maximum(total, longest), times * waits)
+
+
+def _sum(*tables: Boundaries) -> dict[Place, Along]:
+    found: dict[Place, Along] = {}
+    for table in tables:
+        for at, own in table.items():
+            found[at] = found[at] + own if at in found else own
+    return found
+
+
+def _times(weight: float, costs: Boundaries) -> Boundaries:
+    return {at: weight * one for at, one in costs.items()}

@@ -13,9 +13,9 @@ the part that it lies in, whichever place that ends at; parts that end short the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import prod
+from math import ceil, prod
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -86,11 +86,11 @@ class Lattice:
 
         Loops of at most `short` iterations are shared out.
         """
-        finest = [_breakpoints(bound, own) for bound, own in zip(bounds, units, strict=True)]
+        finest = [_starts(bound, own) for bound, own in zip(bounds, units, strict=True)]
         starts: list[Sequence[int]] = [*finest]
         coarseness = 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
-            starts = [_thinned(own, side.most, coarseness) for own, side in zip(finest, units, strict=True)]
+            starts = [_thinned(own, side, coarseness) for own, side in zip(finest, units, strict=True)]
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
         each = zip(bounds, units, starts, limits, strict=True)
@@ -100,6 +100,17 @@ class Lattice:
     def shape(self) -> tuple[int, ...]:
         """Return how many cells each dimension has."""
         return tuple(len(one.first) for one in self.dimensions)
+
+    @cached_property
+    def with_whole_shares(self) -> Lattice:
+        """Return the same with the longest part of a dimension that is shared out in place of any index's own."""
+        wholes = (
+            replace(one, last=np.full_like(one.last, one.bound), turns=np.full_like(one.turns, one.bound))
+            if one.shared_out
+            else one
+            for one in self.dimensions
+        )
+        return Lattice(tuple(wholes))
 
     def along(self, loop: int, values: NDArray[np.float64]) -> Along:
         """Return values by a loop's cells so that they broadcast."""
@@ -156,21 +167,52 @@ class Lattice:
 
 @dataclass(frozen=True)
 class Units:
-    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known."""
+    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
+
+    Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
+    """
 
     least: int
     most: int
     sizes: tuple[int, ...] | None
+    are_full: bool = False
+
+    def fewest_idle_turns(self, bound: int) -> int:
+        """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
+
+        If t of T turns are inside a place, its last index has UT - 1 - (T - t) at most, as the loops in time outside
+        have steps of t and more. It is missing only if UT - bound, what is not executed, is more than T - t; and of T,
+        t is all or no more than half.
+        """
+        return 2 * bound // (2 * self.most - 1) + 1
 
 
 def _dimension(bound: int, units: Units, starts: Sequence[int], short: int) -> Dimension:
     first, last = np.array(starts[:-1]), np.array(starts[1:]) - 1
+    if units.are_full:
+        last[:-1] = last[:-1] // units.most * units.most
     turns = _most_turns(bound, units)[last]
+    if units.are_full:
+        turns[:-1] = last[:-1] // units.most
     if bound <= short and units.most == 1:
         return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
     at_end, fewest = _at_end(bound, units), -(-first // units.most)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     return Dimension(bound, first, last, turns, stays, shared_out=False)
+
+
+def _starts(bound: int, units: Units) -> tuple[int, ...]:
+    return _starts_of_turns(bound, units.most) if units.are_full else _breakpoints(bound, units)
+
+
+@lru_cache(maxsize=1 << 12)
+def _starts_of_turns(bound: int, units: int) -> tuple[int, ...]:
+    """Coordinates of whole turns from which on there are fewer parts; the bound, and one more past the end."""
+    found = set(range(1, min(ceil(bound / units), MOST_BREAKPOINTS) + 1))
+    for inside in range(1, units + 1):
+        if units % inside == 0:
+            found |= {ceil(ceil(bound / parts) / inside) for parts in range(1, min(bound, MOST_BREAKPOINTS) + 1)}
+    return (*sorted(units * one for one in found if units * one < bound), bound, bound + 1)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -188,11 +230,12 @@ def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
     return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
 
 
-def _thinned(starts: Sequence[int], units: int, coarseness: float) -> Sequence[int]:
+def _thinned(starts: Sequence[int], own: Units, coarseness: float) -> Sequence[int]:
     """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
-    kept = [starts[0]]
+    kept, units = [starts[0]], own.most
+    second_turn = 2 * units if own.are_full else units + 1
     for one in starts[1:-2]:
-        if one == units + 1 or one >= max(kept[-1], units) * (1 + coarseness):
+        if one == second_turn or one >= max(kept[-1], units) * (1 + coarseness):
             kept.append(one)
     return [*kept, *(one for one in starts[-2:] if one > kept[-1])]
 

@@ -1,0 +1,134 @@
+"""Chains by all criteria together: against every chain, one by one, and against mappings of all kinds."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import inf, prod
+from random import Random
+
+import numpy as np
+import pytest
+
+from onchip.answer.layer_mapping import LayerMapping, MappingError
+from onchip.cost.layer.cost import layer_cost
+from onchip.native import least_chain_below
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide.chain import UnrolledWays
+from onchip.solve.mapping.wide.chain_energy import ChainEnergy
+from onchip.solve.mapping.wide.chain_time import ChainTime
+from onchip.solve.mapping.wide.lattice import Lattice, Units
+from onchip.solve.mapping.wide.together import ChainsTogether
+from oracles.chains import Searched, least_of_chains_together
+from support.nests import random_case
+from support.ragged_nests import random_ragged_mapping
+from support.ways import way_of
+
+ENOUGH = float(1 << 60)
+ROUNDED = 1 + 1e-9
+
+
+def _random_search(seed: int) -> Searched:
+    random = np.random.default_rng(seed)
+    shape = [int(one) for one in random.integers(1, 4, 2)]
+    operands = [0, 0, 1] if seed % 2 else [0, 1, 2]
+    points = prod(shape)
+    inside = [(random.random((side, side)) < 0.8) | np.eye(side, dtype=np.bool_) for side in shape]
+    return Searched(
+        shape,
+        [(one * np.triu(np.ones_like(one))).astype(np.int64).ravel().tolist() for one in inside],
+        [7.0, 9.0],
+        [(operand, int(random.integers(2)), random.integers(1, 6, points).astype(np.float64)) for operand in operands],
+        [
+            (
+                float(random.integers(1, 5)),
+                [None if random.random() < 0.2 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
+                bool(number < 2),
+            )
+            for number in range(4)
+        ],
+        bool(seed % 3 == 0),
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) -> None:
+    searched = _random_search(seed)
+    least = least_of_chains_together(searched)
+    found, is_least, _, points = searched.least_below(inf, 1 << 30)
+    assert is_least
+    assert found == least
+    assert (least == inf) == (not points)
+    if least < inf:
+        assert searched.least_below(least, 1 << 30)[:2] == (least, True)
+        assert searched.least_below(least + 1, 1 << 30)[:2] == (least, True)
+        cut_short, _, _, _ = searched.least_below(least + 1, 1)
+        assert cut_short <= least
+
+
+def test_tables_that_are_not_of_each_point_are_refused() -> None:
+    short, whole = np.zeros(3), np.zeros(4)
+    for bits, costs in ((short, whole), (whole, short)):
+        with pytest.raises(ValueError, match="costs are not of each point"):
+            least_chain_below([4], [[1] * 16], [1.0], [(0, 0, bits)], [(0.0, [costs], True)], False, 1.0, 10)
+
+
+@pytest.mark.parametrize("first", range(0, 20, 10))
+def test_no_mapping_of_a_way_is_below_all_criteria_together(first: int) -> None:
+    """Of all mappings of a way at once, and of its kinds one by one; on lattices of many cells and of few."""
+    for seed in range(first, first + 10):
+        problem = random_case(seed, most_macs=1500).problem
+        mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+        try:
+            cost = layer_cost(problem, mapping)
+        except MappingError:
+            continue
+        way = way_of(problem, mapping)
+        for objective, cells in product(MappingObjective, (1000, 60)):
+            value = objective.of(cost.energy_pj, cost.cycles) * ROUNDED
+            assert _together(way, cells, objective) <= value, (seed, str(mapping))
+            assert min(_together(kind, cells, objective) for kind in way.kinds()) <= value, (seed, str(mapping))
+
+
+def _together(way: UnrolledWays, cells: int, objective: MappingObjective) -> float:
+    lattice = Lattice.of(way.bounds, way.units, cells, 0)
+    return ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH, 5_000)
+
+
+def test_units_are_all_at_work_unless_turns_are_more() -> None:
+    """What the array has met inside a place is its units times the turns inside, or all; of random parts of a loop."""
+    random, idle = Random(1), 0
+    for _ in range(4000):
+        sizes = [(random.randint(2, 4), random.random() < 0.5) for _ in range(random.randint(1, 5))]
+        inner, outermost = prod(size for size, _ in sizes[:-1]), sizes[-1][0]
+        bound = random.randint(inner * (outermost - 1) + 1, inner * outermost)
+        units = prod(size for size, is_beside in sizes if is_beside)
+        turns = prod(size for size, is_beside in sizes if not is_beside)
+        if units == 1:
+            continue
+        for inside in range(len(sizes) + 1):
+            met = _met_inside(sizes, inside, bound)
+            inner_turns = prod(size for size, is_beside in sizes[:inside] if not is_beside)
+            is_whole = met in (bound, units * inner_turns)
+            assert is_whole or (sizes[-1][1] and turns >= Units(units, units, None).fewest_idle_turns(bound))
+            idle += not is_whole
+    assert idle > 100
+
+
+def _met_inside(sizes: list[tuple[int, bool]], inside: int, bound: int) -> int:
+    """How many indices all units meet in the first turns of the loops in time inside a place."""
+    indices, step = [0], 1
+    for at, (size, is_beside) in enumerate(sizes):
+        if is_beside or at < inside:
+            indices = [index + step * number for index in indices for number in range(size)]
+        step *= size
+    return sum(index < bound for index in indices)
+
+
+def test_kinds_of_a_way_say_what_no_two_of_them_have() -> None:
+    problem = random_case(3, most_macs=1500).problem
+    mapping: LayerMapping = random_ragged_mapping(Random(3), problem, keeps_all=True)
+    way = way_of(problem, mapping)
+    beside = sum(own.most > 1 for own in way.units)
+    kinds = list(way.kinds())
+    assert len(kinds) == 1 + beside
+    assert all(kind.least_turns >= way.least_turns for kind in kinds)

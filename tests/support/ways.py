@@ -1,0 +1,21 @@
+"""The way to use the array that a mapping has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.cost.layer.limits import array_of
+from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.chain import UnrolledWays
+
+
+def way_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
+    """Its units by dimension of the array and loop."""
+    names = list(array_of(problem.accelerator).sizes)
+    units = np.ones((len(names), len(LOOPS)), np.int64)
+    for loop in mapping.nest:
+        if loop.along is not None:
+            units[names.index(loop.along), LOOPS.index(loop.dimension)] *= loop.size
+    return UnrolledWays(problem, units, units.copy())
