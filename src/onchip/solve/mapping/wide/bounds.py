@@ -30,10 +30,10 @@ from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
 from onchip.solve.mapping.wide.together import ChainsTogether
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (4_000, ()), (16_000, ()))
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (6_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
-In the last stages chains are searched by all criteria together, on lattices without loops that are shared out.
+In the last stage chains are searched by all criteria together, on lattices without loops that are shared out.
 """
 MOST_NODES: Final = 200
 CRITERIA: Final = 2

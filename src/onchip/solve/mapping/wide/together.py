@@ -26,7 +26,7 @@ from onchip.solve.mapping.wide.least import Boundaries, least_of
 
 GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
-MOST_STEPS: Final = 100_000
+MOST_STEPS: Final = 50_000
 LESS_THAN_A_CYCLE: Final = 0.5
 
 Costs = NDArray[np.float64]
