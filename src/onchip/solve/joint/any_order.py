@@ -34,6 +34,8 @@ WORK_FOR_WHAT_STAYS: Final = 5.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
 SHARE_TO_MOVE: Final = 0.25
 SHARE_TO_PLACE: Final = 0.15
+MOST_STEPS_TO_LEARN: Final = 500
+"""Of an order in which as much leaves as may be at once conflicts are too many to learn; of 1,000 steps none helped."""
 SHARE_FOR_PARTS: Final = 0.6
 
 
@@ -97,6 +99,8 @@ class AnyOrderPlanner:
         planner.least_cost_in_bytes = cost
         if is_soon:
             planner.place_soon(schedule)
+        elif len(schedule.order) > MOST_STEPS_TO_LEARN:
+            planner.place_nearer(schedule)
         else:
             planner.solve_near(schedule)
 
