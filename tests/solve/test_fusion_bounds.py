@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper
-from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.objective import FusionObjective, value_of
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
@@ -103,10 +104,15 @@ def keeping(accelerator: Accelerator) -> Sharing:
     return AnyUnrolling(accelerator, every_memory_keeps=True)
 
 
+def dividing(accelerator: Accelerator) -> Sharing:
+    return AnyUnrolling(accelerator, every_memory_keeps=True, divides_loops=True)
+
+
 KINDS = {
     "any": Kind(of_registry("loma"), AnyUnrolling),
     "loma": Kind(of_registry("loma"), keeping),
     "exact": Kind(of_registry("exact"), keeping),
+    "even": Kind(of_registry("exact-even"), dividing),
     "defines": Kind(by_rule(TemporalMethod.LOMA), by_rules),
     "uneven": Kind(by_rule(TemporalMethod.UNEVEN), by_rules),
     "all-defines": Kind(by_rule(TemporalMethod.LOMA), by_rules, DEFINES),
@@ -153,6 +159,41 @@ def test_no_stack_costs_less_than_its_bound(
             assert cost is None
         elif cost is not None:
             assert all(map(int.__le__, bound, cost)), choice
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
+    st.sampled_from(["loma", "even"]),
+    st.sampled_from(FusionObjective),
+    st.data(),
+)
+def test_no_tiling_of_a_list_costs_less_than_its_bound_and_all_are_in_order(
+    seed: int, accelerator: Accelerator, kind: str, objective: FusionObjective, data: st.DataObject
+) -> None:
+    """Bounds of all tilings of a box are calculated together."""
+    stack = random_stack(seed)
+    network = FusableNetwork("net", stack.inputs, stack.layers)
+    costs = costs_on(network, accelerator, objective, kind)
+    arcs, _ = StackSpace(network, accelerator, legal_spans(network), lambda span: _boxes(network, span)).arcs()
+    box = data.draw(st.sampled_from([choice for arc in arcs for choice in arc.choices]))
+    least, in_order = costs.bound(box), list(costs.by_bound(box))
+    bounds = [bound for one in in_order if (bound := costs.bound(one)) is not None]
+    values = list(map(value_of, bounds))
+    assert all(one <= other + 2 * (sum(bounds[0]) + 1) for one, other in pairwise(values))
+    assert len(bounds) < len(in_order) or set(in_order) == set(box.singly())
+    one = data.draw(st.sampled_from(box.singly()))
+    (cost,), bound = costs.costs([one]), costs.bound(one)
+    if cost is not None:
+        assert least is not None
+        assert bound is not None
+        assert all(map(int.__le__, least, bound)), one
+        assert all(map(int.__le__, bound, cost)), one
+
+
+def _boxes(network: FusableNetwork, span: LayerSpan) -> tuple[TileBox, ...]:
+    return boxes_of(stack_of(network, span).output, TileSizes.HALVES)
 
 
 @pytest.mark.parametrize(

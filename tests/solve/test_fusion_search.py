@@ -30,8 +30,14 @@ class Table:
         cost = self.true[choice] or (0,) * self.criteria
         return tuple(max(part - self.slack[choice], 0) for part in cost)
 
+    def least(self, choice: int) -> Criteria:
+        return (0,) * self.criteria
+
     def parts(self, choice: int) -> Sequence[int]:
         return ()
+
+    def by_bound(self, choice: int) -> Iterator[int]:
+        yield choice
 
     def costs(self, choices: Sequence[int]) -> list[Criteria | None]:
         self.asked.extend(choices)
@@ -94,6 +100,18 @@ def test_the_way_found_costs_what_the_best_of_all_does(problem: Problem, ahead: 
         assert (found.status, found.way.value, found.lower_bound) == (Status.OPTIMAL, best, best)
         costs = [problem.table.true[choice] for choice in found.way.choices]
         assert found.way.cost == sum_of([problem.begun, *(cost for cost in costs if cost is not None)])
+
+
+@given(problems())
+def test_arcs_that_there_was_no_time_to_look_at_are_looked_at_where_the_way_leads(problem: Problem) -> None:
+    never = Run()
+    never.interrupt.set()
+    ledger = Ledger(problem.table)
+    search = LazySearch(problem.arcs, problem.last, problem.begun, ledger, listing=never)
+    begun = [] if search.way is None else [search.way.value]
+    found, whole = best_of([search], Run(), ""), problem.solved()
+    assert (found.status, found.lower_bound) == (whole.status, whole.lower_bound)
+    assert found.way is None or all(value <= found.way.value for value in begun)
 
 
 @given(problems())

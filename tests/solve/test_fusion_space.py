@@ -172,8 +172,14 @@ class RandomCosts:
         share = self._random(choice).random()
         return tuple(int(part * share) for part in cost)
 
+    def least(self, choice: StackChoice) -> Criteria:
+        return tuple(0 for _ in self.bound(choice) or ())
+
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         return choice.parts()
+
+    def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
+        yield from choice.singly()
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria]:
         return [tuple(self._random(one).choices(range(50), k=self.criteria)) for one in choices]

@@ -8,7 +8,7 @@ so fewer pixels are alive in it than with the smaller tile last.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -93,12 +93,23 @@ def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -
     computed: dict[str, Spans] = {stack.output.name: Spans(edges[:-1], edges[1:])}
     uses: dict[str, MapUse] = {stack.output.name: _used_outside(computed[stack.output.name])}
     reads: list[tuple[ReadUse, ...]] = [()] * len(stack.layers)
+    readers: dict[str, list[tuple[FusableLayer, Read]]] = {}
+    for layer in stack.layers:
+        for read in layer.reads:
+            readers.setdefault(read.source, []).append((layer, read))
     for feature_map in (*(layer.output for layer in reversed(stack.layers[:-1])), *stack.inputs):
-        views = _views(stack, feature_map, axis, computed)
+        views = _views(readers.get(feature_map.name, ()), feature_map, axis, computed)
         computed[feature_map.name] = _computed(views, cached=cached)
         uses[feature_map.name] = _use(views, computed[feature_map.name], cached=cached)
+    maps = {one.name: one for one in (*stack.inputs, *(layer.output for layer in stack.layers))}
     for at, layer in enumerate(stack.layers):
-        reads[at] = tuple(_read_use(stack, layer, read, axis, computed, cached=cached) for read in layer.reads)
+        own = computed[layer.output.name]
+        reads[at] = tuple(
+            _read_use(
+                _View(axis.window(read), axis.pixels(maps[read.source]), own), computed[read.source], cached=cached
+            )
+            for read in layer.reads
+        )
     return BackCalculation(uses, tuple(reads))
 
 
@@ -118,11 +129,16 @@ class _View:
     window: Window
     size: int
     computed: Spans
+    is_busy: NDArray[np.bool_] = field(init=False)
+    """In the last tiles, a layer may have nothing left to compute."""
+    seen: Spans = field(init=False)
+    """What is stored of it; nothing while the layer computes nothing."""
 
-    @property
-    def is_busy(self) -> NDArray[np.bool_]:
-        """In the last tiles, a layer may have nothing left to compute."""
-        return self.computed.lengths > 0
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_busy", self.computed.lengths > 0)
+        starts, stops = (np.minimum(np.maximum(one, 0), self.positions) for one in (self.first, self.behind))
+        begins, ends = starts // self.window.repeat, -(-stops // self.window.repeat)
+        object.__setattr__(self, "seen", Spans(np.where(self.is_busy, begins, ends), ends))
 
     @property
     def positions(self) -> int:
@@ -142,24 +158,18 @@ class _View:
     @property
     def next_first(self) -> Integers:
         """The first stored pixel that later tiles see; `size` where nothing is left for them."""
-        later = np.clip(self.computed.stops * self.window.stride - self.window.pad, 0, self.positions)
+        later = np.minimum(np.maximum(self.computed.stops * self.window.stride - self.window.pad, 0), self.positions)
         return np.where(self.computed.stops < self.computed.stops[-1], later // self.window.repeat, self.size)
 
-    @property
-    def seen(self) -> Spans:
-        """What is stored of it; nothing while the layer computes nothing."""
-        starts, stops = (np.clip(one, 0, self.positions) for one in (self.first, self.behind))
-        begins, ends = starts // self.window.repeat, -(-stops // self.window.repeat)
-        return Spans(np.where(self.is_busy, begins, ends), ends)
 
-
-def _views(stack: Stack, feature_map: FeatureMap, axis: AxisName, computed: Mapping[str, Spans]) -> list[_View]:
+def _views(
+    readers: Sequence[tuple[FusableLayer, Read]], feature_map: FeatureMap, axis: AxisName, computed: Mapping[str, Spans]
+) -> list[_View]:
     size = axis.pixels(feature_map)
     views = [
         _View(axis.window(read), size, computed[layer.output.name])
-        for layer in stack.layers
-        for read in layer.reads
-        if read.source == feature_map.name and layer.output.name in computed
+        for layer, read in readers
+        if layer.output.name in computed
     ]
     place = f"feature map {feature_map.name!r}"
     if not views:
@@ -196,15 +206,12 @@ def _used_outside(computed: Spans) -> MapUse:
     return MapUse(computed, computed, nothing, nothing)
 
 
-def _read_use(
-    stack: Stack, layer: FusableLayer, read: Read, axis: AxisName, computed: Mapping[str, Spans], *, cached: bool
-) -> ReadUse:
-    source = next(one for one in (*stack.inputs, *(each.output for each in stack.layers)) if one.name == read.source)
-    view = _View(axis.window(read), axis.pixels(source), computed[layer.output.name])
+def _read_use(view: _View, source: Spans, *, cached: bool) -> ReadUse:
+    """`source` is what is computed of the map."""
     seen = view.seen
     from_cache = np.zeros_like(seen.starts)
     if cached:
-        from_cache = np.maximum(np.minimum(seen.stops, computed[source.name].starts) - seen.starts, 0)
+        from_cache = np.maximum(np.minimum(seen.stops, source.starts) - seen.starts, 0)
     return ReadUse(
         seen,
         from_cache,

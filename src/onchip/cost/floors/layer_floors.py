@@ -90,6 +90,11 @@ class MachineFloors:
         machine = self._for_elements_of(shapes[0], adds_two_maps) if self.sharing.every_memory_keeps else self
         return NestFloors(machine, shapes[0], self.sharing.of(shapes))
 
+    def of_tile(self, shape: Layer, *, adds_two_maps: bool = False) -> NestFloors:
+        """Of a layer in tiles of this very shape; of two maps as in `of`."""
+        machine = self._for_elements_of(shape, adds_two_maps) if self.sharing.every_memory_keeps else self
+        return NestFloors(machine, shape, self.sharing.of_one(shape))
+
     def homes(self, operand: Operand) -> list[str]:
         """Single memories that hold the operand, and DRAM."""
         dimensions = set(self.array.dimensions)

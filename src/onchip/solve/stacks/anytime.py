@@ -24,7 +24,7 @@ from onchip.solve.stacks.workers import Costing, costs_of
 
 SECONDS_OF_A_STACK: Final = 2e-5
 """To list each that there may be, whatever it costs, which cannot be cut off."""
-SHARE: Final = 0.2
+SHARE: Final = 0.1
 """Of the time limit, for the first strategy."""
 MOST_SECONDS: Final = 10.0
 VERIFYING: Final = 1.0

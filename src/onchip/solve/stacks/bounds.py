@@ -6,7 +6,7 @@ Stacks that end with the same layer have most of it in common: in equal tiles, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import floor
 from typing import Final, TypeAlias
@@ -20,11 +20,13 @@ from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
 from onchip.solve.stacks.alone_bounds import alone_bound
+from onchip.solve.stacks.choice_grids import ChoiceGrids
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces
 from onchip.solve.stacks.network_floor import NetworkFloor
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.seen_shares import shares_of, skips_nothing
 from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.stack_grids import StackGrids
 from onchip.solve.stacks.stacks import LayerSpan, first_starts, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
@@ -65,6 +67,7 @@ class StackBounds:
     _inside: dict[tuple[LayerSpan, Tiles, str], tuple[float, float, float, float]] = field(default_factory=dict)
     _ranged: dict[LayerSpan, bool] = field(default_factory=dict)
     _is_tiled: dict[tuple[LayerSpan, Tiles], bool] = field(default_factory=dict)
+    _grids: ChoiceGrids = field(init=False)
 
     def __post_init__(self) -> None:
         self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
@@ -74,10 +77,14 @@ class StackBounds:
         self._channels = {name: one.channels for name, one in self.network.maps.items()}
         readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
         self._first_readers = dict(reversed(readers))
+        grids = StackGrids(self.network, self._layers, self._of_size, self._first_readers)
+        self._grids = ChoiceGrids(self.network, self.objective, grids, self._longest, self.sharing)
 
     def bound(self, choice: StackChoice) -> Criteria:
         """Rounded down; raises InputError for tiles that see nothing but padding."""
         floor = self.floor(choice.span)
+        if (in_grid := self._bound_in_grid(choice)) is not None:
+            return tuple(map(max, floor, in_grid))
         if choice.box is not None and not self._knows_boxes(choice.span):
             return floor
         own = self._bound_alone(choice) if self._runs_alone(choice.span) else self._bound_in_tiles(choice)
@@ -90,6 +97,21 @@ class StackBounds:
 
     def _runs_alone(self, span: LayerSpan) -> bool:
         return self.network.layers[span.start].runs_alone
+
+    def in_order(self, choice: StackChoice) -> Iterator[Tiling] | None:
+        """Yield the tilings of a box, the one of least bound first; None where no such bounds are known."""
+        return self._grids.in_order(choice)
+
+    def _bound_in_grid(self, choice: StackChoice) -> Criteria | None:
+        """Of all tilings of the choice together, None where nothing is known of these."""
+        sums = self._grids.sums(choice)
+        if sums is None:
+            return None
+        each = (sums.energy_pj, sums.cycles, sums.dram_bits)
+        return self._rounded_down(*(float(one.min()) for one in each))
+
+    def _of_size(self, span: LayerSpan, axis: AxisName, size: int, cached: bool) -> AxisTotals:
+        return self._along(span, axis, size, cached=cached)
 
     def _bound_in_tiles(self, choice: StackChoice) -> Criteria:
         key = choice.span, choice.tiles, choice.output_home

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -18,8 +18,14 @@ class ChoiceCosts(Protocol[ChoiceT]):
     def bound(self, choice: ChoiceT, /) -> Criteria | None:
         """At most the cost, in each criterion; cheap. None for a choice that cannot be."""
 
+    def least(self, choice: ChoiceT, /) -> Criteria:
+        """At most the bound of each choice on its arc; known at once."""
+
     def parts(self, choice: ChoiceT, /) -> Sequence[ChoiceT]:
         """What it stands for, if that is several choices, of each of which it has a bound: these are never costed."""
+
+    def by_bound(self, choice: ChoiceT, /) -> Iterator[ChoiceT]:
+        """Itself, or each single one that it stands for: that of least bound first, by the product of criteria."""
 
     def costs(self, choices: Sequence[ChoiceT], /) -> Sequence[Criteria | None]:
         """The true ones; None for a choice that cannot be. Raises CostingStoppedError where the run has to stop."""

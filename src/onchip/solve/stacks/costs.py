@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.arch.accelerator import Accelerator
@@ -17,7 +17,7 @@ from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.mappers import UnmappableError
-from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 
@@ -63,9 +63,25 @@ class StackCosts:
         together = self._bounds.floor(LayerSpan(0, len(layers)))
         return tuple(max(part - len(layers), 0) for part in together)
 
+    def least(self, choice: StackChoice) -> Criteria:
+        """Return the floor of its layers in any tiles; nothing for other conventions."""
+        return self._bounds.floor(choice.span) if self.conventions in PROVEN else self.objective.zero
+
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         """Those of a box of tilings."""
         return choice.parts()
+
+    def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
+        """Itself, or all choices of its box, the least bound first."""
+        if choice.box is None:
+            yield choice
+            return
+        in_order = self._bounds.in_order(choice) if self.conventions in PROVEN else None
+        if in_order is not None:
+            yield from (replace(choice, tiling=one, box=None) for one in in_order)
+            return
+        bounds = [(bound, one) for one in choice.singly() if (bound := self.bound(one)) is not None]
+        yield from (one for _, one in sorted(bounds, key=lambda pair: value_of(pair[0])))
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
         """Return the cost of each choice, None for one that cannot be, one after the other."""

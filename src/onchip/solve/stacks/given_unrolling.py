@@ -53,6 +53,15 @@ class GivenUnrolling:
         """Each has parts of its own."""
         return True
 
+    @property
+    def divides_loops(self) -> bool:
+        """Units count in parts."""
+        return False
+
+    def of_one(self, shape: Layer) -> UnitShares:
+        """Return the best of all unrollings of one shape."""
+        return self.of((shape,))
+
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
         """Return for each share the best of all shapes and unrollings."""
         every = [one for shape in shapes for one in self._of_shape(shape)]

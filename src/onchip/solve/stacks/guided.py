@@ -6,7 +6,7 @@ estimates are lowered, step by step down to the bounds: from there on `search` g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
@@ -58,10 +58,19 @@ class Estimates(Generic[ChoiceT]):
 
 
 @dataclass(slots=True)
+class _Waiting(Generic[ChoiceT]):
+    """What one choice stands for and is not costed, the least bound first."""
+
+    first: ChoiceT | None
+    others: Iterator[ChoiceT]
+
+
+@dataclass(slots=True)
 class GuidedSearch(Generic[ChoiceT]):
     """Ways from place 0 to `last`, which begin with the cost `begun`.
 
-    So many choices are costed at a time (`ahead`), where there are as many.
+    So many choices are costed at a time (`ahead`), where there are as many. Of those for which one stands only the one
+    of least bound that is not costed is looked at.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -72,17 +81,21 @@ class GuidedSearch(Generic[ChoiceT]):
     best: PathToPlace[ChoiceT] | None = None
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _leading: list[tuple[ChoiceT, ...]] = field(init=False)
-    _arcs_of: dict[ChoiceT, list[int]] = field(default_factory=dict)
+    _waiting: list[list[_Waiting[ChoiceT]]] = field(init=False)
+    _costed: list[list[ChoiceT]] = field(init=False)
+    _arcs_of: dict[ChoiceT, set[int]] = field(default_factory=dict)
 
     def improve(self, run: Run, phase: str) -> PathToPlace[ChoiceT] | None:
         """The best way that is costed, of those given as `best` and those that are looked at."""
         self._fronts = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
+        self._waiting = [[] for _ in self.arcs]
+        self._costed = [[] for _ in self.arcs]
         with suppress(NoBoundError):  # what is found until then is an answer
             for at, arc in enumerate(self.arcs):
                 ensure_time(run)
-                for choice in arc.choices:
-                    self._arcs_of.setdefault(choice, []).append(at)
+                in_order = (self.estimates.ledger.costs.by_bound(choice) for choice in arc.choices)
+                self._waiting[at] = [_Waiting(next(one, None), one) for one in in_order]
                 self._lead(at)
             for share in SHARES:
                 self.estimates.share = share
@@ -138,11 +151,14 @@ class GuidedSearch(Generic[ChoiceT]):
     def _lead(self, at: int) -> None:
         """Of the choices of an arc keep those that are known and, of each kind, those of least bound."""
         ledger, kinds = self.estimates.ledger, dict[Hashable, list[ChoiceT]]()
-        leading = []
-        for choice in self.arcs[at].choices:
-            if choice in ledger.known:
-                leading.append(choice)
-            else:
-                kinds.setdefault(self.estimates.kind_of(choice), []).append(choice)
+        for waiting in self._waiting[at]:
+            while waiting.first is not None and waiting.first in ledger.known:
+                self._costed[at].append(waiting.first)
+                waiting.first = next(waiting.others, None)
+            if waiting.first is not None:
+                kinds.setdefault(self.estimates.kind_of(waiting.first), []).append(waiting.first)
         fronts = [front_of(choices, ledger.bound) for choices in kinds.values()]
-        self._leading[at] = (*leading, *(choice for front in fronts for way in front for choice in way.choices))
+        unknown = [choice for front in fronts for way in front for choice in way.choices]
+        for choice in unknown:
+            self._arcs_of.setdefault(choice, set()).add(at)
+        self._leading[at] = (*self._costed[at], *unknown)

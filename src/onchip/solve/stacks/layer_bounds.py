@@ -10,11 +10,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from onchip.answer.layer_mapping import loops_along
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.floors.layer_floors import MachineFloors, NestFloors, OperandFloor
+from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.facts.fusable import FusableLayer
-from onchip.ir.layer import Layer
-from onchip.solve.stacks.reuse_floors import ReuseFloors, reuse_floors
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.stacks.layer_floors import LayerFloors, TileShape, adds_two_maps, floors_of_nest, shape_of_tile
+from onchip.solve.stacks.reuse_floors import ReuseFloors
 from onchip.solve.stacks.seen_shares import share_of
 from onchip.solve.stacks.tile_totals import LayerTotals
 
@@ -28,20 +30,6 @@ class MapPlaces:
 
     output: str | None = None
     rows: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LayerFloors:
-    """What a layer costs at least where no tile is larger; without weights `reuse` is None.
-
-    Of what it sees, at least the `share` is neither skipped by a stride nor between dilated taps.
-    """
-
-    nest: NestFloors
-    share: float
-    input: OperandFloor
-    reuse: ReuseFloors | None
-    output: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +70,11 @@ class LayerBounds:
     capacities: Mapping[str, float] = field(init=False)
     cache_places: tuple[str, ...] = field(init=False)
     weight_homes: tuple[str, ...] = field(init=False)
-    _longest_side: int = field(init=False)
+    longest_side: int = field(init=False)
+    sides: Mapping[str, int] = field(init=False)
+    """By loop, the most units along a dimension of the array that may run it side by side."""
     _floors: dict[tuple[str, Shapes], LayerFloors] = field(default_factory=dict)
+    _of_tiles: dict[TileShape, LayerFloors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         levels = self.machine.accelerator.levels
@@ -92,7 +83,12 @@ class LayerBounds:
         outputs = self.machine.homes(Operand.OUTPUT)
         self.cache_places = tuple(name for name in self.machine.homes(Operand.INPUT) if name in outputs)
         self.weight_homes = tuple(self.machine.homes(Operand.WEIGHT))
-        self._longest_side = max(self.machine.array.sizes.values())
+        array = self.machine.array
+        self.longest_side = max(array.sizes.values())
+        self.sides = {
+            loop: max((size for name, size in array.sizes.items() if loop in loops_along(array, name)), default=1)
+            for loop in LOOPS
+        }
 
     @property
     def highest_home(self) -> int:
@@ -205,7 +201,7 @@ class LayerBounds:
 
     def floors_in_any_tiles(self, layer: FusableLayer) -> LayerFloors:
         """Of tiles that are as large as the map or smaller, where one shape does for all of them."""
-        most = self._longest_side
+        most = self.longest_side
         return self._floors_in(layer, ((min(layer.output.rows, most), min(layer.output.columns, most)),))
 
     def _floors_of(self, layer: FusableLayer, rows: LayerTotals, columns: LayerTotals) -> LayerFloors:
@@ -215,21 +211,21 @@ class LayerBounds:
         key = fusable.name, shapes
         if key not in self._floors:
             every = [self._nest(fusable, *shape) for shape in shapes]
-            nest = self.machine.of(every, adds_two_maps=len(fusable.reads) > 1 and not fusable.joins)
-            layer = nest.layer
-            has_weights = layer.has_weight and not fusable.weight_is_a_map and not _has_weights_by_pixel(fusable)
-            self._floors[key] = LayerFloors(
-                nest,
-                min(share_of(fusable, read) for read in fusable.reads),
-                nest.floor(Operand.INPUT, layer.k),
-                reuse_floors(nest) if has_weights else None,
-                nest.output_floor(),
-            )
+            self._floors[key] = floors_of_nest(fusable, self.machine.of(every, adds_two_maps=adds_two_maps(fusable)))
         return self._floors[key]
+
+    def floors_of_tile(self, fusable: FusableLayer, rows: int, columns: int) -> LayerFloors:
+        """Of tiles of this very shape; of a layer whose pixels are groups only their product matters."""
+        shape = shape_of_tile(fusable, rows, columns)
+        key = shape, tuple(share_of(fusable, read) for read in fusable.reads), fusable.joins, fusable.weight_is_a_map
+        if key not in self._of_tiles:
+            nest = self.machine.of_tile(shape, adds_two_maps=adds_two_maps(fusable))
+            self._of_tiles[key] = floors_of_nest(fusable, nest)
+        return self._of_tiles[key]
 
     def _shapes(self, rows: LayerTotals, columns: LayerTotals) -> Shapes:
         """A side that is longer than any of the array's is as good as one of these, unless units count in parts."""
-        most = self._longest_side
+        most = self.longest_side
         if not self.machine.sharing.is_of_every_shape:
             return ((min(rows.most, most), min(columns.most, most)),)
         every = product({one.computed for one in rows.slices}, {one.computed for one in columns.slices})
@@ -243,12 +239,6 @@ class LayerBounds:
         if not self.machine.sharing.is_of_every_shape:
             return layer
         return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
-
-
-def _has_weights_by_pixel(fusable: FusableLayer) -> bool:
-    """Whether its pixels are groups, each with weights of its own: nothing is said of how often these are used."""
-    layer, output = fusable.layer, fusable.output
-    return (layer.p, layer.q) != (output.rows, output.columns)
 
 
 def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTotals, columns: LayerTotals) -> int:

@@ -7,8 +7,12 @@ from enum import StrEnum
 from math import prod
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onchip.solve.mapping.objective import MappingObjective
 
+Floats: TypeAlias = NDArray[np.float64]
 Criteria: TypeAlias = tuple[int, ...]
 """What is added up over stacks; an objective is the product of its criteria."""
 
@@ -48,6 +52,18 @@ class FusionObjective(StrEnum):
                 return (energy_fj, round(cycles))
             case FusionObjective.DRAM:
                 return (round(dram_bits),)
+
+    def of_arrays(self, energy_pj: Floats, cycles: Floats, dram_bits: Floats) -> tuple[Floats, ...]:
+        """Return the criteria of many stacks, not rounded and in any unit of energy: to compare them."""
+        match self:
+            case FusionObjective.ENERGY:
+                return (energy_pj,)
+            case FusionObjective.LATENCY:
+                return (cycles,)
+            case FusionObjective.EDP:
+                return energy_pj, cycles
+            case FusionObjective.DRAM:
+                return (dram_bits,)
 
 
 def value_of(criteria: Criteria) -> int:

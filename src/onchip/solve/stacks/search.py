@@ -39,8 +39,9 @@ class LazySearch(Generic[ChoiceT]):
 
     So many choices are costed at a time (`ahead`), where there are as many.
 
-    Where one stands for many choices these are looked at only when the cheapest way leads over it. All is looked at
-    before anything is proven: NoBoundError is raised where the run has to stop first.
+    Where one stands for many choices these are looked at only when the cheapest way leads over it. Where `listing` has
+    to stop before all arcs are looked at, the floors of the others stand for them until the cheapest way leads there.
+    NoBoundError is raised where the `run` has to stop before there is any bound.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -49,22 +50,26 @@ class LazySearch(Generic[ChoiceT]):
     ledger: Ledger[ChoiceT]
     ahead: int = 1
     run: Run = field(default_factory=Run)
+    listing: Run | None = None
     way: PathToPlace[ChoiceT] | None = field(init=False)
     best: PathToPlace[ChoiceT] | None = field(init=False, default=None)
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _known: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _arcs_of: dict[ChoiceT, list[int]] = field(init=False, default_factory=dict)
     _choices: list[list[ChoiceT]] = field(init=False)
+    _not_looked_at: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self._known = [() for _ in self.arcs]
         self._fronts = [() for _ in self.arcs]
         self._choices = [[] for _ in self.arcs]
         for at, arc in enumerate(self.arcs):
-            ensure_time(self.run)
-            for choice in arc.choices:
-                self._take(at, self._parts_of_few(choice) or [choice])
-            self._look_at(at)
+            self._take(at, arc.choices)
+            if (self.listing or self.run).stop is None:
+                self._look_at(at)
+            elif arc.choices:
+                self._not_looked_at.add(at)
+                self._fronts[at] = (PathToPlace(self.ledger.costs.least(arc.choices[0]), arc.choices[0]),)
         self._find_ways()
 
     def refresh(self) -> None:
@@ -72,15 +77,22 @@ class LazySearch(Generic[ChoiceT]):
         with suppress(NoBoundError):
             for at in range(len(self.arcs)):
                 ensure_time(self.run)
-                self._look_at(at)
+                if at not in self._not_looked_at:
+                    self._look_at(at)
             self._find_ways()
 
     def advance(self, run: Run) -> None:
-        """Divide what stands for several choices on the cheapest way; if nothing does, cost some of it.
+        """Look at what is new on the cheapest way; divide what stands for several choices; if nothing does, cost some.
 
-        All of it as long as no way is known.
+        All of it is costed as long as no way is known.
         """
         own = self.way.choices if self.way else ()
+        if unseen := {at for choice in own for at in self._arcs_of[choice]} & self._not_looked_at:
+            self._not_looked_at -= unseen
+            for at in sorted(unseen):
+                self._look_at(at)
+            self._find_ways()
+            return
         several = {choice: parts for choice in own if (parts := self.ledger.costs.parts(choice))}
         if not several:
             self._cost(run)
@@ -97,13 +109,6 @@ class LazySearch(Generic[ChoiceT]):
         self._choices[at].extend(choices)
         for choice in choices:
             self._arcs_of.setdefault(choice, []).append(at)
-
-    def _parts_of_few(self, choice: ChoiceT) -> Sequence[ChoiceT]:
-        """If they need not be divided further, and time is not short."""
-        if self.run.deadline.is_set:
-            return ()
-        parts = self.ledger.costs.parts(choice)
-        return () if parts and self.ledger.costs.parts(parts[0]) else parts
 
     def _cost(self, run: Run) -> None:
         own = list(dict.fromkeys(self.way.choices)) if self.way else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -40,8 +39,10 @@ from onchip.solve.stacks.ways import NoBoundError, PathToPlace
 
 FEW_HOMES: Final = 8
 """Ways to place the maps alive at a cut, for a good answer early."""
-SHARE_OF_LISTING: Final = 0.25
+SHARE_OF_LISTING: Final = 0.4
 """Of the time that is left, to look at all stacks and homes before more of them are tried."""
+SHARE_OF_IMPROVING: Final = 0.7
+"""Of the time that is left then, for better strategies before bounds are raised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +137,27 @@ class Solver:
     def _best_in_time(self, space: StackSpace, first: Sequence[StackSpace]) -> FoundWay[StackChoice]:
         """Begins with the bound of all, if they can be listed in a share of the time; then strategies of few homes."""
         start: PathToPlace[StackChoice] | None = None
-        search: LazySearch[StackChoice] | None = None
+        start = self._better(replace(first[0], most_homes=FEW_HOMES), start)
+        listing = self.run.within(SHARE_OF_LISTING * self.run.seconds_left)
         try:
-            with suppress(NoBoundError):
-                search = self._search(space, self.run.within(SHARE_OF_LISTING * self.run.seconds_left))
-            for some in (*first, space):
-                start = self._better(replace(some, most_homes=FEW_HOMES), start)
-            start = self._better(space, start)
-            for few in first:
-                start = self._no_worse(few, start)
-            search = search or self._search(space, self.run)
+            search = LazySearch(*space.arcs(self.run), self.begun, self.ledger, self.ahead, self.run, listing)
         except NoBoundError:
-            if search is None:
-                return self._unproven(start, 0)
-        search.run = self.run
+            return self._unproven(start, 0)
+        improving = replace(self, run=self.run.within(SHARE_OF_IMPROVING * self.run.seconds_left))
+        start = improving.improved(space, first, start)
         search.refresh()
         return best_of([search], self.run, "strategies", start)
+
+    def improved(
+        self, space: StackSpace, first: Sequence[StackSpace], best: PathToPlace[StackChoice] | None
+    ) -> PathToPlace[StackChoice] | None:
+        """Return the best that some time is enough for: of few homes, of all, and of the first spaces."""
+        for some in (*first[1:], space):
+            best = self._better(replace(some, most_homes=FEW_HOMES), best)
+        best = self._better(space, best)
+        for few in first:
+            best = self._no_worse(few, best)
+        return best
 
     def best_shared(self, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
         """Of the parts of a space, in each of which all stacks share a tiling."""
@@ -171,13 +177,19 @@ class Solver:
 
     def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
-        return best_of([self._search(space, self.run)], without_bound(self.run), "first strategies", best).way or best
+        try:
+            search = self._search(space, self.run)
+        except NoBoundError:
+            return best
+        return best_of([search], without_bound(self.run), "first strategies", best).way or best
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
-        arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs(self.run)
-        every = [replace(arc, choices=tuple(one for choice in arc.choices for one in choice.singly())) for arc in arcs]
-        search = GuidedSearch(every, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
+        try:
+            arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs(self.run)
+        except NoBoundError:
+            return best
+        search = GuidedSearch(arcs, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
         return search.improve(self.run, "first strategies")
 
 

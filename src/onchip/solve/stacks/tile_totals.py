@@ -13,11 +13,17 @@ from onchip.facts.fusable import Stack
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`times` tiles in which a layer computes and sees equally much; `seen` has a number for each of its reads."""
+    """`times` tiles in which a layer computes and sees equally much; `seen` has a number for each of its reads.
+
+    `inner` pixels see no zeros, `cached` ones of each read come from a cache, `written` ones go to one.
+    """
 
     times: float
     computed: int
     seen: tuple[int, ...] = ()
+    inner: int = 0
+    cached: tuple[int, ...] = ()
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def _totals(
     """Classes are in the order in which tiles are."""
     layer = stack.layers[at]
     stride = axis.window(layer.reads[0]).stride
-    found = Counter[tuple[int, tuple[int, ...]]]()
+    found = Counter[tuple[int, tuple[int, ...], int, tuple[int, ...], int]]()
     inner = written = 0
     cached = [0] * len(layer.reads)
     for number, one in enumerate(classes):
@@ -81,13 +87,14 @@ def _totals(
             reads = one.reads[at]
             zeros = reads[0].zeros_before, reads[0].zeros_after
             outer = sum(-(-count // stride) for count in zeros if count)
-            inner += times[number] * max(computed - outer, 0)
-            found[computed, tuple(read.seen for read in reads)] += times[number]
-            written += times[number] * one.maps[layer.output.name].written
+            own = max(computed - outer, 0), tuple(read.cached for read in reads), one.maps[layer.output.name].written
+            found[computed, tuple(read.seen for read in reads), *own] += times[number]
+            inner += times[number] * own[0]
+            written += times[number] * own[2]
             cached = [known + times[number] * read.cached for known, read in zip(cached, reads, strict=True)]
-    computed = sum(count * pixels for (pixels, _), count in found.items())
-    seen = zip(*([count * pixels for pixels in own] for (_, own), count in found.items()), strict=True)
-    most = max(pixels for pixels, _ in found)
+    computed = sum(count * pixels for (pixels, *_), count in found.items())
+    seen = zip(*([count * pixels for pixels in own] for (_, own, *_), count in found.items()), strict=True)
+    most = max(pixels for pixels, *_ in found)
     slices = tuple(Slice(count, *alike) for alike, count in found.items())
     return LayerTotals(
         slices,
@@ -96,7 +103,7 @@ def _totals(
         classes[0].maps[layer.output.name].computed,
         most,
         found.total(),
-        (most, tuple(map(max, zip(*(own for _, own in found), strict=True)))),
+        (most, tuple(map(max, zip(*(own for _, own, *_ in found), strict=True)))),
         (computed, tuple(map(sum, seen))),
         tuple(cached),
         written,

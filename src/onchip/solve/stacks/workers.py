@@ -72,7 +72,7 @@ class Costing:
     def _sharing(self) -> Sharing:
         if self.accounting is AccountingName.DEFINES:
             return GivenUnrolling(unrolling_groups(self.accelerator), unrollings_for)
-        return AnyUnrolling(self.accelerator, every_memory_keeps=self.mapper in KEEPING)
+        return AnyUnrolling(self.accelerator, self.mapper in KEEPING, divides_loops=self.mapper == EXACT)
 
 
 @contextmanager

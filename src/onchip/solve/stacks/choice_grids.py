@@ -1,0 +1,108 @@
+"""Which grid of tilings a choice of the search is in, and what of it is the choice's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import mul
+
+import numpy as np
+
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.memory import DRAM
+from onchip.cost.floors.unit_shares import Sharing
+from onchip.errors import InputError
+from onchip.facts.back_calculation import AxisName
+from onchip.facts.fusable import FusableNetwork
+from onchip.solve.stacks.objective import Floats, FusionObjective
+from onchip.solve.stacks.space import FEW_TILINGS, StackChoice
+from onchip.solve.stacks.stack_grids import GridSums, Places, StackGrids, TileGrid
+from onchip.solve.stacks.stacks import LayerSpan, stack_of
+from onchip.solve.stacks.tilings import TileBox
+
+
+@dataclass(slots=True)
+class ChoiceGrids:
+    """Bounds of choices by the grids in which their tilings are; `longest` is by where a stack ends."""
+
+    network: FusableNetwork
+    objective: FusionObjective
+    grids: StackGrids
+    longest: Mapping[int, LayerSpan]
+    sharing: Sharing
+    _grids_of: dict[tuple[LayerSpan, OverlapMode], list[TileGrid]] = field(default_factory=dict)
+    _inputs: dict[LayerSpan, tuple[str, ...]] = field(default_factory=dict)
+    _sums: dict[tuple[TileGrid, int, tuple[str, ...]], GridSums] = field(default_factory=dict)
+
+    def sums(self, choice: StackChoice) -> GridSums | None:
+        """Return by rows and columns what the tilings of a choice cost at least; None where nothing is known.
+
+        So it is where memories are left out, units count in parts, a box is large, or some tile sees only padding.
+        """
+        keeps = self.sharing.every_memory_keeps and not self.sharing.is_of_every_shape
+        tiles, span = choice.tiles, choice.span
+        runs_alone = self.network.layers[span.start].runs_alone
+        if not keeps or runs_alone or (choice.box is not None and choice.box.count > FEW_TILINGS):
+            return None
+        columns, rows = (one if isinstance(one, tuple) else (one,) for one in (tiles.columns, tiles.rows))
+        longest = span if span.length == 1 else self.longest[span.stop]
+        found = self._grid_with(longest, tiles.mode, columns, rows)
+        return None if found is None else self._sums_in(choice, *found)
+
+    def in_order(self, choice: StackChoice) -> Iterator[Tiling] | None:
+        """Yield the tilings of a box, the one of least bound first; None where no such bounds are known."""
+        sums = self.sums(choice)
+        if sums is None or choice.box is None:
+            return None
+        return _in_order(choice.box, reduce(mul, self.objective.of_arrays(sums.energy_pj, sums.cycles, sums.dram_bits)))
+
+    def _sums_in(self, choice: StackChoice, grid: TileGrid, places: Places) -> GridSums:
+        homes, start = dict(choice.homes), choice.span.start
+        if choice.span not in self._inputs:
+            self._inputs[choice.span] = tuple(one.name for one in stack_of(self.network, choice.span).inputs)
+        own = tuple(homes.get(name, DRAM) for name in self._inputs[choice.span])
+        key = grid, start, (*own, choice.output_home)
+        if key not in self._sums:
+            self._sums[key] = self.grids.sums(grid, start, homes, choice.output_home)
+        return self._sums[key].at(places)
+
+    def _grid_with(
+        self, longest: LayerSpan, mode: OverlapMode, columns: tuple[int, ...], rows: tuple[int, ...]
+    ) -> tuple[TileGrid, Places] | None:
+        """Return a grid that has these sizes, and where; a new one has the whole axes, too, if it is of several."""
+        known = self._grids_of.setdefault((longest, mode), [])
+        for grid in known:
+            if (places := grid.places_of(columns, rows)) is not None:
+                return grid, places
+        output, few = self.network.layers[longest.stop - 1].output, len(columns) * len(rows) == 1
+        across, down = (
+            sizes if few else tuple(sorted({*sizes, whole}))
+            for sizes, whole in ((columns, output.columns), (rows, output.rows))
+        )
+        grid = TileGrid(longest, mode, across, down)
+        if not self._is_seen_by_all(grid):
+            return None
+        known.append(grid)
+        places = grid.places_of(columns, rows)
+        return None if places is None else (grid, places)
+
+    def _is_seen_by_all(self, grid: TileGrid) -> bool:
+        """Return whether every tile sees something else than padding."""
+        try:
+            for axis, sizes, cached in (
+                (AxisName.ROWS, grid.rows, grid.mode.caches_rows),
+                (AxisName.COLUMNS, grid.columns, grid.mode.caches_columns),
+            ):
+                for size in sizes:
+                    self.grids.axis_of(grid.longest, axis, size, cached)
+        except InputError:
+            return False
+        return True
+
+
+def _in_order(box: TileBox, values: Floats) -> Iterator[Tiling]:
+    """By values of rows and columns."""
+    width = len(box.columns)
+    for place in np.argsort(values, axis=None, kind="stable").tolist():
+        yield Tiling(box.columns[place % width], box.rows[place // width], box.mode)

@@ -1,0 +1,254 @@
+"""What stacks cost at least in tiles of many sizes: as `bounds`, of all sizes of a list at once.
+
+Stacks that end with the same layer have most of it in common: sums from a layer to the stack's end are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.answer.stacks import OverlapMode
+from onchip.arch.memory import DRAM
+from onchip.facts.back_calculation import AxisName
+from onchip.facts.fusable import FusableNetwork
+from onchip.solve.stacks.axis_grids import AxisGrid, LayerAxis
+from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
+from onchip.solve.stacks.layer_grids import GridShare, LayerGrids
+from onchip.solve.stacks.objective import Floats
+from onchip.solve.stacks.seen_shares import shares_of
+from onchip.solve.stacks.stacks import LayerSpan, stack_of
+from onchip.solve.stacks.tile_totals import AxisTotals
+
+Sizes: TypeAlias = tuple[int, ...]
+Places: TypeAlias = tuple[NDArray[np.intp], ...]
+AxisOf: TypeAlias = Callable[[LayerSpan, AxisName, int, bool], AxisTotals]
+"""Of a stack, an axis, a size, and whether its pixels are cached."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileGrid:
+    """Tilings of all these columns and rows in one mode, of stacks within `longest` that end with it."""
+
+    longest: LayerSpan
+    mode: OverlapMode
+    columns: Sizes
+    rows: Sizes
+
+    def places_of(self, columns: Sequence[int], rows: Sequence[int]) -> Places | None:
+        """Return where these sizes stand in arrays by size, None unless it has all of them."""
+        if not set(columns) <= set(self.columns) or not set(rows) <= set(self.rows):
+            return None
+        return np.ix_([self.rows.index(size) for size in rows], [self.columns.index(size) for size in columns])
+
+
+@dataclass(slots=True)
+class _Suffixes:
+    """Of one grid by layer, the last one first: sums of it and of all behind it."""
+
+    rows: AxisGrid
+    columns: AxisGrid
+    shares: list[GridShare] = field(default_factory=list)
+    maps_pj: dict[str | None, list[Floats]] = field(default_factory=dict)
+    kept_bits: list[Floats] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridSums:
+    """By size of rows and of columns: energy in pJ, cycles, and bits from and to DRAM."""
+
+    energy_pj: Floats
+    cycles: Floats
+    dram_bits: Floats
+
+    def at(self, places: Places) -> GridSums:
+        """Return those of some sizes."""
+        return GridSums(self.energy_pj[places], self.cycles[places], self.dram_bits[places])
+
+
+@dataclass(slots=True)
+class StackGrids:
+    """Bounds of the stacks of one network on one machine in tiles of many sizes; what they share is calculated once.
+
+    What `axis_of` raises for tiles that see nothing but padding is raised for grids with such sizes.
+    """
+
+    network: FusableNetwork
+    bounds: LayerBounds
+    axis_of: AxisOf
+    first_readers: Mapping[str, int]
+    _layers: LayerGrids = field(init=False)
+    _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
+    _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
+    _maps: dict[tuple[TileGrid, int, tuple[str, ...], MapPlaces], Floats] = field(default_factory=dict)
+    _loaded: dict[tuple[TileGrid, int, str, str], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._layers = LayerGrids(self.bounds)
+
+    def sums(self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str) -> GridSums:
+        """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes."""
+        inside = self._sums_inside(grid, start, output_home)
+        energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
+        for source in stack_of(self.network, LayerSpan(start, grid.longest.stop)).inputs:
+            home = homes.get(source.name, DRAM)
+            elements, own_pj = self._load(grid, start, source.name, home)
+            energy_pj = energy_pj + own_pj
+            if home == DRAM:
+                dram_bits = dram_bits + elements * source.bits
+        return GridSums(energy_pj, inside.cycles, dram_bits)
+
+    def _sums_inside(self, grid: TileGrid, start: int, output_home: str) -> GridSums:
+        key = grid, start, output_home
+        if key not in self._inside:
+            share = self._share_from(grid, start)
+            weights_pj, dram_bits = self._weights(share)
+            output = self.network.layers[grid.longest.stop - 1].output
+            written = output.size_bits if output_home == DRAM else 0
+            maps_pj = self._maps_inside(grid, start, output_home)
+            energy_pj = share.energy_pj + maps_pj + weights_pj
+            self._inside[key] = GridSums(energy_pj, share.cycles, share.weight_bits + dram_bits + written)
+        return self._inside[key]
+
+    def _maps_inside(self, grid: TileGrid, start: int, output_home: str) -> Floats:
+        """By size with cached rows in the lowest memory in which they may lie."""
+        levels = self._row_levels(grid, start)
+        if levels is None:
+            return self._maps_with(grid, start, output_home, None)
+        found = np.zeros(levels.shape)
+        for level in np.unique(levels).tolist():
+            cache = self.bounds.cache_places[level]
+            found = np.where(levels == level, self._maps_with(grid, start, output_home, cache), found)
+        return found
+
+    def _maps_with(self, grid: TileGrid, start: int, output_home: str, cache: str | None) -> Floats:
+        last, inner = grid.longest.stop - 1, MapPlaces(rows=cache)
+        found = self._maps_from(grid, cache, start)
+        for at in range(start, last):
+            if outside := self._from_outside(at, start):
+                found = found + self._maps_of(grid, at, outside, inner) - self._maps_of(grid, at, (), inner)
+        own = MapPlaces(output_home, cache)
+        return found + self._maps_of(grid, last, self._from_outside(last, start), own)
+
+    def _maps_from(self, grid: TileGrid, cache: str | None, start: int) -> Floats:
+        """As if all maps were of the stack, without those of the last layer."""
+        known, last = self._suffixes_of(grid).maps_pj.setdefault(cache, []), grid.longest.stop - 1
+        if not known:
+            known.append(np.zeros((len(grid.rows), len(grid.columns))))
+        for at in range(last - len(known), start - 1, -1):
+            known.append(known[-1] + self._maps_of(grid, at, (), MapPlaces(rows=cache)))
+        return known[last - start]
+
+    def _maps_of(self, grid: TileGrid, at: int, outside: tuple[str, ...], places: MapPlaces) -> Floats:
+        key = grid, at, outside, places
+        if key not in self._maps:
+            layer, maps = self.network.layers[at], self.network.maps
+            inner = {read.source: maps[read.source].channels for read in layer.reads if read.source not in outside}
+            self._maps[key] = self._layers.maps_pj(layer, *self._axes(grid, at), inner, places)
+        return self._maps[key]
+
+    def _from_outside(self, at: int, start: int) -> tuple[str, ...]:
+        """Return the maps that a layer reads and no layer from `start` on writes."""
+        made = {layer.output.name for layer in self.network.layers[start:at]}
+        return tuple(read.source for read in self.network.layers[at].reads if read.source not in made)
+
+    def _row_levels(self, grid: TileGrid, start: int) -> Floats | None:
+        """By size the number of the lowest memory with room for the cached rows of all maps, if any are."""
+        if not grid.mode.caches_rows:
+            return None
+        suffixes, stop = self._suffixes_of(grid), grid.longest.stop
+        for at in range(stop - 1 - len(suffixes.kept_bits), start - 1, -1):
+            own = self._kept_bits(grid, self.network.layers[at].output.name)
+            suffixes.kept_bits.append(own + suffixes.kept_bits[-1] if suffixes.kept_bits else own)
+        bits = suffixes.kept_bits[stop - 1 - start]
+        for source in stack_of(self.network, LayerSpan(start, stop)).inputs:
+            if self.first_readers.get(source.name, -1) >= start:
+                bits = bits + self._kept_bits(grid, source.name)
+        rooms = [self.bounds.capacities[name] for name in self.bounds.cache_places]
+        found: Floats = np.array([bits > room for room in rooms]).sum(axis=0)
+        return found
+
+    def _kept_bits(self, grid: TileGrid, name: str) -> Floats:
+        """Of what is in the cache of columns, too, nothing is counted."""
+        suffixes, one = self._suffixes_of(grid), self.network.maps[name]
+        columns = suffixes.columns.whole(name) - suffixes.columns.kept(name)
+        return np.outer(suffixes.rows.kept(name), columns) * one.channels * one.bits
+
+    def _share_from(self, grid: TileGrid, start: int) -> GridShare:
+        known, stop = self._suffixes_of(grid).shares, grid.longest.stop
+        for at in range(stop - 1 - len(known), start - 1, -1):
+            share = self._layers.share(self.network.layers[at], *self._axes(grid, at))
+            known.append(share + known[-1] if known else share)
+        return known[stop - 1 - start]
+
+    def _weights(self, share: GridShare) -> tuple[Floats, Floats]:
+        """Energy of all weights, and the bits of them that come from DRAM again (as `StackBounds` has it)."""
+        homes, capacities, highest = self.bounds.weight_homes, self.bounds.capacities, self.bounds.highest_home
+        lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
+        weights_pj: Floats = share.weights_pj[min(lowest, highest)]
+        if homes[lowest] != DRAM or not share.weight_bits:
+            return weights_pj, np.zeros_like(weights_pj)
+        outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
+        return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
+
+    def _load(self, grid: TileGrid, start: int, source: str, home: str) -> tuple[Floats, Floats]:
+        """By size: elements from outside of the layer that takes most, and the energy of those that cost most."""
+        key = grid, start, source, home
+        if key not in self._loaded:
+            one = self.network.maps[source]
+            elements = own_pj = np.zeros((len(grid.rows), len(grid.columns)))
+            for at in range(start, grid.longest.stop):
+                layer = self.network.layers[at]
+                for number, share in shares_of(layer, one):
+                    rows, columns = (self._taken(grid, axis, at, number) for axis in (AxisName.ROWS, AxisName.COLUMNS))
+                    channels = layer.reads[number].channels_seen(one.channels)
+                    taken = channels * share * np.outer(rows, columns)
+                    elements = np.maximum(elements, taken)
+                    own_pj = np.maximum(own_pj, taken * self._load_pj(at, home))
+            self._loaded[key] = elements, own_pj
+        return self._loaded[key]
+
+    def _taken(self, grid: TileGrid, axis: AxisName, at: int, number: int) -> Floats:
+        """By size the pixels along an axis that come from outside for one read of a layer.
+
+        Not cached, what each tile sees. Cached, each pixel that any tile sees once: all that one tile of the whole axis
+        would see, where windows leave nothing out between neighbours and all pixels of the layer are computed. Else
+        what comes from no cache in the longest stack, in which other readers may have brought more there.
+        """
+        suffixes, layer = self._suffixes_of(grid), self.network.layers[at]
+        tiles = (suffixes.rows if axis is AxisName.ROWS else suffixes.columns).layer(layer.name)
+        is_cached = grid.mode.caches_rows if axis is AxisName.ROWS else grid.mode.caches_columns
+        window = axis.window(layer.reads[number])
+        new: Floats = tiles.new[number]
+        if not is_cached or window.stride > window.reach:
+            return new
+        output = self.network.layers[grid.longest.stop - 1].output
+        whole = self.axis_of(grid.longest, axis, axis.pixels(output), False).layers[layer.name]
+        is_complete = tiles.times @ tiles.computed >= whole.computed
+        found: Floats = np.where(is_complete, np.maximum(new, whole.total[1][number]), new)
+        return found
+
+    def _load_pj(self, at: int, home: str) -> float:
+        per_element = self.bounds.floors_in_any_tiles(self.network.layers[at]).input.per_element
+        names = list(per_element)
+        return min(per_element[name] for name in names[names.index(home) :])
+
+    def _axes(self, grid: TileGrid, at: int) -> tuple[LayerAxis, LayerAxis]:
+        suffixes, name = self._suffixes_of(grid), self.network.layers[at].name
+        return suffixes.rows.layer(name), suffixes.columns.layer(name)
+
+    def _suffixes_of(self, grid: TileGrid) -> _Suffixes:
+        if grid not in self._suffixes:
+            mode = grid.mode
+            self._suffixes[grid] = _Suffixes(
+                self._axis(grid.longest, AxisName.ROWS, grid.rows, cached=mode.caches_rows),
+                self._axis(grid.longest, AxisName.COLUMNS, grid.columns, cached=mode.caches_columns),
+            )
+        return self._suffixes[grid]
+
+    def _axis(self, span: LayerSpan, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisGrid:
+        return AxisGrid.of(sizes, [self.axis_of(span, axis, size, cached) for size in sizes])
