@@ -92,7 +92,7 @@ def solve_fusion(
         stacks,
         len(solver.ledger.known),
         space_described(space, options),
-        _values_beside(choices, solver.ledger),
+        _values_beside(choices, space, solver.ledger),
     )
 
 
@@ -194,11 +194,17 @@ class Solver:
 
 
 def _values_beside(
-    choices: Sequence[StackChoice], ledger: Ledger[StackChoice]
+    choices: Sequence[StackChoice], space: StackSpace, ledger: Ledger[StackChoice]
 ) -> Mapping[StackChoice, tuple[int, bool]]:
-    """Of the stacks that are chosen, in whatever tiles."""
+    """Of the stacks that are chosen, in whatever tiles: values, or bounds of them, and whether they are costed."""
+    every = dict.fromkeys(one for choice in choices for one in (choice, *space.in_all_tiles(choice)))
+    least = ((one, ledger.at_least(one)) for one in every)
+    found = {one: (value_of(criteria), one in ledger.known) for one, criteria in least if criteria is not None}
     chosen = {one.without_tiles for one in choices}
-    return {one: value for one, value in ledger.values().items() if one.box is None and one.without_tiles in chosen}
+    looked_at = {
+        one: value for one, value in ledger.values().items() if one.box is None and one.without_tiles in chosen
+    }
+    return {**looked_at, **found}
 
 
 def _kind(choice: StackChoice) -> tuple[OverlapMode, int]:

@@ -123,6 +123,12 @@ class StackSpace:
                     arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
         return arcs, len(places) - 1
 
+    def in_all_tiles(self, choice: StackChoice) -> Iterator[StackChoice]:
+        """Yield the stack of a choice in each tiling that is tried, but for those of lists of many."""
+        for tiling in self.tilings(choice.span):
+            if isinstance(tiling, Tiling) or tiling.count <= FEW_TILINGS:
+                yield from _choice(choice.span, tiling, choice.homes, choice.output_home).singly()
+
     def _alive_at(self, cut: int) -> list[FeatureMap]:
         """Maps that layers before the cut write and layers behind it read."""
         if cut not in self._alive:
