@@ -20,7 +20,7 @@ from onchip.solve.joint import exact, one_order, parts_bound, staged
 from onchip.solve.joint.any_order import AnyOrderPlanner
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.part_problem import WHOLE, Claim, PartProblem
+from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.parts_bound import PartsBound
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.joint.window_moves import improve_in_windows
@@ -115,7 +115,7 @@ def test_no_plan_costs_less_than_its_parts_and_what_waits_between_them(seeds: ra
         indexed = IndexedProblem.of(some_problem(seed, 14))
         precedence, least = Precedence(indexed), least_in_bytes(indexed)
         parts = PartsBound(indexed, precedence, range(indexed.operator_count), sizes)
-        gaps = filter(parts.is_between_claims, sure_gaps(indexed, precedence))
+        gaps = filter(parts.is_between_groups, sure_gaps(indexed, precedence))
         between = SureGapsBound(indexed, precedence, gaps).solve(Run())
         for bound in parts.solve(Run()):
             assert between + bound <= least, seed
@@ -124,19 +124,19 @@ def test_no_plan_costs_less_than_its_parts_and_what_waits_between_them(seeds: ra
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_shares_of_a_claim_never_exceed_the_whole(seed: int) -> None:
+def test_shares_of_a_group_never_exceed_the_whole(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 14))
     parts = PartsBound(indexed, Precedence(indexed), range(indexed.operator_count), (2, 4))
     for _ in parts.solve(Run()):
-        for claim in parts.claims:
-            assert sum(part.shares.get(claim, 0) for part in parts.parts) <= WHOLE
+        for group in parts.groups:
+            assert sum(part.shares.get(group, 0) for part in parts.parts) <= WHOLE
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_part_of_all_operators_is_the_whole(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 12))
     shares = {
-        Claim(tensor, mask_of(uses_of(indexed, tensor)), stores=True): WHOLE
+        UseGroup(tensor, mask_of(uses_of(indexed, tensor)), stores=True): WHOLE
         for tensor in range(len(indexed.tensors))
         if uses_of(indexed, tensor)
     }
@@ -215,7 +215,7 @@ def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("as_if_large")
 @pytest.mark.parametrize("seed", range(24))
-def test_what_is_claimed_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
+def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
     problem = some_problem(seed, 7)
     result, least = solve_exactly(problem, Run()), least_traffic(problem)
     assert result.answer is not None

@@ -109,7 +109,7 @@ class AnyOrderPlanner:
         if self._is_over:
             return
         parts = PartsBound(self._indexed, self._precedence, order)
-        between = SureGapsBound(self._indexed, self._precedence, filter(parts.is_between_claims, self._gaps))
+        between = SureGapsBound(self._indexed, self._precedence, filter(parts.is_between_groups, self._gaps))
         run = self._share(SHARE_FOR_PARTS)
         least_between = between.solve(run)
         for least_within in parts.solve(run):

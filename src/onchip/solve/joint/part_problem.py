@@ -16,7 +16,7 @@ WHOLE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Claim:
+class UseGroup:
     """Uses of a tensor (a mask of operators) between the first and last of which its loads are charged.
 
     All other uses of the tensor are before or after all of these, in every order. `stores` says that storing it is
@@ -32,31 +32,31 @@ class Claim:
 class PartProblem:
     """Operators of a part, and others where they use tensors of which the part is charged a share.
 
-    What those others use beside is left out. Each of the `claims` is a tensor of its own in the problem, by its place.
+    What those others use beside is left out. Each of the `groups` is a tensor of its own in the problem, by its place.
     """
 
     problem: IndexedProblem
-    claims: tuple[Claim, ...]
+    groups: tuple[UseGroup, ...]
 
     @classmethod
     def of(
-        cls, indexed: IndexedProblem, precedence: Precedence, operators: Sequence[int], shares: Mapping[Claim, int]
+        cls, indexed: IndexedProblem, precedence: Precedence, operators: Sequence[int], shares: Mapping[UseGroup, int]
     ) -> PartProblem:
-        """State a part by its operators and its share, in parts of `WHOLE`, of each claim that they have a use of.
+        """State a part by its operators and its share, in parts of `WHOLE`, of each group that they have a use of.
 
         Of what it has no share of it knows its own uses only, which then cost nothing.
         """
         own = mask_of(operators)
-        known = {claim: claim.uses if share else claim.uses & own for claim, share in shares.items()}
+        known = {group: group.uses if share else group.uses & own for group, share in shares.items()}
         everyone = own
         for uses in known.values():
             everyone |= uses
         at = {operator: place for place, operator in enumerate(bits(everyone))}
         reads, writes = [list[int]() for _ in at], [list[int]() for _ in at]
         producer = [-1] * len(known)
-        for number, (claim, uses) in enumerate(known.items()):
+        for number, (group, uses) in enumerate(known.items()):
             for use in bits(uses):
-                if use == indexed.producer[claim.tensor]:
+                if use == indexed.producer[group.tensor]:
                     writes[at[use]].append(number)
                     producer[number] = at[use]
                 else:
@@ -71,34 +71,34 @@ class PartProblem:
         )
         return cls(problem, tuple(known))
 
-    def paid(self, indexed: IndexedProblem, moves: Sequence[SearchMove]) -> dict[Claim, int]:
-        """Return what moves of the part pay for each claim that costs something, were its share the whole."""
-        residencies = [0] * len(self.claims)
+    def paid(self, indexed: IndexedProblem, moves: Sequence[SearchMove]) -> dict[UseGroup, int]:
+        """Return what moves of the part pay for each group that costs something, were its share the whole."""
+        residencies = [0] * len(self.groups)
         for one in schedule_of_moves(self.problem, moves).residencies:
             residencies[one.tensor] += 1
-        paid: dict[Claim, int] = {}
-        for number, (claim, count) in enumerate(zip(self.claims, residencies, strict=True)):
+        paid: dict[UseGroup, int] = {}
+        for number, (group, count) in enumerate(zip(self.groups, residencies, strict=True)):
             if count > 1:
-                is_stored = claim.stores and not self.problem.backed >> number & 1
-                store_cost = indexed.store_costs[claim.tensor] if is_stored else 0
-                paid[claim] = indexed.load_costs[claim.tensor] * (count - 1) + store_cost
+                is_stored = group.stores and not self.problem.backed >> number & 1
+                store_cost = indexed.store_costs[group.tensor] if is_stored else 0
+                paid[group] = indexed.load_costs[group.tensor] * (count - 1) + store_cost
         return paid
 
 
-def _costs(indexed: IndexedProblem, shares: Mapping[Claim, int], producer: Sequence[int]) -> IndexedProblem:
-    """Return the problem with each claim as a tensor; storing it costs nothing where it is not charged."""
-    claims = list(shares)
-    loads = (indexed.load_costs[claim.tensor] * share // WHOLE for claim, share in shares.items())
+def _costs(indexed: IndexedProblem, shares: Mapping[UseGroup, int], producer: Sequence[int]) -> IndexedProblem:
+    """Return the problem with each group as a tensor; storing it costs nothing where it is not charged."""
+    groups = list(shares)
+    loads = (indexed.load_costs[group.tensor] * share // WHOLE for group, share in shares.items())
     stores = (
-        indexed.store_costs[claim.tensor] * share // WHOLE if claim.stores else 0 for claim, share in shares.items()
+        indexed.store_costs[group.tensor] * share // WHOLE if group.stores else 0 for group, share in shares.items()
     )
     return replace(
         indexed,
-        tensors=tuple(indexed.tensors[claim.tensor] for claim in claims),
-        sizes_bytes=tuple(indexed.sizes_bytes[claim.tensor] for claim in claims),
+        tensors=tuple(indexed.tensors[group.tensor] for group in groups),
+        sizes_bytes=tuple(indexed.sizes_bytes[group.tensor] for group in groups),
         load_costs=tuple(loads),
         store_costs=tuple(stores),
         backed=mask_of(
-            number for number, claim in enumerate(claims) if indexed.backed >> claim.tensor & 1 or producer[number] < 0
+            number for number, group in enumerate(groups) if indexed.backed >> group.tensor & 1 or producer[number] < 0
         ),
     )

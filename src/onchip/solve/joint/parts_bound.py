@@ -14,7 +14,7 @@ from typing import Final
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.sure_gaps import Precedence, SureGap, groups_of_uses, uses_of
-from onchip.solve.joint.part_problem import WHOLE, Claim, PartProblem
+from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_figures
@@ -31,23 +31,23 @@ FIRST_MOVE: Final = 0.5
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """Operators that follow one another in some order, their share of each claim, and what they are known to cost.
+    """Operators that follow one another in some order, their share of each group, and what they are known to cost.
 
-    `paid` is by claim what the cheapest plan of the part pays for it, were its share the whole.
+    `paid` is by group what the cheapest plan of the part pays for it, were its share the whole.
     """
 
     operators: tuple[int, ...]
-    shares: dict[Claim, int]
+    shares: dict[UseGroup, int]
     lower_bound: int = 0
     is_current: bool = False
-    paid: dict[Claim, int] = field(default_factory=dict)
+    paid: dict[UseGroup, int] = field(default_factory=dict)
 
 
 class PartsBound:
     """One scratchpad in which nothing is overwritten; `lower_bound` is the best so far.
 
-    Nothing is charged of what `sure_gaps` may charge: loads between two claims of a tensor, and storing a tensor that
-    has several claims.
+    Nothing is charged of what `sure_gaps` may charge: loads between two groups of a tensor, and storing a tensor that
+    has several groups.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class PartsBound:
         self._step_of = [0] * len(order)
         for step, operator in enumerate(order):
             self._step_of[operator] = step
-        self.claims = list(self._claims(sizes[1]))
-        self._claims_of: list[list[Claim]] = [[] for _ in indexed.tensors]
-        for claim in self.claims:
-            self._claims_of[claim.tensor].append(claim)
+        self.groups = list(self._groups(sizes[1]))
+        self._groups_of: list[list[UseGroup]] = [[] for _ in indexed.tensors]
+        for group in self.groups:
+            self._groups_of[group.tensor].append(group)
         self._crossing_bytes = self._bytes_across_steps()
         self.parts = self._cut(order, *sizes)
         self._share_out()
@@ -89,26 +89,26 @@ class PartsBound:
             self._note(run, f"{len(self.parts)} parts")
             yield self.lower_bound
 
-    def is_between_claims(self, gap: SureGap) -> bool:
-        """Whether a sure gap lies after all uses of some claims of its tensor, and before those of all others."""
+    def is_between_groups(self, gap: SureGap) -> bool:
+        """Whether a sure gap lies after all uses of some groups of its tensor, and before those of all others."""
         uses = mask_of(uses_of(self._indexed, gap.tensor))
         if gap.befores | gap.afters != uses:
             return False
-        return not any(claim.uses & gap.befores and claim.uses & gap.afters for claim in self._claims_of[gap.tensor])
+        return not any(group.uses & gap.befores and group.uses & gap.afters for group in self._groups_of[gap.tensor])
 
-    def _claims(self, most_idle_steps: int) -> Iterator[Claim]:
+    def _groups(self, most_idle_steps: int) -> Iterator[UseGroup]:
         for tensor in range(len(self._indexed.tensors)):
             uses = uses_of(self._indexed, tensor)
             groups = groups_of_uses(uses, self._step_of, self._precedence, most_idle_steps)
-            yield from (Claim(tensor, group, stores=len(groups) == 1) for group in groups)
+            yield from (UseGroup(tensor, group, stores=len(groups) == 1) for group in groups)
 
     def _bytes_across_steps(self) -> list[int]:
-        """Return for each step the bytes that claims have between it and the one before."""
+        """Return for each step the bytes that groups have between it and the one before."""
         across = [0] * (len(self._step_of) + 1)
-        for claim in self.claims:
-            steps = [self._step_of[use] for use in bits(claim.uses)]
+        for group in self.groups:
+            steps = [self._step_of[use] for use in bits(group.uses)]
             for step in range(min(steps) + 1, max(steps) + 1):
-                across[step] += self._indexed.sizes_bytes[claim.tensor]
+                across[step] += self._indexed.sizes_bytes[group.tensor]
         return across
 
     def _cut(self, order: Sequence[int], narrowest: int, widest: int) -> list[Part]:
@@ -128,12 +128,12 @@ class PartsBound:
         return parts[::-1]
 
     def _share_out(self) -> None:
-        """Share each claim equally among the parts that use it."""
+        """Share each group equally among the parts that use it."""
         part_of = {operator: part for part in self.parts for operator in part.operators}
-        for claim in self.claims:
-            parts = list(dict.fromkeys(part_of[use] for use in bits(claim.uses)))
+        for group in self.groups:
+            parts = list(dict.fromkeys(part_of[use] for use in bits(group.uses)))
             for part in parts:
-                part.shares[claim] = WHOLE // len(parts)
+                part.shares[group] = WHOLE // len(parts)
 
     # Solve
 
@@ -164,26 +164,26 @@ class PartsBound:
     # Shares
 
     def _move_shares(self, how_far: float) -> bool:
-        """Move shares of each claim towards the parts that pay for it; return whether there were any to move."""
-        parts_of: dict[Claim, list[Part]] = {}
+        """Move shares of each group towards the parts that pay for it; return whether there were any to move."""
+        parts_of: dict[UseGroup, list[Part]] = {}
         for part in self.parts:
-            for claim in part.shares:
-                parts_of.setdefault(claim, []).append(part)
+            for group in part.shares:
+                parts_of.setdefault(group, []).append(part)
         has_moved = False
-        for claim, parts in parts_of.items():
-            paid = [part.paid.get(claim, 0) for part in parts]
+        for group, parts in parts_of.items():
+            paid = [part.paid.get(group, 0) for part in parts]
             if len(parts) > 1 and min(paid) < max(paid):
-                has_moved = self._move(claim, parts, paid, how_far) or has_moved
+                has_moved = self._move(group, parts, paid, how_far) or has_moved
         return has_moved
 
-    def _move(self, claim: Claim, parts: Sequence[Part], paid: Sequence[int], how_far: float) -> bool:
+    def _move(self, group: UseGroup, parts: Sequence[Part], paid: Sequence[int], how_far: float) -> bool:
         indexed = self._indexed
-        whole = indexed.load_costs[claim.tensor] + (indexed.store_costs[claim.tensor] if claim.stores else 0)
+        whole = indexed.load_costs[group.tensor] + (indexed.store_costs[group.tensor] if group.stores else 0)
         if not whole:
             return False
         mean = sum(paid) / len(paid)
         wanted = [
-            max(0.0, part.shares[claim] + how_far * WHOLE * (one - mean) / whole)
+            max(0.0, part.shares[group] + how_far * WHOLE * (one - mean) / whole)
             for part, one in zip(parts, paid, strict=True)
         ]
         shares = [int(WHOLE * one / sum(wanted)) for one in wanted]
@@ -191,8 +191,8 @@ class PartsBound:
         for part, share in zip(parts, shares, strict=True):
             taken = min(excess, share)
             excess -= taken
-            if share - taken != part.shares[claim]:
-                part.shares[claim], part.is_current = share - taken, False
+            if share - taken != part.shares[group]:
+                part.shares[group], part.is_current = share - taken, False
         return True
 
     # Wider parts
@@ -223,6 +223,6 @@ class PartsBound:
 
 def _merged(first: Part, second: Part) -> Part:
     shares = dict(first.shares)
-    for claim, share in second.shares.items():
-        shares[claim] = shares.get(claim, 0) + share
+    for group, share in second.shares.items():
+        shares[group] = shares.get(group, 0) + share
     return Part((*first.operators, *second.operators), shares)
