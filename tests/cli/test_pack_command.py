@@ -196,7 +196,7 @@ def test_an_alignment_that_contradicts_the_file_is_refused(onchip: Program, tmp_
 
 def test_an_interruption_leaves_the_best_packing() -> None:
     """The first run is there to compile what the second is interrupted in."""
-    instance = INSTANCES / "D.1048576.csv"
+    instance = INSTANCES / "J.1048576.csv"
     command = [sys.executable, "-m", "onchip", "pack", str(instance), "--json"]
     subprocess.run([*command, "--capacity", "1048576"], check=True, stdout=subprocess.DEVNULL)
     command.append("--minimize")

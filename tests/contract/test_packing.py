@@ -235,7 +235,7 @@ def test_nothing_to_pack_is_packed() -> None:
 
 def _without_end() -> Result[Packing]:
     """An instance of which the least arena stays unproven for long."""
-    problem = instance("D")
+    problem = instance("J")
     return least_capacity(problem, Run(Limits(time_limit_seconds=1.5)))
 
 
@@ -244,7 +244,7 @@ def test_a_time_limit_holds_and_leaves_the_best_packing() -> None:
 
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.TIME_LIMIT)
     assert result.answer is not None
-    assert verify_packing(instance("D"), result.answer) == ()
+    assert verify_packing(instance("J"), result.answer) == ()
     assert result.lower_bound <= (result.objective_value or 0)
 
 

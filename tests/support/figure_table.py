@@ -23,6 +23,7 @@ from support.programs import (
     graph,
     sram,
 )
+from support.recomputed import RECOMPUTED
 from support.timed_problems import TIMED
 
 
@@ -59,9 +60,17 @@ class Worked:
 
 
 def _in_bytes(
-    loads: int, write_backs: int, reloads: int, compulsory: int, peak: int, *, moved: int = 0, **arenas: int
+    loads: int,
+    write_backs: int,
+    reloads: int,
+    compulsory: int,
+    peak: int,
+    *,
+    moved: int = 0,
+    again: tuple[int, int] = (0, 0),
+    **arenas: int,
 ) -> Figures:
-    """Where a transfer costs its bytes."""
+    """Where a transfer costs its bytes; `again` are the runs of what has run before, and their cost."""
     return Figures(
         loads=loads,
         write_backs=write_backs,
@@ -72,6 +81,8 @@ def _in_bytes(
         compulsory_cost=compulsory,
         peak_bytes=peak,
         arenas=tuple(arenas.items()),
+        runs_again=again[0],
+        recomputation_cost=again[1],
     )
 
 
@@ -124,6 +135,8 @@ WORKED = (
     Worked("all counted", CHAIN_WITH_PARAMETER, _in_bytes(6, 5, 0, 11, 9, sram=14)),
     # a(4) goes and comes back: 8 beyond the compulsory x(4) and y(4); a, b and y at once.
     Worked("a spill and a reload", SPILLED, _in_bytes(8, 8, 4, 8, 12, sram=12), non_compulsory=8),
+    # f costs 3, and does again; x(4) stays for it, b(4) beside it and y(4).
+    Worked("an operator that runs again", RECOMPUTED, _in_bytes(4, 4, 0, 8, 12, again=(1, 3), sram=12)),
     Worked("one input for two outputs", TWO_OUTPUTS, _in_bytes(4, 8, 0, 12, 12, sram=12)),
     # u(3) and z(2) are read by nobody: loading u is not compulsory, and z is never moved.
     Worked("unread tensors", UNREAD, _in_bytes(4, 4, 0, 8, 10, sram=10)),
@@ -175,7 +188,7 @@ WORKED = (
     Worked(
         "costs that are no bytes",
         Case(_CYCLES, TWO_SCRATCHPADS.program),
-        Figures(4, 5, 0, 0, 9, 8 + 100, 8 + 50, 17, (("left", 9), ("right", 8))),
+        Figures(4, 5, 0, 0, 9, 8 + 100, 8 + 50, 17, (("left", 9), ("right", 8)), 0, 0),
     ),
     # x comes into the right one for 3 cycles a byte although 2 would do; y leaves from the left.
     Worked(
@@ -186,7 +199,7 @@ WORKED = (
         )
         .edited(0, "allocate x right 8")
         .edited(1, "copy x dram right"),
-        Figures(4, 5, 0, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12))),
+        Figures(4, 5, 0, 0, 9, 12 + 50, 8 + 50, 17, (("left", 9), ("right", 12)), 0, 0),
     ),
     # x(4) is moved, which costs its bytes; it lies in both while y(5) does, beside a(3).
     Worked("a move along a link", MOVED, _in_bytes(4, 5, 0, 9, 21, moved=4, left=9, right=12)),
@@ -194,7 +207,7 @@ WORKED = (
     Worked(
         "a move that has a price",
         RATED,
-        Figures(4, 5, 0, 4, 9, 5 + 10 + 16, 5 + 14, 21, (("left", 9), ("right", 12))),
+        Figures(4, 5, 0, 4, 9, 5 + 10 + 16, 5 + 14, 21, (("left", 9), ("right", 12)), 0, 0),
     ),
     # x(4) and w(2) come, a(3) is moved; then x, w, a and y(5) at once.
     Worked(

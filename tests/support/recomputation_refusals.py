@@ -43,7 +43,7 @@ RECOMPUTATION_REFUSALS = (
         RECOMPUTED.of(recomputation=None),
         8,
         2,
-        "ran in step 0 already",
+        "ran in step 0 already, and recomputation is not allowed",
     ),
     Refusal(
         Rule.OPERATOR_RUN_TWICE,
@@ -52,7 +52,7 @@ RECOMPUTATION_REFUSALS = (
         of_kind(RECOMPUTED, "f", "Dropout"),
         8,
         2,
-        "touches state or draws",
+        "ran in step 0 already, and it touches state or draws",
     ),
     Refusal(
         Rule.OPERATOR_RUN_TWICE,
@@ -61,7 +61,7 @@ RECOMPUTATION_REFUSALS = (
         _with_state(RECOMPUTED, "x", "y"),
         8,
         2,
-        "touches state or draws",
+        "ran in step 0 already, and it touches state or draws",
     ),
     Refusal(
         Rule.RECOMPUTED_IN_USE,

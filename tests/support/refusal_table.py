@@ -390,6 +390,16 @@ _TRANSFERS = (
         1,
     ),
     Refusal(
+        Rule.NON_COMPULSORY_TRAFFIC,
+        "least peak is what the problem asks, not what is claimed",
+        _claimed(least_peak(CHAIN), Status.FEASIBLE, Objective.TRAFFIC, 0, 0),
+        _claimed(
+            least_peak(CHAIN.edited(6, "copy a sram dram", "compute g")), Status.FEASIBLE, Objective.TRAFFIC, 3, 0
+        ),
+        6,
+        1,
+    ),
+    Refusal(
         Rule.NO_LINK,
         "between scratchpads, said alone even for least peak",
         least_peak(TWO_SCRATCHPADS),

@@ -40,11 +40,11 @@ class Figures:
     compulsory_cost: int
     peak_bytes: int
     arenas: tuple[tuple[str, int], ...]
+    runs_again: int
+    recomputation_cost: int
     states_on_chip: tuple[str, ...] = ()
     states_loaded: tuple[str, ...] = ()
     latency_cycles: int | None = None
-    runs_again: int = 0
-    recomputation_cost: int = 0
 
     @property
     def total(self) -> int:

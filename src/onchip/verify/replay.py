@@ -238,8 +238,8 @@ class Replay:
             self.meter.run_again(operator)
         else:
             allowed = self._problem.recomputation is not None
-            why = ", and it touches state or draws at random" if allowed else ""
-            detail = f"it ran in step {self._step_of[operator.name]} already{why}"
+            why = "it touches state or draws at random" if allowed else "recomputation is not allowed"
+            detail = f"it ran in step {self._step_of[operator.name]} already, and {why}"
             self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
             for name in operator.outputs:
                 for residency in self._residencies_of(self._graph.tensor[name]).values():

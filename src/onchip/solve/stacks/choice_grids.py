@@ -15,7 +15,8 @@ from onchip.cost.floors.unit_shares import Sharing
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FusableNetwork
-from onchip.solve.stacks.objective import Floats, FusionObjective
+from onchip.solve.stacks.axis_grids import Floats
+from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import FEW_TILINGS, StackChoice
 from onchip.solve.stacks.stack_grids import GridSums, Places, StackGrids, TileGrid
 from onchip.solve.stacks.stacks import LayerSpan, stack_of

@@ -55,7 +55,7 @@ class GivenUnrolling:
 
     @property
     def divides_loops(self) -> bool:
-        """Units count in parts."""
+        """Units count in parts, so no loop is divided."""
         return False
 
     def of_one(self, shape: Layer) -> UnitShares:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
 from onchip.facts.fusable import FusableLayer
-from onchip.solve.stacks.axis_grids import LayerAxis
+from onchip.solve.stacks.axis_grids import Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_floors import LayerFloors
-from onchip.solve.stacks.objective import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

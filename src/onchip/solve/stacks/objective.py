@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from math import prod
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias, TypeVar
 
 from onchip.solve.mapping.objective import MappingObjective
 
-Floats: TypeAlias = NDArray[np.float64]
+ArrayT = TypeVar("ArrayT")
 Criteria: TypeAlias = tuple[int, ...]
 """What is added up over stacks; an objective is the product of its criteria."""
 
@@ -53,7 +50,7 @@ class FusionObjective(StrEnum):
             case FusionObjective.DRAM:
                 return (round(dram_bits),)
 
-    def of_arrays(self, energy_pj: Floats, cycles: Floats, dram_bits: Floats) -> tuple[Floats, ...]:
+    def of_arrays(self, energy_pj: ArrayT, cycles: ArrayT, dram_bits: ArrayT) -> tuple[ArrayT, ...]:
         """Return the criteria of many stacks, not rounded and in any unit of energy: to compare them."""
         match self:
             case FusionObjective.ENERGY:

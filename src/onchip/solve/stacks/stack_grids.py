@@ -16,10 +16,9 @@ from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FusableNetwork
-from onchip.solve.stacks.axis_grids import AxisGrid, LayerAxis
+from onchip.solve.stacks.axis_grids import AxisGrid, Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_grids import GridShare, LayerGrids
-from onchip.solve.stacks.objective import Floats
 from onchip.solve.stacks.seen_shares import shares_of
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.tile_totals import AxisTotals

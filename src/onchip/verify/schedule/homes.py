@@ -38,7 +38,9 @@ class HomesOfProgram:
                     for memory in (source, target):
                         if tensor in self._is_written.get(memory, ()):
                             self._is_written[memory][tensor] = True
-                case Compute(operator) if operator in self.operands and operator not in self.homes:
+                case Compute(operator) if operator in self.homes:
+                    self._homes(self.operands[operator])  # the first time counts, but it writes again
+                case Compute(operator) if operator in self.operands:
                     self.homes[operator] = self._homes(self.operands[operator])
         return self.homes
 

@@ -46,7 +46,7 @@ class ChainsTogether:
 
     @property
     def lattice(self) -> Lattice:
-        """Return the places."""
+        """Return the places that chains are searched over."""
         return self.energy.lattice
 
     def least(self, objective: MappingObjective, limit: float, most_steps: int = MOST_STEPS) -> float:
