@@ -72,7 +72,7 @@ def bounds_hold(seed: int, most_states: int = 3_000) -> bool:
 
 
 def test_no_program_at_all_ends_before_a_bound() -> None:
-    assert sum(map(bounds_hold, range(24))) >= 10
+    assert sum(bounds_hold(seed, most_states=200) for seed in range(40)) >= 10
 
 
 @pytest.mark.slow

@@ -111,29 +111,28 @@ def in_rounds(monkeypatch: pytest.MonkeyPatch, states: int, width: int) -> None:
     monkeypatch.setattr(min_peak, "ROUNDS_GROW_BY", 2)
 
 
-@pytest.mark.parametrize("states", [2, 20, 16_000])
-@pytest.mark.parametrize("seeds", [range(at, at + 30) for at in range(0, 240, 30)])
-def test_the_least_peak_is_that_of_every_order(monkeypatch: pytest.MonkeyPatch, seeds: range, states: int) -> None:
-    in_rounds(monkeypatch, states, 4)
-    for seed in seeds:
-        indexed = some_problem(seed)
+@pytest.mark.parametrize("seed", range(150))
+def test_the_least_peak_is_that_of_every_order(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    indexed = some_problem(seed)
+    least = least_peak(indexed)
+    for states in (2, 20, 16_000):
+        in_rounds(monkeypatch, states, 4)
         result = min_peak_bytes(indexed.problem, Run())
-        assert (result.status, result.objective_value) == (Status.OPTIMAL, least_peak(indexed)), seed
+        assert (result.status, result.objective_value) == (Status.OPTIMAL, least), states
         assert result.answer is not None
         assert peak_of_order(indexed, result.answer) == result.objective_value
 
 
-@pytest.mark.parametrize("node_limit", [1, 3, 9, 27])
 @pytest.mark.parametrize("seed", range(0, 60, 2))
-def test_stopped_early_its_order_is_one_and_its_bound_is_true(
-    monkeypatch: pytest.MonkeyPatch, seed: int, node_limit: int
-) -> None:
+def test_stopped_early_its_order_is_one_and_its_bound_is_true(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     in_rounds(monkeypatch, 2, 4)
     indexed = some_problem(seed)
-    result = min_peak_bytes(indexed.problem, Run(Limits(node_limit=node_limit)))
-    assert result.answer is not None
-    assert result.objective_value == peak_of_order(indexed, result.answer)
-    assert result.lower_bound <= least_peak(indexed) <= result.objective_value
+    least = least_peak(indexed)
+    for node_limit in (1, 3, 9, 27):
+        result = min_peak_bytes(indexed.problem, Run(Limits(node_limit=node_limit)))
+        assert result.answer is not None
+        assert result.objective_value == peak_of_order(indexed, result.answer)
+        assert result.lower_bound <= least <= result.objective_value
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -217,7 +216,7 @@ def test_most_random_orders_can_be_flattened() -> None:
     assert sum(changed) > 20
 
 
-@pytest.mark.parametrize(("width", "peak_bytes"), [(3, 4 + 3), (100, 4 + 3 + 1), (2_000, 4 + 3 + 1)])
+@pytest.mark.parametrize(("width", "peak_bytes"), [(3, 4 + 3), (100, 4 + 3 + 1), (400, 4 + 3 + 1)])
 def test_wide_graphs_are_told_apart_by_what_has_run_then_by_what_is_ready(width: int, peak_bytes: int) -> None:
     """Of several middle tensors of 3 bytes only the last can wait until x is gone."""
     assert min_peak_bytes(indexed_of(many_in_one_step(width)).problem, Run()).objective_value == peak_bytes
