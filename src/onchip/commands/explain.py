@@ -70,7 +70,8 @@ def explain_command(options: ExplainOptions) -> int:
     if options.tensor is not None:
         raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
     from onchip.explanations.history import History
-    from onchip.reports.program.explanation import Explanation, explanation_lines, explanation_object
+    from onchip.reports.program.explanation import Explanation, explanation_object
+    from onchip.reports.program.explanation_lines import explanation_lines
 
     chip = None if options.accelerator is None else load_accelerator(options.accelerator)
     check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
