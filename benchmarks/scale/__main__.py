@@ -8,12 +8,7 @@ Capacities are M_R. Plans are verified by the command that makes them; seconds a
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,12 +18,12 @@ from scale.diffusion import diffusion_unet
 from scale.language import BERT, GPT2, GPT2_HEADS_APART, training_of
 from scale.nas import nas_cells
 from scale.phases import PhaseRow, phases_of
+from scale.planned_run import planned
 from scale.random_graphs import layered, windowed
 from scale.vision import resnet50_training
 from shared.results import write_results
 
 from onchip import Graph
-from onchip.formats.own.graph_json import write_graph
 
 NETWORKS: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
     (resnet50_training, 10),
@@ -74,26 +69,18 @@ def plans(folder: Path, order: str) -> Iterator[PlanRow]:
     """Plan each network in its given order, or in any (`free`)."""
     for make, limit in NETWORKS if order == "given" else IN_ANY_ORDER:
         graph = make()
-        write_graph(graph, folder / "network.json")
-        options = ("--order", order, "--sram", "m_r", "--time-limit", str(limit), "--json", "-o", "plan.json")
-        command = (sys.executable, "-m", "onchip", "plan", "network.json", *options)
-        started = time.perf_counter()
-        with (folder / "answer.json").open("w") as answer:
-            process = subprocess.Popen(command, cwd=folder, stdout=answer)
-            _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        said = json.loads((folder / "answer.json").read_text())
+        run = planned(graph, ("--order", order, "--sram", "m_r", "--time-limit", str(limit)), folder)
         yield PlanRow(
             graph.name,
             len(graph.operators),
-            said["status"],
-            said["objective_value"],
-            said["lower_bound"],
-            said["gap"],
+            run.said["status"],
+            run.said["objective_value"],
+            run.said["lower_bound"],
+            run.said["gap"],
             limit,
-            round(time.perf_counter() - started, 1),
-            round(used.ru_utime + used.ru_stime, 1),
-            used.ru_maxrss // 1024,
+            run.seconds,
+            run.processor_seconds,
+            run.peak_mib,
         )
 
 

@@ -8,22 +8,17 @@ Every plan is verified by the command that makes it; seconds are of the wall clo
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from scale.language import BERT, GPT2, GPT2_HEADS_APART, training_of
+from scale.planned_run import planned
 from scale.random_graphs import layered, windowed
 from scale.vision import resnet50_training
 
 from onchip import Graph
-from onchip.formats.own.graph_json import write_graph
 
 NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
     resnet50_training,
@@ -42,16 +37,8 @@ ROOM: Final = "64GiB"
 
 def row(graph: Graph, seconds: int, folder: Path) -> str:
     """Plan one network and say what came of it."""
-    write_graph(graph, folder / "network.json")
-    options = ("--objective", "peak", "--sram", ROOM, "--time-limit", str(seconds), "--json", "-o", "plan.json")
-    started = time.perf_counter()
-    with (folder / "answer.json").open("w") as answer:
-        process = subprocess.Popen(
-            (sys.executable, "-m", "onchip", "plan", "network.json", *options), cwd=folder, stdout=answer
-        )
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    said = json.loads((folder / "answer.json").read_text())
+    run = planned(graph, ("--objective", "peak", "--sram", ROOM, "--time-limit", str(seconds)), folder)
+    said = run.said
     cells = (
         graph.name,
         f"{len(graph.operators):,}",
@@ -59,8 +46,8 @@ def row(graph: Graph, seconds: int, folder: Path) -> str:
         f"{said['peak_bytes']:,}",
         f"{said['objective_value']:,}",
         said["status"],
-        f"{time.perf_counter() - started:.1f}",
-        f"{used.ru_utime + used.ru_stime:.1f}",
+        f"{run.seconds:.1f}",
+        f"{run.processor_seconds:.1f}",
     )
     return "| " + " | ".join(cells) + " |"
 

@@ -10,12 +10,7 @@ makes it; seconds are of the wall clock, with start-up, CPU seconds are user and
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,11 +18,11 @@ from typing import Final
 
 from scale.language import BERT, training_of
 from scale.plain_vision import mobilenet_training, unet_training, vgg16_training
+from scale.planned_run import planned
 from scale.vision import resnet50_training
 from shared.results import write_results
 
 from onchip import Graph
-from onchip.formats.own.graph_json import write_graph
 
 NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
     vgg16_training,
@@ -76,21 +71,13 @@ def bytes_if_all_stays(graph: Graph) -> int:
 
 def curve(graph: Graph, shares: list[float], seconds: int, folder: Path) -> Iterator[CurvePoint]:
     """Plan a network in each budget."""
-    write_graph(graph, folder / "network.json")
     whole = bytes_if_all_stays(graph)
     once = sum(operator.stated.cycles or 0 for operator in graph.operators)
     for share in shares:
         budget = int(whole * share)
         options = ("--order", "given", "--objective", "recomputation", "--recompute", "allowed", "--sram", str(budget))
-        limits = ("--time-limit", str(seconds), "--json", "-o", "plan.json")
-        command = (sys.executable, "-m", "onchip", "plan", "network.json", *options, *limits)
-        started = time.perf_counter()
-        with (folder / "answer.json").open("w") as answer:
-            process = subprocess.Popen(command, cwd=folder, stdout=answer)
-            _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        said = json.loads((folder / "answer.json").read_text())
-        value = said["objective_value"]
+        run = planned(graph, (*options, "--time-limit", str(seconds)), folder)
+        said, value = run.said, run.said["objective_value"]
         yield CurvePoint(
             graph.name,
             len(graph.operators),
@@ -101,8 +88,8 @@ def curve(graph: Graph, shares: list[float], seconds: int, folder: Path) -> Iter
             None if value is None else value / once,
             said["lower_bound"] / once,
             None if value is None else said["recomputation"]["runs_again"],
-            round(time.perf_counter() - started, 1),
-            round(used.ru_utime + used.ru_stime, 1),
+            run.seconds,
+            run.processor_seconds,
         )
 
 

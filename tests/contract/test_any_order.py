@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.answer.result import Status
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.sure_gaps import Precedence, groups_of_uses, sure_gaps, uses_of
@@ -29,9 +28,8 @@ from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.sure_gaps import SureGapsBound
-from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
-from support.one_order import tight, windowed
+from support.one_order import assert_true, tight, windowed
 
 
 def free(graph: Graph, seed: int = 0) -> Problem:
@@ -218,13 +216,7 @@ def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
     problem = some_problem(seed, 7)
     result, least = solve_exactly(problem, Run()), least_traffic(problem)
-    assert result.answer is not None
-    assert result.objective_value is not None
-    assert verify(problem, result.answer).violations == ()
-    assert least is not None
-    assert result.lower_bound <= least <= result.objective_value
-    if result.status is Status.OPTIMAL:
-        assert result.objective_value == least
+    assert_true(problem, result, least)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -22,7 +22,7 @@ from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
-from support.one_order import tight, windowed
+from support.one_order import assert_true, tight, windowed
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -33,13 +33,7 @@ def test_what_one_order_is_proven_to_cost_is_what_all_choices_cost_at_least(seed
     order = range(incumbent.indexed.operator_count)
     OneOrderPlanner(incumbent, order, incumbent.run, is_the_only_order=True).solve()
     result, least = incumbent.result("one order"), least_traffic(problem)
-    assert result.answer is not None
-    assert result.objective_value is not None
-    assert verify(problem, result.answer).violations == ()
-    assert least is not None
-    assert result.lower_bound <= least <= result.objective_value
-    if result.status is Status.OPTIMAL:
-        assert result.objective_value == least
+    assert_true(problem, result, least)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -21,9 +21,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
-from onchip.native import LatencyPlacing, LatencyRoom
+from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
 from onchip.solve.latency.network import latency_bands
-from onchip.solve.latency.placing import packed_as_timed, packed_then_placed
+from onchip.solve.latency.placing import PlacedOrder, packed_as_timed, packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
@@ -58,6 +58,15 @@ def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Or
     planned = result.answer.problem
     assert planned is not None
     assert verify(planned, result.answer, claim).violations == ()
+
+
+def latency_of_legal_program(problem: Problem, search: LatencyBands, found: PlacedOrder) -> int:
+    """When what was found ends as the program that is written of it, in the bands of the search."""
+    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
+    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
+    plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
+    assert verify(banded, plan).violations == ()
+    return latency_of_plan(banded, plan)
 
 
 def bounds_hold(seed: int, most_states: int = 3_000) -> bool:
@@ -145,13 +154,9 @@ def test_what_is_placed_while_it_is_timed_is_legal_and_ends_as_the_search_says(
     capacity_bytes = ways.capacity_bytes
     room = LatencyRoom(capacity_bytes, capacity_bytes, placing, is_longest_first, has_place_for_all, rounds=4)
     timing = search.evaluate(room)
-    if not timing.fits:
-        return
-    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
-    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
-    plan = ProgramWriter(banded, search.order, timing, timing.offsets_bytes).plan()
-    assert verify(banded, plan).violations == ()
-    assert latency_of_plan(banded, plan) == timing.latency
+    if timing.fits:
+        found = PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+        assert latency_of_legal_program(problem, search, found) == timing.latency
 
 
 @settings(max_examples=150, deadline=None)
@@ -163,13 +168,8 @@ def test_what_is_packed_first_and_then_loaded_as_early_as_can_be_is_legal(seed: 
     search = latency_bands(ways)
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
     found = packed_then_placed(ways, search, Run(Limits()))
-    if found is None:
-        return
-    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
-    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
-    plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
-    assert verify(banded, plan).violations == ()
-    assert latency_of_plan(banded, plan) == found.timing.latency
+    if found is not None:
+        assert latency_of_legal_program(problem, search, found) == found.timing.latency
 
 
 @settings(max_examples=200, deadline=None)
@@ -182,10 +182,5 @@ def test_what_is_timed_in_bytes_ends_no_later_wherever_it_is_packed(seed: int, o
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
     room = LatencyRoom(ways.capacity_bytes, int(ahead * ways.capacity_bytes))
     found = packed_as_timed(ways, search, Run(Limits()), nodes=3_000, room=room)
-    if found is None:
-        return
-    named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
-    banded = replace(problem, graph=ChannelBands(named)(problem.graph))
-    plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
-    assert verify(banded, plan).violations == ()
-    assert latency_of_plan(banded, plan) <= found.timing.latency
+    if found is not None:
+        assert latency_of_legal_program(problem, search, found) <= found.timing.latency

@@ -1,20 +1,34 @@
-"""Problems of one order in a scratchpad that is as small as can be, and random graphs that make them hard."""
+"""Problems in a scratchpad that is as small as can be, random graphs that make them hard, and what must be true."""
 
 from __future__ import annotations
 
 import random
 
 from onchip.answer.problem import Order, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.verify.verifier import verify
 
 
 def tight(graph: Graph, alignment: int = 1, beyond: int = 0) -> Problem:
     need = greatest_need(Problem(graph, (Memory("sram", 1, alignment),))).need_bytes
     return Problem(graph, (Memory("sram", need + beyond, alignment),), order=Order.GIVEN)
+
+
+def assert_true(problem: Problem, result: Result[Plan], least_bytes: int | None) -> None:
+    """Assert that a plan is legal and its claim holds, where `least_bytes` is what all choices cost at least."""
+    assert result.answer is not None
+    assert result.objective_value is not None
+    assert verify(problem, result.answer).violations == ()
+    assert least_bytes is not None
+    assert result.lower_bound <= least_bytes <= result.objective_value
+    if result.status is Status.OPTIMAL:
+        assert result.objective_value == least_bytes
 
 
 def windowed(operators: int, seed: int) -> Graph:
