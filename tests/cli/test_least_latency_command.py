@@ -193,3 +193,14 @@ def test_mappings_or_a_rule_say_how_long_operators_last(
     assert ended.code == 0, ended.err
     assert json.loads(plan.read_text())["durations"]["cycles"]
     assert onchip("check", plan, network).code == 0
+
+
+@pytest.mark.parametrize("chip", ["simba", "eyeriss-like"])
+def test_what_states_its_cycles_is_timed_on_an_array_of_any_dimensions(
+    chip: str, onchip: Program, stated: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    assert onchip("plan", stated, "--sram", "64B", "-o", plan).code == 0
+    ended = onchip("time", plan, stated, "--accelerator", chip, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["compute_cycles"] == 3 + 8

@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Access, Direction, Operand, Port
-from onchip.cost.mac_count import SimpleCost
+from onchip.cost.mac_count import MacCount, SimpleCost
 from onchip.cost.timeline.timeline import time_plan
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
@@ -239,7 +239,7 @@ def test_a_network_that_fits_is_planned_and_timed(name: str) -> None:
     assert result.answer is not None
     assert accelerator.dram is not None
     cost = SimpleCost(problem.graph, accelerator)
-    timing = time_plan(problem, result.answer, accelerator, cost.cycles, cost.macs)
+    timing = time_plan(problem, result.answer, accelerator, cost.cycles, MacCount(problem.graph).macs)
     # Nothing is spilled: the image comes in and the ten classes go out.
     rate = bits_per_cycle(accelerator.dram.ports, Direction.READ)
     assert timing.transfer_cycles == -(-2 * 28 * 28 * 8 // rate) + -(-2 * 10 * 8 // rate)

@@ -33,12 +33,12 @@ def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "m
 @phase("timing")
 def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "macs") -> Timeline:
     """Time a legal plan; raises AcceleratorError where the accelerator, UsageError where `cost` says too little."""
-    from onchip.cost.mac_count import SimpleCost
+    from onchip.cost.mac_count import MacCount
     from onchip.cost.operator_cycles import cycles_by_model
     from onchip.cost.timeline.timeline import time_plan
 
     cycles = cycles_by_model(cost, problem.graph, chip)
-    macs = SimpleCost(problem.graph, chip).macs if chip.array else _no_macs
+    macs = MacCount(problem.graph).macs if chip.array else _no_macs
     return time_plan(problem, plan, chip, cycles, macs)
 
 

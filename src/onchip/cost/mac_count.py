@@ -31,7 +31,10 @@ _CUT_CONVOLUTIONS = frozenset({"Conv"})
 
 
 class SimpleCost:
-    """Cycles and multiply-accumulates of the operators of one graph on one accelerator."""
+    """Cycles of the operators of one graph on one accelerator.
+
+    Raises AcceleratorError where it has no array, or one along dimensions that are no loops of a layer.
+    """
 
     def __init__(self, graph: Graph, accelerator: Accelerator) -> None:
         if accelerator.array is None:
@@ -41,6 +44,7 @@ class SimpleCost:
                 expected="`array` in its file",
             )
         self._graph = graph
+        self._count = MacCount(graph)
         self._array: ComputeArray = accelerator.array
         for dimension in self._array.dimensions:
             if _OTHER_NAMES.get(dimension, dimension) not in LOOPS:
@@ -50,14 +54,9 @@ class SimpleCost:
                     expected=f"one of {', '.join((*LOOPS, *_OTHER_NAMES))}",
                 )
 
-    def macs(self, operator: Operator) -> int:
-        """Multiply-accumulates; 0 for what multiplies no matrices."""
-        loops = self.loops(operator)
-        return prod(loops.values()) if loops else 0
-
     def cycles(self, operator: Operator) -> int:
         """Return the cycles that the operator takes on the array, at least 1."""
-        loops = self.loops(operator)
+        loops = self._count.loops(operator)
         if loops is None:
             return ceil(elements_visited(self._graph, operator) / self._array.macs)
         if self._array.free is not None:
@@ -66,6 +65,18 @@ class SimpleCost:
         for dimension, count in self._array.dimensions.items():
             units[_OTHER_NAMES.get(dimension, dimension)] *= count
         return prod(ceil(size / units[loop]) for loop, size in loops.items())
+
+
+class MacCount:
+    """Multiply-accumulates of the operators of one graph, whatever computes them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def macs(self, operator: Operator) -> int:
+        """Multiply-accumulates; 0 for what multiplies no matrices."""
+        loops = self.loops(operator)
+        return prod(loops.values()) if loops else 0
 
     def loops(self, operator: Operator) -> Mapping[str, int] | None:
         """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
