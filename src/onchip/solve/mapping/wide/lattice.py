@@ -12,6 +12,7 @@ the part that it lies in, whichever place that ends at; parts that end short the
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -87,7 +88,7 @@ class Lattice:
         Loops of at most `short` iterations are shared out.
         """
         finest = [_starts(bound, own) for bound, own in zip(bounds, units, strict=True)]
-        starts: list[Sequence[int]] = [*finest]
+        starts = finest
         coarseness = 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
             starts = [_thinned(own, side, coarseness) for own, side in zip(finest, units, strict=True)]
@@ -230,14 +231,21 @@ def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
     return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
 
 
-def _thinned(starts: Sequence[int], own: Units, coarseness: float) -> Sequence[int]:
+def _thinned(starts: tuple[int, ...], own: Units, coarseness: float) -> tuple[int, ...]:
     """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
-    kept, units = [starts[0]], own.most
+    inner, units = starts[1:-2], own.most
     second_turn = 2 * units if own.are_full else units + 1
-    for one in starts[1:-2]:
-        if one == second_turn or one >= max(kept[-1], units) * (1 + coarseness):
-            kept.append(one)
-    return [*kept, *(one for one in starts[-2:] if one > kept[-1])]
+    stays = bisect_left(inner, second_turn)
+    if inner[stays : stays + 1] != (second_turn,):
+        stays = len(inner)
+    kept, place = [starts[0]], 0
+    while True:
+        farther = bisect_left(inner, max(kept[-1], units) * (1 + coarseness), place)
+        place = stays if place <= stays < farther else farther
+        if place >= len(inner):
+            return (*kept, *(one for one in starts[-2:] if one > kept[-1]))
+        kept.append(inner[place])
+        place += 1
 
 
 @lru_cache(maxsize=1 << 12)
