@@ -20,6 +20,7 @@ from onchip.solve.allocation.pack import pack
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
 from onchip.solve.run.limits import Run
+from onchip.solve.run.pool import TaskPool
 from onchip.solve.run.registry import METHODS, Method
 from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
 from onchip.solve.stacks.options import FusionOptions
@@ -165,7 +166,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
         result = random.solve(problem, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 
-    monkeypatch.setattr("onchip.app.map.method_named", lambda name: replace(random, solve=dearer))
+    monkeypatch.setattr("onchip.app.layer_searches.method_named", lambda name: replace(random, solve=dearer))
     output = tmp_path / "mapping.yaml"
 
     ended = onchip(
@@ -190,8 +191,8 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
 def test_a_strategy_that_costs_something_else_is_a_contradiction(
     onchip: Program, network: Path, chip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dearer(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
-        found = solve_in_time(costing, options, run)
+    def dearer(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None) -> FoundInTime:
+        found = solve_in_time(costing, options, run, pool)
         result = found.found.result
         dear = replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
         return replace(found, found=replace(found.found, result=dear))

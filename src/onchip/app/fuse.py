@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
@@ -17,6 +16,7 @@ from onchip.app.check_strategy import (
     strategy_claim_object,
     strategy_figures_object,
 )
+from onchip.app.fused_parts import costed_stacks, outside_operators
 from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -37,10 +37,9 @@ from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
 from onchip.lower.layers.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
-from onchip.lower.layers.moved_operators import macs_of_nests
 from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
+from onchip.reports.stack.outcome import FusionOutcome
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.solve.stacks.anytime import solve_in_time
@@ -50,8 +49,9 @@ from onchip.solve.stacks.mappers import check_rule_unrolls, mapper_named
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, choices_of
-from onchip.solve.stacks.stacks import spans_of, stack_of
+from onchip.solve.stacks.stacks import spans_of
 from onchip.solve.stacks.workers import Costing
+from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
@@ -63,6 +63,7 @@ class FusionRequest:
 
     `bits` are those of an element of every operand, `partial_bits` of a sum in the making (None: as the machine has
     room for), `mapper` maps each layer of a tile (None: `exact`). As DeFiNES counts None is twice `bits`, and `uneven`.
+    With a `dask_address` workers of that scheduler map them.
     """
 
     source: str
@@ -77,6 +78,7 @@ class FusionRequest:
     limits: Limits = field(default_factory=Limits)
     use_cache: bool = True
     accounting: AccountingName = AccountingName.INTERPRETER
+    dask_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,8 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     """
     deadline = Deadline.after(request.limits.time_limit_seconds)
     problem = _read(request)
-    with start(request.limits, deadline) as run:
-        in_time = solve_in_time(problem.costing, request.options, run)
+    with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
+        in_time = solve_in_time(problem.costing, request.options, run, pool)
     found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
@@ -124,7 +126,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         found.space,
         found.costed,
         accounting=request.accounting,
-        outside=_outside(problem),
+        outside=outside_operators(problem.graph, problem.fusable, problem.accelerator),
         operators=len(problem.graph.operators),
     )
     if found.result.answer is None:
@@ -137,7 +139,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     _ensure_legal(problem, document)
     return replace(
         outcome,
-        stacks=_costed(problem.network, found.result.answer, found),
+        stacks=costed_stacks(problem.network, found.result.answer, found),
         figures=figures,
         document=document,
     )
@@ -163,9 +165,8 @@ def check_mapped_again(
         violations += verify_strategy_claim(claim, figures)
     recomputed = (strategy_figures_object(figures, problem.request.accounting),) if figures else ()
     claimed = (strategy_claim_object(claim),) if claim else ()
-    names = network.name, problem.accelerator.name
     not_checked = (MAPPED_AGAIN.format(mapper=problem.mapper), *((BOUND,) if claim else ()))
-    return AnswerCheck("strategy", *names, violations, recomputed, claimed, not_checked)
+    return AnswerCheck("strategy", network.name, problem.accelerator.name, violations, recomputed, claimed, not_checked)
 
 
 def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionRequest:
@@ -256,29 +257,10 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
     )
 
 
-def _outside(problem: _Problem) -> tuple[OutsideOperator, ...]:
-    sums = moved_sums(problem.network.moved, problem.accelerator)
-    graph, left_out = problem.graph, problem.fusable.outside
-    written = (graph.operator[one.operator].outputs for one in left_out)
-    elements = (sum(prod(graph.tensor[name].shape or (1,)) for name in names) for names in written)
-    macs = (macs_of_nests(graph, graph.operator[one.operator]) for one in left_out)
-    return tuple(OutsideOperator(*each) for each in zip(left_out, sums, elements, macs, strict=True))
-
-
-def _costed(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
-    tilings: dict[object, list[TilingValue]] = {}
-    for other, value in found.values.items():
-        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, *value))
-    return tuple(
-        CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings.get(choice.without_tiles, ())))
-        for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True)
-    )
-
-
 def _space(described: str, accounting: AccountingName) -> str:
     """What the proof is about."""
-    by_rule = "; each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
-    return described if accounting is AccountingName.INTERPRETER else described + by_rule
+    by_rule = accounting is not AccountingName.INTERPRETER
+    return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else described
 
 
 def _document(

@@ -38,9 +38,15 @@ class LayerProgress:
         share = max(0.0, run.seconds_left) / left
         return replace(run, listener=listen, deadline=Deadline.after(share), watch=Stopwatch())
 
-    def take(self, result: Result[LayerMapping]) -> None:
-        """Count the layer that was mapped; one without a mapping leaves the network without an answer."""
-        times, value = self.times[self._done], result.objective_value
+    def tell(self, how: str) -> None:
+        """Tell how many layers are mapped where several are at once."""
+        value = self._value if self.adds_up and self._done == len(self.times) else None
+        phase = f"{self._done} of {len(self.times)} layers, {how}"
+        self.run.listener(Progress(self.run.seconds, value, self._lower_bound if self.adds_up else 0, phase))
+
+    def take(self, place: int, result: Result[LayerMapping]) -> None:
+        """Count the layer at this place; one without a mapping leaves the network without an answer."""
+        times, value = self.times[place], result.objective_value
         self._value = None if self._value is None or value is None else self._value + times * value
         self._lower_bound += times * result.lower_bound
         self._done += 1

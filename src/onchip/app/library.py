@@ -141,10 +141,12 @@ def map_layer(
     method: str = "exact",
     elements: Elements = Elements(),
     limits: Limits = Limits(),  # noqa: B008 (frozen)
+    dask: str | None = None,
 ) -> MappingOutcome:
     """Map a layer (`conv:n1k64c64p56q56r3s3:pad1`, `NETWORK:LAYER`), or each layer of a network, onto an accelerator.
 
-    Raises InputError for what cannot be read or mapped.
+    Layers are searched by workers of the scheduler of Dask at the address `dask`, if it is given. Raises InputError for
+    what cannot be read or mapped, and where no scheduler answers.
     """
     from onchip.app.map import MappingRequest, map_layers
     from onchip.solve.mapping.objective import MappingObjective
@@ -160,6 +162,7 @@ def map_layer(
         elements.granularity,
         limits,
         partial_bits=elements.partial_bits,
+        dask_address=dask,
     )
     return map_layers(request)
 
@@ -172,15 +175,19 @@ def fuse(
     options: FusionOptions | None = None,
     elements: Elements = Elements(),
     limits: Limits = Limits(),  # noqa: B008 (frozen)
+    dask: str | None = None,
 ) -> FusionOutcome:
-    """Find which layers of a network run together tile by tile; raises InputError for what cannot be read or fused."""
+    """Find which layers of a network run together tile by tile; raises InputError for what cannot be read or fused.
+
+    Layers of tiles are mapped by workers of the scheduler of Dask at the address `dask`, if it is given.
+    """
     from onchip.app.fuse import FusionRequest, fuse_network
     from onchip.solve.stacks.objective import FusionObjective
     from onchip.solve.stacks.options import FusionOptions
 
     read_as = _said(elements.bits), elements.partial_bits, elements.bindings, elements.granularity
     asked = str(network), str(accelerator), _one_of(FusionObjective, objective), options or FusionOptions()
-    return fuse_network(FusionRequest(*asked, None, *read_as, limits))
+    return fuse_network(FusionRequest(*asked, None, *read_as, limits, dask_address=dask))
 
 
 def pack(buffers: File, capacity_bytes: int | None = None, *, limits: Limits = Limits()) -> PackingOutcome:  # noqa: B008

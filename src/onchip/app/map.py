@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import Result
 from onchip.app.layer_progress import LayerProgress
+from onchip.app.layer_searches import COSA, EVEN, EXACT, UNEVEN, LayerSearch, LayerSearches, SearchedLayer
 from onchip.app.layers import layers_named
 from onchip.app.moved_operators import moved_operators
 from onchip.app.phases import phase
@@ -21,26 +21,23 @@ from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import access_of, layer_cost
 from onchip.cost.layer.limits import array_of, check_memories
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.errors import InputError, InternalError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
-from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import MappingMethod, method_named
 from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.pool import TaskPool, threads
 from onchip.solve.run.start import RunStarter, silent_run
+from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.mapping import verify_mapping
 
-COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
-EXACT, EVEN = "exact", "exact-even"
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
 GREATEST_MACS = 2**53
 RELATIVE_TOLERANCE = 1e-9
-Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +47,7 @@ class MappingRequest:
     `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
     `accounting` says how energy and cycles are counted, and `loma` and `uneven` search by it;
     `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
+    Several layers are searched at once where there are workers, or a scheduler of Dask at `dask_address`.
     """
 
     source: str
@@ -65,6 +63,12 @@ class MappingRequest:
     mapspace: str | None = None
     partial_bits: int | None = None
     accounting: AccountingName = AccountingName.INTERPRETER
+    dask_address: str | None = None
+
+    @property
+    def search(self) -> LayerSearch:
+        """Return how each layer is searched."""
+        return LayerSearch(self.method, self.objective, self.use_cache, self.padding_percent, self.accounting)
 
     @property
     def may_pad(self) -> bool:
@@ -75,23 +79,19 @@ class MappingRequest:
 @phase("mapping")
 def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
     """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
-    deadline, solver = Deadline.after(request.limits.time_limit_seconds), _solver(request)
+    deadline = Deadline.after(request.limits.time_limit_seconds)
+    request.search.solver()  # what does not go with what, before anything is read
     accelerator = load_any_accelerator(request.accelerator, request.mapspace)
     layers, is_one_layer = layers_asked_for(request, accelerator)
     for layer, names in layers.distinct.items():
         _can_be_mapped(layer, names[0], accelerator, request)
     moved = _moved(layers, accelerator, request)
-    mapped: list[MappedLayer] = []
-    with start(request.limits, deadline) as run:
-        adds_up = request.method != COSA and request.objective is not MappingObjective.EDP
-        counts = [sum(layers.times.get(name, 1) for name in names) for names in layers.distinct.values()]
-        progress = LayerProgress(run, counts, adds_up)
-        for layer, names in layers.distinct.items():
-            own = progress.run_of_next(names[0])
-            mapped.append(_mapped(solver, layer, names, accelerator, request, own))
-            progress.take(mapped[-1].result)
+    with _pool(request, len(layers.distinct)) as pool, start(request.limits, deadline) as run:
+        searched = _searches(request, layers, accelerator, run).found(pool)
+        each = zip(layers.distinct.items(), searched, strict=True)
+        mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
     machine = Source(accelerator.name, accelerator_sha256(accelerator))
-    found = tuple(
+    mappings = tuple(
         NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
         for one in mapped
         if one.mapping is not None
@@ -104,8 +104,8 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         request.method,
         COSA if is_cosa else request.objective,
         "bits" if is_cosa else UNITS[request.objective],
-        tuple(mapped),
-        Document(Source(layers.name or ""), machine, Reading(), found),
+        mapped,
+        Document(Source(layers.name or ""), machine, Reading(), mappings),
         is_one_layer,
         _mapspace(request),
         request.accounting,
@@ -121,22 +121,35 @@ def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequ
         raise error.in_file(request.accelerator) from None
 
 
+def _pool(request: MappingRequest, layers: int) -> AbstractContextManager[TaskPool | None]:
+    """Workers for so many layers, None where these are searched here; raises InputError where no scheduler answers.
+
+    CoSA's program is solved by all workers together: some are better at proofs, others at solutions.
+    """
+    if request.dask_address is not None:
+        return dask_pool(request.dask_address)
+    at_once = 1 if request.method == COSA else min(request.limits.workers, layers)
+    return threads(at_once) if at_once > 1 else nullcontext()
+
+
+def _searches(request: MappingRequest, layers: NetworkLayers, accelerator: Accelerator, run: Run) -> LayerSearches:
+    adds_up = request.method != COSA and request.objective is not MappingObjective.EDP
+    counts = [sum(layers.times.get(name, 1) for name in names) for names in layers.distinct.values()]
+    problems = {names[0]: LayerProblem(layer, accelerator) for layer, names in layers.distinct.items()}
+    return LayerSearches(request.search, problems, LayerProgress(run, counts, adds_up), run)
+
+
 def _mapped(
-    solver: Solver,
+    found: SearchedLayer | InputError,
     layer: Layer,
     names: tuple[str, ...],
     accelerator: Accelerator,
     request: MappingRequest,
-    run: Run,
 ) -> MappedLayer:
-    if run.interrupt.is_set():
-        unknown: Result[LayerMapping] = Result(Status.UNKNOWN, None, None, 0, 0.0, request.method, Stop.INTERRUPTED)
-        return MappedLayer(names, layer, unknown, None, None, None)
-    problem = LayerProblem(layer, accelerator)
-    try:
-        result = solver(problem, request.objective, run)
-    except InputError as error:
-        raise _in_layer(error, names[0], request) from None
+    """Verify and cost what was found of a layer; raises InputError for what cannot be mapped."""
+    if isinstance(found, InputError):
+        raise _in_layer(found, names[0], request) from None
+    problem, result = LayerProblem(layer, accelerator), found.result
     claim = _claim(result, request)
     if result.answer is None:
         return MappedLayer(names, layer, result, claim, None, None)
@@ -155,17 +168,7 @@ def _mapped(
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
         _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
-    bound_of_any = _bound_of_any(problem, request, result, run)
-    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=bound_of_any)
-
-
-def _bound_of_any(problem: LayerProblem, request: MappingRequest, result: Result[LayerMapping], run: Run) -> int | None:
-    """Of `exact` alone, which says how far its space is from all mappings."""
-    if request.method != EXACT or request.padding_percent or result.objective_value is None:
-        return None
-    from onchip.solve.mapping.wide.bounds import bound_of_all
-
-    return bound_of_all(problem, request.objective, result.objective_value, run)
+    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=found.lower_bound_of_any)
 
 
 def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:
@@ -233,44 +236,6 @@ def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple
         return NetworkLayers(None, {name: precision.of(layer) for name, layer in found.items()}), True
     network = NetworkLayers(path.stem, found)
     return (network, False) if wanted is None else (network.only(wanted), True)
-
-
-def _solver(request: MappingRequest) -> Solver:
-    """CoSA counts capacities its own way, so that its mapping may be none: whether it is, is seen to here."""
-    if request.method == UNEVEN or request.accounting is not AccountingName.INTERPRETER:
-        return _accounted_solver(request)
-    method = method_named(request.method)
-    if request.padding_percent:
-        return _padded_solver(method, request.padding_percent)
-    if method.name == COSA:
-        return method.solve
-    cache = MappingCache.opened() if request.use_cache else None
-    return method if cache is None else partial(cache.solve, method)
-
-
-def _accounted_solver(request: MappingRequest) -> Solver:
-    """Nothing of it is kept for a later run."""
-    if request.method not in (LOMA, UNEVEN):
-        expected = f"--method {LOMA} or {UNEVEN}"
-        raise UsageError(f"--method {request.method} has its own", place="--accounting", expected=expected)
-    if request.accounting is AccountingName.INTERPRETER:
-        raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
-    if request.padding_percent:
-        raise UsageError(f"--method {request.method} pads nothing", place="--padding", expected=f"--method {EXACT}")
-    from onchip.solve.mapping.baselines.loma import solve_as_loma
-    from onchip.solve.mapping.baselines.uneven import solve_uneven
-
-    solve = solve_as_loma if request.method == LOMA else solve_uneven
-    return partial(solve, accounting=request.accounting.accounting, has_stored_room=True)
-
-
-def _padded_solver(method: MappingMethod, percent: int) -> Solver:
-    """Nothing of it is kept for a later run."""
-    if method.name != EXACT:
-        raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
-    from onchip.solve.mapping.padding import solve_padded
-
-    return partial(solve_padded, percent=percent)
 
 
 def _mapspace(request: MappingRequest) -> str | None:

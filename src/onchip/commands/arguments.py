@@ -63,6 +63,9 @@ CycleCost: TypeAlias = Annotated[
 Bits: TypeAlias = Annotated[int | None, typer.Option(min=1, metavar="N", help="Bits per element; else the model's.")]
 TimeLimit: TypeAlias = Annotated[float | None, typer.Option(metavar="S", help="Seconds; else until proven.")]
 Workers: TypeAlias = Annotated[int, typer.Option(min=1, metavar="N", help="Parallel workers.")]
+Dask: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Let a scheduler of Dask compute instead of --workers.")
+]
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Seed of all choices.")]
 RequiredAccelerator: TypeAlias = Annotated[
     str,

@@ -13,6 +13,7 @@ from onchip.answer.document import Reading, StrategyDocument
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
     AsJson,
+    Dask,
     LayerReadingOptions,
     LimitOptions,
     Network,
@@ -90,6 +91,7 @@ class FuseOptions:
     ] = AccountingName.INTERPRETER
     read_as: LayerReadingOptions
     search: FuseLimitOptions
+    dask: Dask = None
     cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="STRATEGY.json", help="Write the strategy.")
@@ -128,7 +130,7 @@ class FuseOptions:
             self.read_as.open_sizes.bindings,
             self.read_as.granularity,
         )
-        return FusionRequest(*named, *read_as, limits, self.cache, self.accounting)
+        return FusionRequest(*named, *read_as, limits, self.cache, self.accounting, self.dask)
 
     @property
     def files(self) -> AnswerFiles:

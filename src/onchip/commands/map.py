@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.commands.answer_files import AnswerFiles, command_line
-from onchip.commands.arguments import AsJson, LayerReadingOptions, Seed, UsesCache, Workers, seconds_of
+from onchip.commands.arguments import AsJson, Dask, LayerReadingOptions, Seed, UsesCache, Workers, seconds_of
 from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
@@ -72,6 +72,7 @@ class MapOptions:
     ] = 0
     time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds in all; else until proven.")] = None
     workers: Workers = 1
+    dask: Dask = None
     seed: Seed = 0
     solver: Annotated[MipSolver, typer.Option(help="Who solves the program of --method cosa.")] = MipSolver.CP_SAT
     cache: UsesCache = True
@@ -103,6 +104,7 @@ class MapOptions:
             padding_percent=self.padding,
             mapspace=self.mapspace,
             accounting=self.accounting,
+            dask_address=self.dask,
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.clock import Deadline
-from onchip.commands.arguments import AsJson, bytes_of
+from onchip.commands.arguments import AsJson, Dask, bytes_of
 from onchip.commands.completion import network_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import say, watched_run
@@ -44,9 +44,7 @@ class SweepOptions:
     store: Annotated[Path, typer.Option(metavar="FILE", help="Keep every point in this file, and go on from it.")]
     flags: StudyFlags
     workers: Annotated[int, typer.Option(min=1, max=1024, metavar="N", help="Processes that compute points.")] = 1
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Let a scheduler of Dask compute instead of --workers.")
-    ] = None
+    dask: Dask = None
     point_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="A point that takes more memory has failed.")
     ] = None

@@ -38,18 +38,7 @@ class DaskCluster:
     @classmethod
     def at(cls, address: str, answer_point: Callable[[SweepPoint], PointAnswer]) -> DaskCluster:
         """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
-        try:
-            from distributed import Client
-        except ImportError:
-            expected = "the extra `dask`: pip install 'onchip[dask]'"
-            raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
-        try:
-            return cls(answer_point, Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False))
-        except (OSError, ValueError, ImportError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            what = f"no scheduler of Dask answers at {address!r} ({reason})"
-            raise InputError(what, place="--dask", expected="an address such as tcp://10.0.0.1:8786") from None
+        return cls(answer_point, connected(address))
 
     @property
     def room(self) -> int:
@@ -97,6 +86,22 @@ class DaskCluster:
             self.client.cancel(list(self._futures.values()), force=True)
         with suppress(Exception):
             self.client.close()
+
+
+def connected(address: str) -> Client:
+    """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
+    try:
+        from distributed import Client
+    except ImportError:
+        expected = "the extra `dask`: pip install 'onchip[dask]'"
+        raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
+    try:
+        return Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        what = f"no scheduler of Dask answers at {address!r} ({reason})"
+        raise InputError(what, place="--dask", expected="an address such as tcp://10.0.0.1:8786") from None
 
 
 def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - of a library without types

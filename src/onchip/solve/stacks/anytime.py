@@ -13,6 +13,7 @@ from typing import Final
 from onchip.answer.result import Status, Stop
 from onchip.clock import Stopwatch
 from onchip.solve.run.limits import Progress, Run
+from onchip.solve.run.pool import TaskPool
 from onchip.solve.run.stage import without_bound
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
@@ -27,6 +28,8 @@ SECONDS_OF_A_STACK: Final = 2e-5
 SHARE: Final = 0.1
 """Of the time limit, for the first strategy."""
 MOST_SECONDS: Final = 10.0
+AHEAD: Final = 2
+"""Stacks that are costed together for each worker of a pool."""
 VERIFYING: Final = 1.0
 """For each second that layers alone have taken, to check and to show what is found, by the layers of its tiles."""
 
@@ -40,11 +43,16 @@ class FoundInTime:
     why_not: str | None = None
 
 
-def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
-    """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options."""
+def solve_in_time(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None = None) -> FoundInTime:
+    """Solve as `solve_fusion` does, with a first answer at once; raises UsageError for bad options.
+
+    Layers of tiles are mapped by the pool, or by as many processes as the run has workers.
+    """
     options = costing.within(options)
+    if pool is not None:
+        options = replace(options, ahead=AHEAD * pool.room)
     if not run.deadline.is_set:
-        return _solved(costing, options, run)
+        return _solved(costing, options, run, pool)
     watch = Stopwatch()
     alone = _alone(costing, options, run)
     verifying = watch.seconds
@@ -56,15 +64,15 @@ def solve_in_time(costing: Costing, options: FusionOptions, run: Run) -> FoundIn
         more = _layers_in_tiles(first) / _layers_in_tiles(alone) - 1
         run = run.within(run.seconds_left - max(more, 0.0) * VERIFYING * verifying)
     own = run if first is None else _knowing(run, first)
-    asked = _solved(costing, options, own)
+    asked = _solved(costing, options, own, pool)
     found = asked.found
     if first is None or found.result.stopped_by is Stop.COMPLETED or _value(found) <= _value(first):
         return asked
     return FoundInTime(_of_both(first, found, costing), LOMA)
 
 
-def _solved(costing: Costing, options: FusionOptions, run: Run) -> FoundInTime:
-    with costs_of(costing, run) as costs:
+def _solved(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool | None) -> FoundInTime:
+    with costs_of(costing, run, pool) as costs:
         found = solve_fusion(costing.network, costing.accelerator, options, costs, run)
     return FoundInTime(found, costing.mapper, _why_not(costs))
 

@@ -1,14 +1,10 @@
-"""Stacks costed with the help of several processes, which map layers; one of them remembers all that is mapped."""
+"""Stacks costed with the help of several workers, which map layers; this process remembers all that is mapped."""
 
 from __future__ import annotations
 
-import signal
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
-from multiprocessing.pool import Pool
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -20,12 +16,13 @@ from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.mapper import Mapper, Memoized
-from onchip.errors import CacheWarning
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
 from onchip.solve.mapping.cache import MappingCache
+from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import composing_method
 from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.pool import TaskPool, processes
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
@@ -37,6 +34,28 @@ from onchip.solve.stacks.space import StackChoice
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 KEEPING: Final = (EXACT, LOMA)
 """Methods whose mappings leave out no memory that holds an operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileMethod:
+    """Which method maps the layers of tiles for what, and how these are counted."""
+
+    method: str
+    objective: MappingObjective
+    use_cache: bool
+    accounting: AccountingName
+
+    def mapper(self, run: Run) -> Mapper:
+        """Return what maps as long as the run need not stop; as DeFiNES counts nothing is kept for a later run."""
+        if self.accounting is AccountingName.DEFINES:
+            return RuleMapper(TemporalMethod(self.method), self.objective, run)
+        cache = MappingCache.opened() if self.use_cache else None
+        return LayerMapper(composing_method(self.method), self.objective, run, cache)
+
+    def answer(self, question: tuple[LayerProblem, Limits]) -> LayerCost | None:
+        """Return the cost of a layer within limits that begin now; raises what the mapper raises."""
+        problem, limits = question
+        return self.mapper(Run(limits))(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +76,14 @@ class Costing:
 
     def costs(self, run: Run) -> StackCosts:
         """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
-        mapper = MapperInTime(Memoized(self._mapper(run)), run)
+        mapper = MapperInTime(Memoized(self.mapping.mapper(run)), run)
         conventions = conventions_of(self.accounting)
         return StackCosts(self.network, self.accelerator, self.objective, mapper, conventions, self._sharing)
 
-    def _mapper(self, run: Run) -> Mapper:
-        """Of what is counted as DeFiNES does nothing is kept for a later run."""
-        if self.accounting is AccountingName.DEFINES:
-            return RuleMapper(TemporalMethod(self.mapper), self.objective.of_layers, run)
-        cache = MappingCache.opened() if self.use_cache else None
-        return LayerMapper(composing_method(self.mapper), self.objective.of_layers, run, cache)
+    @property
+    def mapping(self) -> TileMethod:
+        """Return how layers of tiles are mapped."""
+        return TileMethod(self.mapper, self.objective.of_layers, self.use_cache, self.accounting)
 
     @property
     def _sharing(self) -> Sharing:
@@ -76,16 +93,15 @@ class Costing:
 
 
 @contextmanager
-def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
-    """Layers are mapped in as many processes as the run has workers; these end with the context."""
+def costs_of(costing: Costing, run: Run, pool: TaskPool | None = None) -> Iterator[StackCosts]:
+    """Layers are mapped by the pool, or in as many processes as the run has workers; these end with the context."""
     costs = costing.costs(run)
-    if run.limits.workers == 1:
+    if pool is None and run.limits.workers == 1:
         yield costs
         return
-    limits = run.limits_left
     memory = Memoized(costs.mapper)
-    with get_context("spawn").Pool(run.limits.workers, _begin, (costing, limits)) as pool:
-        yield _CostsOfProcesses(
+    with processes(run.limits.workers) if pool is None else nullcontext(pool) as own:
+        yield _CostsByPool(
             costing.network,
             costing.accelerator,
             costing.objective,
@@ -93,23 +109,26 @@ def costs_of(costing: Costing, run: Run) -> Iterator[StackCosts]:
             costs.conventions,
             costs.sharing,
             memory=memory,
-            pool=pool,
+            mapping=costing.mapping,
+            pool=own,
             run=run,
         )
 
 
 @dataclass(slots=True)
-class _CostsOfProcesses(StackCosts):
+class _CostsByPool(StackCosts):
     """As `StackCosts`; what has to be mapped for some stacks is found out first, and mapped several at a time."""
 
     memory: Memoized = field(kw_only=True)
-    pool: Pool = field(kw_only=True)
+    mapping: TileMethod = field(kw_only=True)
+    pool: TaskPool = field(kw_only=True)
     run: Run = field(kw_only=True)
 
     def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
         """Raises CostingStoppedError where the run has to stop first."""
+        limits = replace(self.run.limits_left, workers=1)
         asked = self._asked(choices)
-        pending = [self.pool.apply_async(_mapped, (problem,)) for problem in asked]
+        pending = [self.pool.submit(self.mapping.answer, (problem, limits)) for problem in asked]
         for problem, one in zip(asked, pending, strict=True):
             while not one.ready():
                 if self.run.stop is not None:
@@ -141,16 +160,3 @@ class _Recorder:
 
 
 _NOT_YET: Final = LayerCost(LayerMapping(()), 0, (), {}, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
-_here: list[StackCosts] = []
-"""What a process of the pool maps with."""
-
-
-def _begin(costing: Costing, limits: Limits) -> None:
-    """Ctrl-C is for the process that has the pool, and so is what is wrong with kept mappings."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore", CacheWarning)
-    _here[:] = [costing.costs(Run(limits))]
-
-
-def _mapped(problem: LayerProblem) -> LayerCost | None:
-    return _here[0].mapper(problem)
