@@ -22,7 +22,7 @@ class Pending(Protocol[ToldT]):
     """An answer that may not be there yet."""
 
     def ready(self) -> bool:
-        """Whether it is there."""
+        """Say whether it is there."""
 
     def wait(self, seconds: float, /) -> None:
         """Wait for it, at most so long."""
