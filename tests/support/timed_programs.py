@@ -9,6 +9,7 @@ from random import Random
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
+from onchip.facts.bounds import greatest_need
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
@@ -47,6 +48,11 @@ class ProgramSoFar:
 
     def next_steps(self) -> Iterator[ProgramSoFar]:
         """Yield the programs one load, store or operator longer; what is overwritten leaves."""
+        for way in self.ways_on():
+            yield from way
+
+    def ways_on(self) -> Iterator[Iterator[ProgramSoFar]]:
+        """Yield each store, load and operator that may be next: what it yields are its places."""
         graph = self.problem.graph
         held = dict(self.resident)
         for tensor in self.problem.counted_tensors:
@@ -54,14 +60,20 @@ class ProgramSoFar:
             if name in held:
                 written = any(name in one.outputs and one.name in self.has_run for one in graph.operators)
                 if written and name not in self.in_dram and self.is_needed(name):
-                    copied = replace(self, in_dram=self.in_dram | {name})
-                    yield replace(copied, instructions=(*self.instructions, Copy(name, self.memory, DRAM)))
+                    yield self._stored(name)
             elif name in self.in_dram and self.is_needed(name):
-                for placed in self._placed((tensor,), frozenset()):
-                    yield replace(placed, instructions=(*placed.instructions, Copy(name, DRAM, self.memory)))
+                yield self._loaded(tensor)
         for operator in graph.operators:
             if operator.name not in self.has_run and all(name in held for name in operator.reads):
-                yield from self._run(operator)
+                yield self._run(operator)
+
+    def _stored(self, name: str) -> Iterator[ProgramSoFar]:
+        stored = (*self.instructions, Copy(name, self.memory, DRAM))
+        yield replace(self, in_dram=self.in_dram | {name}, instructions=stored)
+
+    def _loaded(self, tensor: Tensor) -> Iterator[ProgramSoFar]:
+        for placed in self._placed((tensor,), frozenset()):
+            yield replace(placed, instructions=(*placed.instructions, Copy(tensor.name, DRAM, self.memory)))
 
     def _run(self, operator: Operator) -> Iterator[ProgramSoFar]:
         outputs = tuple(self.problem.graph.tensor[name] for name in operator.outputs)
@@ -101,12 +113,16 @@ def begun(problem: Problem) -> ProgramSoFar:
 
 def random_program(problem: Problem, random: Random, most_steps: int = 200) -> Plan | None:
     """A random legal program that runs everything; None where chance finds none."""
+    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+        return None
     so_far = begun(problem)
     for _ in range(most_steps):
         if so_far.is_done:
             return so_far.plan
-        steps = list(so_far.next_steps())
-        if not steps:
+        ways = list(so_far.ways_on())
+        random.shuffle(ways)
+        steps = next(filter(None, map(list, ways)), None)
+        if steps is None:
             return None
         so_far = random.choice(steps)
     return None
