@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def prime_counts(bound: int) -> dict[int, int]:
     """How often each prime divides the bound, ascending; empty for 1."""
@@ -19,9 +21,25 @@ def prime_counts(bound: int) -> dict[int, int]:
 
 def padded_bound(bound: int, largest_prime: int) -> int:
     """The least bound, at least `bound`, without a prime above `largest_prime` (at least 2)."""
-    while max(prime_counts(bound), default=1) > largest_prime:
-        bound += 1
-    return bound
+    if max(prime_counts(bound), default=1) <= largest_prime:
+        return bound
+    primes = [prime for prime in range(3, largest_prime + 1) if prime_counts(prime) == {prime: 1}]
+    return _least_product(1, bound, primes, _doubled(1, bound))
+
+
+def _least_product(product: int, bound: int, primes: Sequence[int], least: int) -> int:
+    """Return the least multiple of the product by these primes and 2 that is at least the bound, or what is less."""
+    least = min(least, _doubled(product, bound))
+    for at, prime in enumerate(primes):
+        if product * prime >= least:
+            break
+        least = _least_product(product * prime, bound, primes[at:], least)
+    return least
+
+
+def _doubled(product: int, bound: int) -> int:
+    """Return the least product times a power of 2 that is at least the bound."""
+    return product << (-(-bound // product) - 1).bit_length()
 
 
 def divisors(bound: int) -> list[int]:
