@@ -315,9 +315,9 @@ def peak_needs(
     """What each step of an order needs, in bytes, without spills."""
 
 class LayoutTensor:
-    """A tensor; storing it costs 0 if DRAM has a copy whenever it could leave."""
+    """A tensor; storing it costs 0 if DRAM has a copy whenever it could leave. With a pin it lies nowhere else."""
 
-    def __init__(self, *, size_bytes: int, load_cost: int, store_cost: int) -> None: ...
+    def __init__(self, *, size_bytes: int, load_cost: int, store_cost: int, pin_bytes: int = -1) -> None: ...
 
 class LayoutUse:
     """An operand of one operator; what is wanted should stay until its next use."""
@@ -351,7 +351,7 @@ class LayoutBeam:
         alignment_bytes: int,
     ) -> None: ...
     def run(self, width: int, seed: int, stop: StopToken) -> bool:
-        """Begin anew with so many layouts at most; False if it was stopped."""
+        """Begin anew with so many layouts at most; False if it was stopped, or pins left no place."""
 
     @property
     def cost(self) -> int:

@@ -16,8 +16,11 @@ void add_layouts(nb::module_& module) {
     using namespace layouts;
     nb::class_<Tensor>(module, "LayoutTensor")
         .def(
-            "__init__", [](Tensor* place, Bytes size, Cost load, Cost store) { new (place) Tensor{size, load, store}; },
-            nb::kw_only(), "size_bytes"_a, "load_cost"_a, "store_cost"_a);
+            "__init__",
+            [](Tensor* place, Bytes size, Cost load, Cost store, Bytes pin) {
+                new (place) Tensor{size, load, store, pin};
+            },
+            nb::kw_only(), "size_bytes"_a, "load_cost"_a, "store_cost"_a, "pin_bytes"_a = anywhere);
     nb::class_<Use>(module, "LayoutUse")
         .def(
             "__init__",

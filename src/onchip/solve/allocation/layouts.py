@@ -6,6 +6,7 @@ in the way, and lets what has no place leave more often.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from onchip.facts.indexed import IndexedProblem
@@ -15,6 +16,8 @@ from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
 LARGEST_SUM: Final = 1 << 60
+ANYWHERE: Final = -1
+NO_PINS: Final[Mapping[int, int]] = {}
 
 
 def has_countable_layouts(indexed: IndexedProblem) -> bool:
@@ -30,9 +33,14 @@ def has_countable_layouts(indexed: IndexedProblem) -> bool:
 
 
 class LayoutPlacer:
-    """Places one schedule in one scratchpad; `has_countable_layouts`, and every operator fits by itself."""
+    """Places one schedule in one scratchpad; `has_countable_layouts`, and every operator fits by itself.
 
-    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
+    `pins_bytes` are the only offsets of some tensors.
+    """
+
+    def __init__(
+        self, indexed: IndexedProblem, schedule: OperatorSchedule, pins_bytes: Mapping[int, int] = NO_PINS
+    ) -> None:
         self._order = schedule.order
         memory = indexed.memory
         tensors = [
@@ -40,6 +48,7 @@ class LayoutPlacer:
                 size_bytes=min(size, memory.capacity_bytes),
                 load_cost=indexed.load_costs[tensor],
                 store_cost=0 if indexed.backed >> tensor & 1 else indexed.store_costs[tensor],
+                pin_bytes=pins_bytes.get(tensor, ANYWHERE),
             )
             for tensor, size in enumerate(indexed.sizes_bytes)
         ]
@@ -56,7 +65,10 @@ class LayoutPlacer:
         return self._beam.cost
 
     def place(self, width: int, run: Run) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
-        """Return a schedule with its offsets in bytes, found among so many layouts; None if the run has to stop."""
+        """Return a schedule with its offsets in bytes, found among so many layouts; None if the run has to stop.
+
+        None, too, where pins have left no place.
+        """
         token = StopToken()
         if not run_watched(lambda: self._beam.run(width, run.limits.seed, token), token.ask, run):
             return None

@@ -4,6 +4,7 @@
 2. The given order, what stays in it by an exact model, with addresses: nothing later is worse.
 3. Windows of the order are planned anew while that helps; the new order is given addresses.
 4. Parts of that order, each searched exactly, bound what any order costs.
+5. Windows of what has addresses are planned anew, addresses included.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from onchip.facts.sure_gaps import Precedence, sure_gaps
+from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
 from onchip.solve.joint.parts_bound import PartsBound
+from onchip.solve.joint.placed_windows import PlacedPlan, improve_in_placed_windows
 from onchip.solve.joint.window_moves import improve_in_windows
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
@@ -36,6 +39,7 @@ SHARE_TO_MOVE: Final = 0.25
 SHARE_TO_PLACE: Final = 0.15
 MOST_STEPS_TO_LEARN: Final = 500
 """Of an order in which as much leaves as may be at once conflicts are too many to learn; of 1,000 steps none helped."""
+FIRST_LAYOUTS: Final = 512
 SHARE_FOR_PARTS: Final = 0.6
 
 
@@ -100,9 +104,21 @@ class AnyOrderPlanner:
         if is_soon:
             planner.place_soon(schedule)
         elif len(schedule.order) > MOST_STEPS_TO_LEARN:
-            planner.place_nearer(schedule)
+            self._place_in_windows(schedule, run)
         else:
             planner.solve_near(schedule)
+
+    def _place_in_windows(self, schedule: OperatorSchedule, run: Run) -> None:
+        """Place a long schedule by one beam, and plan windows of what that finds anew, with addresses."""
+        found = LayoutPlacer(self._indexed, schedule).place(FIRST_LAYOUTS, run)
+        if found is None:
+            return
+        placed = PlacedPlan(self._indexed, *found)
+        self._incumbent.offer(*found, placed.plan.cost, f"placed among {FIRST_LAYOUTS} layouts")
+        for _ in improve_in_placed_windows(placed, without_figures(run)):
+            self._incumbent.offer(*placed.answer, placed.plan.cost, "windows planned anew with addresses")
+            if self._is_over:
+                return
 
     def _bound_by_parts(self, order: Sequence[int]) -> None:
         """Loads between uses that are far apart are charged by the sure gaps, all others by the parts."""

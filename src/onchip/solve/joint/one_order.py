@@ -71,10 +71,6 @@ class OneOrderPlanner:
             self._place(placer, width)
         return placer
 
-    def place_nearer(self, schedule: OperatorSchedule) -> None:
-        """Offer what ever wider beams find near the schedule; no conflicts are learnt."""
-        self._place_ever_nearer(LayoutPlacer(self._indexed, schedule))
-
     @property
     def _is_over(self) -> bool:
         value = self._incumbent.value

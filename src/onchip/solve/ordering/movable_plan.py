@@ -58,7 +58,7 @@ class MovablePlan:
         self._stays = set[tuple[int, int]]()
         for residency in schedule.residencies:
             within = [
-                use for use in self._uses(residency.tensor) if residency.start <= self.step_of[use] < residency.stop
+                use for use in self.uses(residency.tensor) if residency.start <= self.step_of[use] < residency.stop
             ]
             self._stays.update((residency.tensor, use) for use in within[:-1])
         self._swept = 0
@@ -74,7 +74,7 @@ class MovablePlan:
         """The plan as it is now."""
         residencies = []
         for tensor in range(len(self.indexed.tensors)):
-            uses = self._uses(tensor)
+            uses = self.uses(tensor)
             begin = 0
             for number, use in enumerate(uses, 1):
                 if (tensor, use) not in self._stays:
@@ -97,7 +97,11 @@ class MovablePlan:
 
     def put(self, window: PlanWindow, moves: Sequence[SearchMove]) -> None:
         """Put moves of the problem of the window stated last in place of what there was."""
-        schedule, count = schedule_of_moves(window.problem, moves), len(window.operators)
+        self.follow(window, schedule_of_moves(window.problem, moves))
+
+    def follow(self, window: PlanWindow, schedule: OperatorSchedule) -> None:
+        """Do the same with a schedule of that problem."""
+        count = len(window.operators)
         steps = [window.operators[number - 1] for number in schedule.order if 1 <= number <= count]
         for step, operator in enumerate(steps, window.begin):
             self.order[step], self.step_of[operator] = operator, step
@@ -121,11 +125,12 @@ class MovablePlan:
             if one.comes and (one.tensor, one.before) not in self._stays:
                 self._across.discard(one.tensor)
 
-    def _uses(self, tensor: int) -> list[int]:
+    def uses(self, tensor: int) -> list[int]:
+        """Return the operators that use a tensor, in the order as it is now."""
         return sorted(uses_of(self.indexed, tensor), key=lambda use: self.step_of[use])
 
     def _cost_of(self, tensor: int) -> int:
-        missing = sum((tensor, use) not in self._stays for use in self._uses(tensor)[:-1])
+        missing = sum((tensor, use) not in self._stays for use in self.uses(tensor)[:-1])
         is_stored = missing and not self.indexed.backed >> tensor & 1
         return missing * self.indexed.load_costs[tensor] + (self.indexed.store_costs[tensor] if is_stored else 0)
 
@@ -140,7 +145,7 @@ class MovablePlan:
         self._swept = begin
 
     def _window_tensor(self, tensor: int, begin: int, stop: int) -> WindowTensor:
-        uses = self._uses(tensor)
+        uses = self.uses(tensor)
         before = [use for use in uses if self.step_of[use] < begin]
         within = tuple(use for use in uses if begin <= self.step_of[use] < stop)
         is_last = uses[-1] in within or not uses[len(before) + len(within) :]
