@@ -11,7 +11,7 @@ from onchip.answer.problem import Order
 from onchip.facts.indexed import IndexedProblem
 from onchip.native import LayoutBeam, LayoutTensor, LayoutUse, StopToken
 from onchip.solve.allocation.layouts import LayoutPlacer
-from onchip.solve.joint.placed_windows import PlacedPlan, improve_in_placed_windows
+from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_windows
 from onchip.solve.run.compose import compose, schedule_of_moves
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.spilling.belady import belady_moves
@@ -24,14 +24,14 @@ def indexed_of(seed: int, operators: int) -> IndexedProblem:
     return IndexedProblem.of(replace(problem, order=Order.FREE))
 
 
-def placed_plan(indexed: IndexedProblem, width: int = 4) -> PlacedPlan:
+def placed_plan(indexed: IndexedProblem, width: int = 4) -> AddressedPlan:
     schedule = schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count)))
     found = LayoutPlacer(indexed, schedule).place(width, Run())
     assert found is not None
-    return PlacedPlan(indexed, *found)
+    return AddressedPlan(indexed, *found)
 
 
-def assert_legal(placed: PlacedPlan) -> None:
+def assert_legal(placed: AddressedPlan) -> None:
     indexed = placed.plan.indexed
     verdict = verify(indexed.problem, compose(indexed, *placed.answer))
     assert verdict.violations == ()

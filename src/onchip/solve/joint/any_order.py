@@ -17,7 +17,7 @@ from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
 from onchip.solve.joint.parts_bound import PartsBound
-from onchip.solve.joint.placed_windows import PlacedPlan, improve_in_placed_windows
+from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_windows
 from onchip.solve.joint.window_moves import improve_in_windows
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
@@ -113,7 +113,7 @@ class AnyOrderPlanner:
         found = LayoutPlacer(self._indexed, schedule).place(FIRST_LAYOUTS, run)
         if found is None:
             return
-        placed = PlacedPlan(self._indexed, *found)
+        placed = AddressedPlan(self._indexed, *found)
         self._incumbent.offer(*found, placed.plan.cost, f"placed among {FIRST_LAYOUTS} layouts")
         for _ in improve_in_placed_windows(placed, without_figures(run)):
             self._incumbent.offer(*placed.answer, placed.plan.cost, "windows planned anew with addresses")

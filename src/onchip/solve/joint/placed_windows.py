@@ -30,7 +30,7 @@ MOST_PASSES: Final = 12
 SHARE_OF_A_WINDOW: Final = 0.1
 
 
-class PlacedPlan:
+class AddressedPlan:
     """An order, what stays, and where it lies; in one scratchpad that `has_countable_layouts`."""
 
     def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> None:
@@ -71,7 +71,7 @@ class PlacedPlan:
                     self._offsets_bytes[tensor, window.operators[number - 1]] = offset
 
 
-def improve_in_placed_windows(placed: PlacedPlan, run: Run) -> Iterator[None]:
+def improve_in_placed_windows(placed: AddressedPlan, run: Run) -> Iterator[None]:
     """Go over the plan again and again, yielding after each pass, until the run has to stop or enough is done."""
     random, passes = Random(run.limits.seed), 0
     while run.stop is None and (run.deadline.is_set or passes < MOST_PASSES):
@@ -86,7 +86,7 @@ def improve_in_placed_windows(placed: PlacedPlan, run: Run) -> Iterator[None]:
         yield
 
 
-def _plan_anew(placed: PlacedPlan, window: PlanWindow, share: float, seed: int, run: Run) -> None:
+def _plan_anew(placed: AddressedPlan, window: PlanWindow, share: float, seed: int, run: Run) -> None:
     problem, pins = _with_less_room(window.problem, share), placed.pins_bytes(window)
     if problem is None or pins is None:
         return
