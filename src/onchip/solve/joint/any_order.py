@@ -35,7 +35,7 @@ SHARE_WHERE_MUCH_SURELY_WAITS: Final = 0.25
 """There windows alone do not decide what stays."""
 WORK_FOR_WHAT_STAYS: Final = 5.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
-SHARE_TO_MOVE: Final = 0.25
+SHARE_TO_MOVE: Final = 0.15
 SHARE_TO_PLACE: Final = 0.15
 MOST_STEPS_TO_LEARN: Final = 500
 """Of an order in which as much leaves as may be at once conflicts are too many to learn; of 1,000 steps none helped."""
