@@ -126,6 +126,7 @@ def outcome_of(
         request.options.space,
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
         weighed=request.options.weighed(objective),
+        value_of_stages=None if found.answer is None else found.answer.value_of_stages,
     )
 
 

@@ -33,7 +33,8 @@ class ScheduleOutcome:
     `compute_costs` are those of each tile operator, by name. `not_checked` is what the verifier was handed and did not
     recompute. A `remark` says in what the answer differs from what was asked. One that `is_from_file` was searched for
     by whoever made the file: its status and bound are claims. `weighed` are the mappings of each nest that the search
-    chose among; all others of the space were left out for time.
+    chose among; all others of the space were left out for time. `value_of_stages` is the objective value of the
+    schedule stage by stage, with mappings that are each best alone, from which all choices together began.
     """
 
     source: str
@@ -54,6 +55,7 @@ class ScheduleOutcome:
     remark: str | None = None
     is_from_file: bool = False
     weighed: str | None = None
+    value_of_stages: int | None = None
 
     @property
     def answer(self) -> Schedule | None:

@@ -55,6 +55,7 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "gap": result.gap,
         "space": dict(outcome.space),
         "weighed": outcome.weighed,
+        "value_of_stages": outcome.value_of_stages,
         "bound_parts": _bound_object(outcome),
         "energy_pj": figures and figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
         "energies": figures and energies_object(figures),

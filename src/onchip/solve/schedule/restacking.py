@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
@@ -19,11 +19,13 @@ _Stacks = tuple[ScheduledStack, ...]
 class Restacker:
     """Tries other stacks for each stack in tiles, and keeps what is better, until nothing is.
 
-    Operators that come to stand alone have their maps where `alone`, a schedule layer by layer, has them.
+    Operators that come to stand alone have their maps where `alone`, a schedule layer by layer, has them. With
+    `polish` other tiles and modes alone are tried, and each is made better before it is judged.
     """
 
     maker: AttemptMaker
     alone: ScheduleAttempt | None
+    polish: Callable[[ScheduleAttempt], None] | None = None
 
     def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
         """The best found before the run has to stop; what would take as long as is left is not begun."""
@@ -39,6 +41,8 @@ class Restacker:
             if not self._has_time(best, run):
                 return None
             found = self._tried(best, number, others)
+            if found is not None and self.polish is not None:
+                self.polish(found)
             if found is not None and found.value < best.value:
                 run.report(found.value, best.question.lower_bound, f"{len(found.stacks)} stacks")
                 return found
@@ -95,10 +99,14 @@ class Restacker:
             return None
 
     def _in_place_of(self, stack: ScheduledStack) -> Iterator[_Stacks]:
-        """Of a stack in tiles: every operator alone; tiles twice, or half, as wide or high; another mode."""
+        """Of a stack in tiles: every operator alone; tiles twice, or half, as wide or high; another mode.
+
+        Where a tile has all of an axis modes do the same along it, so half of it is tried in each of them.
+        """
         if stack.tiling is None:
             return
-        yield tuple(ScheduledStack((name,)) for name in stack.operators)
+        if self.polish is None:
+            yield tuple(ScheduledStack((name,)) for name in stack.operators)
         for tiling in self._tilings(stack.operators, stack.tiling):
             yield (replace(stack, tiling=tiling),)
 
@@ -112,8 +120,16 @@ class Restacker:
             *(Tiling(tiling.columns, tiling.rows, mode) for mode in OverlapMode),
             Tiling(2 * tiling.columns, tiling.rows, tiling.mode),
             Tiling(tiling.columns, 2 * tiling.rows, tiling.mode),
-            Tiling(-(-tiling.columns // 2), tiling.rows, tiling.mode),
-            Tiling(tiling.columns, -(-tiling.rows // 2), tiling.mode),
+            *(
+                Tiling(-(-tiling.columns // 2), tiling.rows, mode)
+                for mode in OverlapMode
+                if mode is tiling.mode or tiling.columns == columns
+            ),
+            *(
+                Tiling(tiling.columns, -(-tiling.rows // 2), mode)
+                for mode in OverlapMode
+                if mode is tiling.mode or tiling.rows == rows
+            ),
         )
         yield from dict.fromkeys(one for other in others if (one := other.within(columns, rows)) != tiling)
 
