@@ -44,7 +44,10 @@ TIMED = Case(replace(with_durations(CHAIN.problem), objective=Objective.LATENCY)
 
 
 def timed_graph(random: Random, operators: int, channels: int = 2, widths: tuple[int, ...] = (1, 2)) -> Graph:
-    """A graph of so many operators over tensors of so many channels, each of so many bytes; some state splits."""
+    """A graph of so many operators over tensors of so many channels, each of so many bytes; some state splits.
+
+    Of one channel none does.
+    """
     tensors = [Tensor.of_shape("x", (channels, random.choice(widths)), 8, Role.INPUT)]
     nodes: list[Operator] = []
     for number in range(operators):
@@ -57,7 +60,7 @@ def timed_graph(random: Random, operators: int, channels: int = 2, widths: tuple
         tensors.append(Tensor.of_shape(f"t{number}", (channels, random.choice(widths)), 8, Role.ACTIVATION))
         cycles = random.randint(1, 9)
         splits = None
-        if random.random() < 0.5:
+        if random.random() < 0.5 and channels > 1:
             part = random.randint(-(-cycles // channels), cycles)
             splits = ChannelSplits(random.random() < 0.5, ((channels, part),))
         stated = StatedCost(cycles, None, splits)

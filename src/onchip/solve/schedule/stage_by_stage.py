@@ -40,6 +40,9 @@ SHARE_OF_TILE_PROOFS: Final = 0.3
 SHARE_OF_FIRST_SHAKES: Final = 0.3
 """Of the time that is left, to move several maps at once of what runs layer by layer, before stacks are looked for."""
 
+MOST_OPERATORS_EXPLORED: Final = 8
+"""Of a network of which, without a time limit, other tiles of more than the best are tried: that takes long."""
+
 
 @dataclass(slots=True)
 class StageByStage:
@@ -129,7 +132,7 @@ class StageByStage:
             self._meet(attempt, self._alone)
         best = self.best
         for one in list(self.attempts):
-            if one is best or one is attempt:
+            if one is best or (one is attempt and self._may_take_long):
                 self._keep(self._restacked(one))
 
     def _improve_in_tiles(self, attempt: ScheduleAttempt) -> None:
@@ -194,8 +197,13 @@ class StageByStage:
             best = self._improve_with_proofs(best, may_restack=self._has_time_for_stacks)
             self._keep(best)
         refiner.finish(best)
-        if self.options.leaves_stacks_open:
+        if self.options.leaves_stacks_open and self._may_take_long:
             self._explore_tiles()
+
+    @property
+    def _may_take_long(self) -> bool:
+        """Whether there is a time limit, or little to be tried."""
+        return self.refiner.is_limited or len(self.question.network.operators) <= MOST_OPERATORS_EXPLORED
 
     def _explore_tiles(self) -> None:
         """With what is left of the time: other tiles that are improved before they are judged, the best start first."""
