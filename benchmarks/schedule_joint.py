@@ -4,10 +4,10 @@
                                         [--seconds 20] [--processor] [--apart] [--json FILE]
 
 Networks and accelerators as in `schedule.py`, each schedule in so many seconds, nothing known of earlier runs, each row
-a process of its own. Stage by stage each nest has the mapping that is best for it alone; four fifths of the time are
-for that, and the rest for all choices together from there on. With `--apart` stage by stage is searched for once more,
-in all of the time. The bound is that of all schedules. With `--processor` limits count seconds of the processor, and
-not those of a wall clock, so that what else the machine does changes less.
+a process of its own. Stage by stage each nest has the mapping that is best for it alone; four fifths of what layer by
+layer leaves are for that, and the rest for all choices together from there on. With `--apart` stage by stage is
+searched for once more, in all of the time. The bound is that of all schedules. With `--processor` limits count seconds
+of the processor, and not those of a wall clock, so that what else the machine does changes less.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from onchip.solve.schedule.weighing import Weigher
 
 METHOD: Final = "composed"
 SHARE_OF_STAGES: Final = 0.8
-"""Of the time, to search stage by stage, where all choices are weighed together afterwards."""
+"""Of the time that layer by layer leaves, to search stage by stage, where choices are weighed together afterwards."""
 
 
 @dataclass(slots=True)
@@ -43,11 +43,12 @@ class ScheduleSolver:
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
-        self._refiner = Refiner(question, self._mapper, self.mappings, self._run_of_stages(), self.options.maps_stay)
+        self._refiner = Refiner(question, self._mapper, self.mappings, run, self.options.maps_stay)
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
-        stages = StageByStage(self.question, self.options, self._refiner, self._maker)
+        share = SHARE_OF_STAGES if self._is_joined else 1.0
+        stages = StageByStage(self.question, self.options, self._refiner, self._maker, share)
         is_late = stages.search()
         best = stages.best
         if best is None:
@@ -80,10 +81,6 @@ class ScheduleSolver:
     def _is_joined(self) -> bool:
         """Whether choices are weighed together: where energy alone counts the least of each nest is best."""
         return self.options.weighs_mappings and self.question.objective is not ScheduleObjective.ENERGY
-
-    def _run_of_stages(self) -> Run:
-        is_cut = self._is_joined and self.run.deadline.is_set
-        return self.run.within(SHARE_OF_STAGES * self.run.seconds_left) if is_cut else self.run
 
 
 def solve_schedule(

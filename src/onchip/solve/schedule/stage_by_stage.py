@@ -48,6 +48,8 @@ MOST_OPERATORS_EXPLORED: Final = 8
 class StageByStage:
     """Looks for schedules within the refiner's run; `attempts` are all that were found, the best of each kind.
 
+    `share` is how much of the time that is left, once what runs layer by layer is improved, is for this search; in
+    shorter looks for its mappings little would be found.
     `why_not` says what the operator needs that has no room alone, wherever its tensors lie.
     """
 
@@ -55,6 +57,7 @@ class StageByStage:
     options: ScheduleOptions
     refiner: Refiner
     maker: AttemptMaker
+    share: float = 1.0
     attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
     why_not: str | None = field(default=None, init=False)
     _alone: ScheduleAttempt | None = field(default=None, init=False)
@@ -72,13 +75,16 @@ class StageByStage:
         """Find what there is; return whether the time was over before there were any stacks as asked for."""
         if self.options.leaves_stacks_open or self.options.runs_layers_whole:
             self._layer_by_layer()
-        quickly = self.refiner.share(1 - SHARE_OF_MAPPINGS)
+        whole = self.run
+        quickly = self.refiner.share(self.share * (1 - SHARE_OF_MAPPINGS))
         if not self.options.runs_layers_whole and self.run.stop is None:
             self._in_stacks()
         lacks_stacks = not self.attempts and not self.options.runs_layers_whole
         if lacks_stacks:
             self._layer_by_layer()
         is_late = lacks_stacks and self.run.stop is not None
+        if self.run is whole:
+            self._leave_the_rest()
         self._improve_all(quickly)
         return is_late
 
@@ -86,6 +92,11 @@ class StageByStage:
     def best(self) -> ScheduleAttempt | None:
         """The best so far; None where nothing was found."""
         return min(self.attempts, key=lambda one: one.value, default=None)
+
+    def _leave_the_rest(self) -> None:
+        """From now on this search has its share of the time."""
+        if self.share < 1.0:
+            self.refiner.run = self.refiner.share(self.share)
 
     def _layer_by_layer(self) -> None:
         """Every operator alone, everything streamed, but for what has no room so."""
@@ -117,6 +128,8 @@ class StageByStage:
             if not refiner.is_improved(self._alone):
                 self._has_time_for_stacks = False
                 return
+        self._leave_the_rest()
+        if self._alone is not None:
             refiner.shake(self._alone, SHARE_OF_FIRST_SHAKES)
         fused = self._fused()
         if fused is None or self.run.stop is not None:
