@@ -21,16 +21,22 @@ class Searched:
 
     shape: list[int]
     may_stand_inside: list[list[int]]
+    leads: list[list[int]]
+    stays: list[list[float]]
+    counts: list[list[int]]
     room_bits: list[float]
     boundaries: list[tuple[int, int, Table]]
-    criteria: list[tuple[float, list[Table | None], bool]]
+    criteria: list[tuple[float, list[Table | None], list[Table | None], bool, bool]]
     is_product: bool
 
-    def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int]]:
+    def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]]]:
         """Ask it."""
         return least_chain_below(
             self.shape,
             self.may_stand_inside,
+            self.leads,
+            self.stays,
+            self.counts,
             self.room_bits,
             self.boundaries,
             self.criteria,
@@ -49,7 +55,7 @@ def least_of_chains_together(searched: Searched) -> float:
             if all(_may_follow(searched, one, two) for one, two in pairwise(places)):
                 numbers = [operands.index(one) + order[:at].count(one) for at, one in enumerate(order)]
                 at = dict(zip(numbers, places, strict=True))
-                found = min(found, _worth(searched, [at[number] for number in range(len(operands))]))
+                found = min(found, worth_of_chain(searched, [at[number] for number in range(len(operands))]))
     return found
 
 
@@ -58,22 +64,45 @@ def _may_follow(searched: Searched, one: tuple[int, ...], two: tuple[int, ...]) 
     return all(own[inner * side + outer] for own, side, inner, outer in each)
 
 
-def _worth(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
+def part_that_stays(searched: Searched, operand: int, inner: tuple[int, ...], outer: tuple[int, ...]) -> float:
+    """Of what stays of an operand's tiles at most, what still does if this point is known to be outside theirs."""
+    sides = range(len(inner))
+    moved = [side for side in sides if outer[side] > inner[side]]
+    if not moved or not all(searched.leads[operand][side] for side in moved):
+        return 1.0
+    if any(outer[side] + 1 == searched.shape[side] for side in moved):
+        return 0.0
+    own = {side: searched.stays[side][inner[side]] for side in sides if searched.counts[operand][side]}
+    least, most = min((own[side] for side in moved if side in own), default=inf), max(own.values(), default=0.0)
+    return 0.0 if least == 0.0 else min(1.0, least / most) if most > 0.0 else 1.0
+
+
+def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
     used = [0.0] * len(searched.room_bits)
     for (_, memory, bits), place in zip(searched.boundaries, places, strict=True):
         used[memory] += float(bits.reshape(searched.shape)[place])
     if any(own > room for own, room in zip(used, searched.room_bits, strict=True)):
         return inf
-    sums = [
-        fixed
-        + sum(
-            float(table.reshape(searched.shape)[place])
-            for table, place in zip(costs, places, strict=True)
-            if table is not None
-        )
-        for fixed, costs, _ in searched.criteria
+    stays = [
+        min([1.0, *(part_that_stays(searched, own, place, other) for other in places if _is_outside(place, other))])
+        for (own, _, _), place in zip(searched.boundaries, places, strict=True)
     ]
+    sums = []
+    for fixed, costs, more, _, is_linear in searched.criteria:
+        parts = [1.0 - one if is_linear else float(one == 0.0) for one in stays]
+        sums.append(fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts))
     return sums[0] * max(sums[1:]) if searched.is_product else max(sums)
+
+
+def _is_outside(inner: tuple[int, ...], outer: tuple[int, ...]) -> bool:
+    return inner != outer and all(one <= two for one, two in zip(inner, outer, strict=True))
+
+
+def _sum(
+    searched: Searched, costs: Sequence[Table | None], places: Sequence[tuple[int, ...]], parts: Sequence[float]
+) -> float:
+    each = zip(costs, places, parts, strict=True)
+    return sum(part * float(own.reshape(searched.shape)[place]) for own, place, part in each if own is not None)
 
 
 def least_of_all_chains(shape: Sequence[int], operands: Sequence[Sequence[Table]]) -> float:

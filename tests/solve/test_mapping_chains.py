@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from math import inf, prod
 from random import Random
@@ -11,15 +13,17 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.cost.layer.cost import layer_cost
-from onchip.native import least_chain_below
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide import together
 from onchip.solve.mapping.wide.chain import UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
-from onchip.solve.mapping.wide.lattice import Lattice, Units
+from onchip.solve.mapping.wide.dimension import Units
+from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.together import ChainsTogether
-from oracles.chains import Searched, least_of_chains_together
+from oracles.chains import Searched, Table, least_of_chains_together, worth_of_chain
 from support.nests import random_case
+from support.own_chains import cell_of, kind_of, places_of
 from support.ragged_nests import random_ragged_mapping
 from support.ways import way_of
 
@@ -36,13 +40,18 @@ def _random_search(seed: int) -> Searched:
     return Searched(
         shape,
         [(one * np.triu(np.ones_like(one))).astype(np.int64).ravel().tolist() for one in inside],
+        random.integers(0, 2, (3, 2)).tolist(),
+        [random.integers(0, 4, side).astype(np.float64).tolist() for side in shape],
+        random.integers(0, 2, (3, 2)).tolist(),
         [7.0, 9.0],
         [(operand, int(random.integers(2)), random.integers(1, 6, points).astype(np.float64)) for operand in operands],
         [
             (
                 float(random.integers(1, 5)),
                 [None if random.random() < 0.2 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
+                [None if random.random() < 0.3 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
                 bool(number < 2),
+                bool(random.integers(2)),
             )
             for number in range(4)
         ],
@@ -54,22 +63,24 @@ def _random_search(seed: int) -> Searched:
 def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) -> None:
     searched = _random_search(seed)
     least = least_of_chains_together(searched)
-    found, is_least, _, points = searched.least_below(inf, 1 << 30)
+    found, is_least, _, points, _ = searched.least_below(inf, 1 << 30)
     assert is_least
-    assert found == least
+    assert found == pytest.approx(least)
     assert (least == inf) == (not points)
     if least < inf:
-        assert searched.least_below(least, 1 << 30)[:2] == (least, True)
-        assert searched.least_below(least + 1, 1 << 30)[:2] == (least, True)
-        cut_short, _, _, _ = searched.least_below(least + 1, 1)
-        assert cut_short <= least
+        assert searched.least_below(found, 1 << 30)[:2] == (found, True)
+        assert searched.least_below(found + 1, 1 << 30)[:2] == (found, True)
+        cut_short = searched.least_below(least + 1, 1)[0]
+        assert cut_short <= found
 
 
 def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
-    for bits, costs in ((short, whole), (whole, short)):
+    for bits, costs, more in ((short, whole, whole), (whole, short, whole), (whole, whole, short)):
+        row: tuple[float, list[Table | None], list[Table | None], bool, bool] = (0.0, [costs], [more], True, True)
+        searched = Searched([4], [[1] * 16], [[1]], [[0.0] * 4], [[1]], [1.0], [(0, 0, bits)], [row], is_product=False)
         with pytest.raises(ValueError, match="costs are not of each point"):
-            least_chain_below([4], [[1] * 16], [1.0], [(0, 0, bits)], [(0.0, [costs], True)], False, 1.0, 10)
+            searched.least_below(1.0, 10)
 
 
 @pytest.mark.parametrize("first", range(0, 20, 10))
@@ -89,9 +100,42 @@ def test_no_mapping_of_a_way_is_below_all_criteria_together(first: int) -> None:
             assert min(_together(kind, cells, objective) for kind in way.kinds()) <= value, (seed, str(mapping))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_mapping_costs_no_less_than_is_said_of_its_own_chain(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its places, each with those outside it, on lattices of many cells, of few, and within those that it has."""
+    asked = list[Searched]()
+    monkeypatch.setattr(together, "least_chain_below", partial(_note, asked))
+    problem = random_case(seed, most_macs=1500).problem
+    mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+    cost, places = layer_cost(problem, mapping), list(places_of(problem, mapping))
+    for way, objective in product((way_of(problem, mapping), kind_of(problem, mapping)), MappingObjective):
+        value = objective.of(cost.energy_pj, cost.cycles) / objective.of(1.0, 1.0)
+        for lattice in _lattices(way, places):
+            asked.clear()
+            ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH)
+            own = [worth_of_chain(one, [cell_of(lattice, place) for place in places]) for one in asked]
+            assert all(one <= value * ROUNDED for one in own), str(mapping)
+
+
+def _lattices(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[Lattice]:
+    for cells in (1000, 60):
+        lattice = Lattice.of(way.bounds, way.units, cells, 0)
+        yield lattice
+        own = [cell_of(lattice, place) for place in places]
+        kept = [
+            [any(one[side] == at for one in own) for at in range(length)] for side, length in enumerate(lattice.shape)
+        ]
+        yield lattice.within(way.units, kept, 2 * cells)
+
+
+def _note(asked: list[Searched], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
+    asked.append(Searched(*rows[:9]))  # type: ignore[arg-type]
+    return 0.0, True, 0, [], []
+
+
 def _together(way: UnrolledWays, cells: int, objective: MappingObjective) -> float:
     lattice = Lattice.of(way.bounds, way.units, cells, 0)
-    return ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH, 5_000)
+    return ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH, 5_000).least
 
 
 def test_units_are_all_at_work_unless_turns_are_more() -> None:

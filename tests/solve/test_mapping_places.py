@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from onchip.ir.layer import LOOPS, Axis
-from onchip.solve.mapping.wide.lattice import Lattice, Units, _thinned
+from onchip.solve.mapping.wide.dimension import Units, thinned
+from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.rows import AxisRows
 
 ROUNDED = 1 + 1e-9
@@ -27,7 +28,7 @@ def test_thinned_cells_are_those_that_a_look_at_each_of_them_leaves() -> None:
         starts = tuple(sorted(random.sample(range(1, 60), random.randint(2, 30))))
         units = Units(1, random.randint(1, 12), None, random.random() < 0.5)
         coarseness = random.choice((0.0, 0.1, 0.14, 0.5, 1.0, 3.3))
-        assert _thinned(starts, units, coarseness) == _looked_through(starts, units, coarseness)
+        assert thinned(starts, units, coarseness) == _looked_through(starts, units, coarseness)
 
 
 def _looked_through(starts: tuple[int, ...], units: Units, coarseness: float) -> tuple[int, ...]:

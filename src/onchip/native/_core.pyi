@@ -680,19 +680,28 @@ def least_chain(shape: Sequence[int], operands: Sequence[Sequence[NDArray[np.flo
 def least_chain_below(
     shape: Sequence[int],
     may_stand_inside: Sequence[Sequence[int]],
+    leads: Sequence[Sequence[int]],
+    stays: Sequence[Sequence[float]],
+    counts: Sequence[Sequence[int]],
     room_bits: Sequence[float],
     boundaries: Sequence[tuple[int, int, NDArray[np.float64]]],
-    criteria: Sequence[tuple[float, Sequence[NDArray[np.float64] | None], bool]],
+    criteria: Sequence[
+        tuple[float, Sequence[NDArray[np.float64] | None], Sequence[NDArray[np.float64] | None], bool, bool]
+    ],
     is_product: bool,
     limit: float,
     most_steps: int,
-) -> tuple[float, bool, int, list[int]]:
-    """What no chain below `limit` is worth less than, whether a chain is worth that, steps, and its points.
+) -> tuple[float, bool, int, list[int], list[list[int]]]:
+    """What no chain below `limit` is worth less than, whether a chain is worth that, steps, its points, and cells.
 
     A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
     operand, memory and bits of room by point, operands one after the other from the units upwards; `criteria` what is
-    fixed, what each boundary adds, and whether what is left of it is looked up at each step. `may_stand_inside` says by
-    dimension, inner and outer cell, the latter fastest, whether one place may stand inside the other.
+    fixed, what each boundary adds, what more where none of its tiles may stay, whether what is left of it is looked up
+    at each step, and whether it is linear in how often tiles come. `may_stand_inside` says by dimension, inner and
+    outer cell, the latter fastest, whether one place may stand inside the other; `leads` by operand and dimension
+    whether that leads to other elements of the operand, `counts` whether the part of its cell that `stays`, by
+    dimension and cell, is one of the operand's elements. The cells are by dimension those in which a chain below the
+    limit may stand, none if there is no such chain.
     """
 
 class ExactObjective(Enum):

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "chain_tiles.hpp"
+
 namespace onchip::chains {
 
 namespace {
@@ -30,9 +32,11 @@ public:
             states_ *= own + 1;
         }
         for (const Criterion& own : problem.criteria) {
-            for (const Costs costs : own.costs) {
-                if (!costs.empty() && costs.size() != points_)
-                    throw std::invalid_argument("costs are not of each point");
+            for (const auto* tables : {&own.costs, &own.more}) {
+                for (const Costs costs : *tables) {
+                    if (!costs.empty() && costs.size() != points_)
+                        throw std::invalid_argument("costs are not of each point");
+                }
             }
         }
         lay_out();
@@ -41,16 +45,18 @@ public:
     Found run() {
         for (int round = 0; round < rounds && take_out(); ++round) {
         }
-        if (floor_ >= limit_) return {limit_, true, steps_, {}};
+        if (floor_ >= limit_) return {limit_, true, steps_, {}, {}};
         list();
+        auto cells = cells_left();
         placed_.assign(count_.size(), 0);
         chosen_.assign(problem_.boundaries.size(), 0);
         used_bits_.assign(problem_.room_bits.size(), 0.0);
         std::vector<double> added;
         for (const Criterion& own : problem_.criteria) added.push_back(own.fixed);
         go_on(0, 0, 0, added);
-        const bool is_whole = steps_ < most_steps_;
-        return {is_whole ? limit_ : std::min(floor_, limit_), is_whole, steps_, best_};
+        const bool is_whole = not_looked_into_ >= limit_;
+        const double floor = std::min(std::max(floor_, not_looked_into_), limit_);
+        return {floor, is_whole, steps_, best_, std::move(cells)};
     }
 
 private:
@@ -102,8 +108,12 @@ private:
             if (!problem_.criteria[k].guides) continue;
             const auto costs = costs_left(k);
             std::vector<std::vector<Costs>> operands(count_.size());
-            for (std::size_t b = 0; b < count; ++b) operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
-            auto through = costs_through(problem_.shape, operands, outside_[k]);
+            More more{std::vector<std::vector<Costs>>(count_.size()), problem_.leads};
+            for (std::size_t b = 0; b < count; ++b) {
+                operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
+                more.costs[problem_.boundaries[b].operand].push_back(problem_.criteria[k].more[b]);
+            }
+            auto through = costs_through(problem_.shape, operands, more, outside_[k]);
             std::size_t b = 0;
             for (auto& own : through) {
                 for (auto& table : own) {
@@ -154,6 +164,18 @@ private:
         }
     }
 
+    std::vector<std::vector<std::uint8_t>> cells_left() const {
+        const std::size_t sides = problem_.shape.size();
+        std::vector<std::vector<std::uint8_t>> found;
+        for (const std::size_t length : problem_.shape) found.emplace_back(length, std::uint8_t{0});
+        for (const auto& points : left_) {
+            for (const std::size_t x : points) {
+                for (std::size_t side = 0; side < sides; ++side) found[side][at_[x * sides + side]] = 1;
+            }
+        }
+        return found;
+    }
+
     bool may_follow(std::size_t inner, std::size_t outer) const {
         const std::size_t sides = problem_.shape.size();
         for (std::size_t side = 0; side < sides; ++side) {
@@ -170,12 +192,12 @@ private:
     };
 
     // What the rest adds at least to each criterion from a point on.
-    double worth_of(const std::vector<double>& added, std::size_t boundary, std::size_t state, std::size_t x,
-                    std::vector<double>& sums) const {
+    double worth_of(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const {
+        const std::size_t operand = problem_.boundaries[boundary].operand;
         for (std::size_t k = 0; k < sums.size(); ++k) {
             const Criterion& own = problem_.criteria[k];
-            sums[k] = added[k] + (own.costs[boundary].empty() ? 0.0 : own.costs[boundary][x]);
-            if (own.guides) sums[k] += outside_[k][state][x];
+            sums[k] += (own.costs[boundary].empty() ? 0.0 : own.costs[boundary][x]);
+            if (own.guides) sums[k] += outside_[k][operand][state][x];
         }
         return worth(sums);
     }
@@ -188,7 +210,8 @@ private:
             return;
         }
         std::vector<Step> steps;
-        std::vector<double> sums(added.size());
+        std::vector<double> sums;
+        std::vector<Placed> tiles;
         for (std::size_t operand = 0; operand < count_.size(); ++operand) {
             if (placed_[operand] == count_[operand]) continue;
             const std::size_t b = first_[operand] + placed_[operand];
@@ -199,7 +222,10 @@ private:
                 if (!(own.bits[x] + used_bits_[own.memory] + coming_bits(own.memory, b) <=
                       problem_.room_bits[own.memory]))
                     continue;
-                const double least = worth_of(added, b, state + step_[operand], x, sums);
+                sums = added;
+                tiles = tiles_;
+                follow(problem_, at_, x, tiles, sums);
+                const double least = worth_of(b, state + step_[operand], x, sums);
                 if (least < limit_) steps.push_back({least, operand, x});
             }
         }
@@ -209,15 +235,21 @@ private:
                        : (one.point != two.point ? one.point < two.point : one.operand < two.operand);
         });
         for (const Step& step : steps) {
-            if (steps_ >= most_steps_ || !(step.worth < limit_)) return;
+            if (!(step.worth < limit_)) return;
+            if (steps_ >= most_steps_) {
+                not_looked_into_ = std::min(not_looked_into_, step.worth);
+                return;
+            }
             take(step, state, added);
         }
     }
 
     void take(const Step& step, std::size_t state, const std::vector<double>& added) {
+        std::vector<double> next(added);
+        const std::vector<Placed> before = tiles_;
+        follow(problem_, at_, step.point, tiles_, next);
         const std::size_t b = first_[step.operand] + placed_[step.operand];
         const Boundary& own = problem_.boundaries[b];
-        std::vector<double> next(added);
         for (std::size_t k = 0; k < next.size(); ++k) {
             const Costs costs = problem_.criteria[k].costs[b];
             if (!costs.empty()) next[k] += costs[step.point];
@@ -225,7 +257,9 @@ private:
         ++placed_[step.operand];
         used_bits_[own.memory] += own.bits[step.point];
         chosen_[b] = step.point;
+        tiles_.push_back({b, step.point, 1.0});
         go_on(state + step_[step.operand], step.point, step.operand, next);
+        tiles_ = before;
         used_bits_[own.memory] -= own.bits[step.point];
         --placed_[step.operand];
     }
@@ -250,9 +284,11 @@ private:
     std::vector<std::vector<std::uint8_t>> alive_;   // by boundary and point
     std::vector<std::vector<std::size_t>> left_;
     std::vector<double> least_bits_, used_bits_;
-    std::vector<std::vector<std::vector<double>>> outside_;  // by criterion, state and point
+    std::vector<Outside> outside_;  // by criterion
     std::vector<std::size_t> placed_, chosen_, best_;
+    std::vector<Placed> tiles_;  // of boundaries placed
     double floor_ = 0.0;
+    double not_looked_into_ = infinity;  // the least worth of steps that were left
 };
 
 }  // namespace

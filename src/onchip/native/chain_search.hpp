@@ -3,7 +3,9 @@
 // Boundaries stand in points of a lattice as in chains.hpp. What a chain is worth is the greatest of its criteria, each
 // a number that is fixed and what every boundary adds in its place; or, as a product, the first of them times the
 // greatest of the others. A lattice's dimension says of any two of its cells whether places in both may stand inside
-// each other.
+// each other. Where loops end short, tiles of a boundary may stay while loops outside the next point run: those at the
+// end of every dimension that leads to its elements and moves on between both points. If one of these ends there, none
+// stays; if a dimension that does not lead to its elements moves on between both points, any may.
 
 #pragma once
 
@@ -25,13 +27,18 @@ struct Boundary {
 struct Criterion {
     double fixed;
     std::vector<Costs> costs;  // by boundary, none where it adds nothing
+    std::vector<Costs> more;   // what it adds beyond these where none of its tiles may stay, none where that is nothing
     bool guides;               // what is left of it is looked up at each step, not only what has been added
+    bool is_linear;            // in how often tiles come: if fewer stay it has a part of `more`
 };
 
 struct Problem {
     std::vector<std::size_t> shape;
     std::vector<std::vector<std::uint8_t>> may_stand_inside;  // by dimension, inner and outer cell; inner's slowest
-    std::vector<double> room_bits;                            // by memory
+    std::vector<std::vector<std::uint8_t>> leads;             // by operand and dimension, whether to other elements
+    std::vector<std::vector<double>> stays;                   // by dimension and cell, the part at an end at most
+    std::vector<std::vector<std::uint8_t>> counts;  // by operand and dimension, whether the part is one of its elements
+    std::vector<double> room_bits;                  // by memory
     std::vector<Boundary> boundaries;  // of an operand from the units upwards, operands one after the other
     std::vector<Criterion> criteria;
     bool is_product;
@@ -42,6 +49,7 @@ struct Found {
     bool is_least;                    // whether a chain is worth just that, or there is none below `limit`
     std::size_t steps;                // points looked at
     std::vector<std::size_t> points;  // of the least chain, by boundary; empty where none was found
+    std::vector<std::vector<std::uint8_t>> cells;  // by dimension, whether chains below `limit` may stand in a cell
 };
 
 // Throws std::invalid_argument for tables that are not of each point.

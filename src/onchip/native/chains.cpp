@@ -39,6 +39,21 @@ void spread_inwards(const std::vector<std::size_t>& shape, std::vector<double>& 
     }
 }
 
+// The same along dimensions that lead to an operand's elements, from points in which none ends that has not before.
+void spread_inwards(const std::vector<std::size_t>& shape, std::vector<double>& values,
+                    const std::vector<std::uint8_t>& leads) {
+    std::size_t stride = values.size();
+    for (std::size_t side = 0; side < shape.size(); ++side) {
+        const std::size_t whole = stride;
+        stride /= shape[side];
+        if (shape[side] < 3 || !leads[side]) continue;
+        for (std::size_t start = 0; start < values.size(); start += whole) {
+            for (std::size_t at = start + whole - 2 * stride; at-- > start;)
+                values[at] = std::min(values[at], values[at + stride]);
+        }
+    }
+}
+
 void add(const std::vector<double>& before, Costs own, std::vector<double>& least) {
     for (std::size_t at = 0; at < least.size(); ++at) least[at] = std::min(least[at], before[at] + own[at]);
 }
@@ -74,24 +89,31 @@ public:
         return least;
     }
 
-    // By state, at each point what all others cost at least if they stand outside it.
-    std::vector<std::vector<double>> outside() const {
-        std::vector<std::vector<double>> least(states_);
-        least[states_ - 1].assign(points_, 0.0);
+    // What all others cost at least if they stand outside a point in which the last was placed.
+    Outside outside(const More& more) const {
+        Outside least(operands_.size(), std::vector<std::vector<double>>(states_));
+        for (auto& own : least) own[states_ - 1].assign(points_, 0.0);
         for (std::size_t state = states_ - 1; state-- > 0;) {
-            least[state].assign(points_, std::numeric_limits<double>::infinity());
+            std::vector<double> next(points_, std::numeric_limits<double>::infinity());
             for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
                 const std::size_t count = placed(state, operand);
                 if (count < operands_[operand].size())
-                    add(least[state + step_[operand]], operands_[operand][count], least[state]);
+                    add(least[operand][state + step_[operand]], operands_[operand][count], next);
             }
-            spread_inwards(shape_, least[state]);
+            auto all = next;
+            spread_inwards(shape_, all);
+            for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
+                const std::size_t count = placed(state, operand);
+                if (count == 0) continue;
+                const Costs own = more.costs[operand][count - 1];
+                least[operand][state] = own.empty() ? all : followed(own, more.leads[operand], next, all);
+            }
         }
         return least;
     }
 
     // `after` is what `outside` says.
-    Through through(const std::vector<std::vector<double>>& after) const {
+    Through through(const Outside& after) const {
         const auto before = inside();
         Through found;
         for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
@@ -101,7 +123,7 @@ public:
                 for (std::size_t state = 0; state < states_; ++state) {
                     if (placed(state, operand) + 1 != own.size()) continue;
                     const auto& first = before[state];
-                    const auto& last = after[state + step_[operand]];
+                    const auto& last = after[operand][state + step_[operand]];
                     for (std::size_t at = 0; at < points_; ++at)
                         least[at] = std::min(least[at], first[at] + costs[at] + last[at]);
                 }
@@ -111,6 +133,25 @@ public:
     }
 
 private:
+    // At each point the least of what comes `next` outside it, with what the boundary in it costs more then.
+    std::vector<double> followed(Costs more, const std::vector<std::uint8_t>& leads, const std::vector<double>& next,
+                                 const std::vector<double>& all) const {
+        auto free = next;
+        spread_inwards(shape_, free, leads);
+        std::size_t stride = points_;
+        for (std::size_t side = 0; side < shape_.size(); ++side) {
+            const std::size_t whole = stride;
+            stride /= shape_[side];
+            if (leads[side]) continue;
+            for (std::size_t start = 0; start < points_; start += whole) {
+                for (std::size_t at = start; at < start + whole - stride; ++at)
+                    free[at] = std::min(free[at], all[at + stride]);
+            }
+        }
+        for (std::size_t at = 0; at < points_; ++at) free[at] = std::min(free[at], all[at] + more[at]);
+        return free;
+    }
+
     std::size_t placed(std::size_t state, std::size_t operand) const {
         return state / step_[operand] % (operands_[operand].size() + 1);
     }
@@ -129,9 +170,9 @@ double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::
 }
 
 Through costs_through(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
-                      std::vector<std::vector<double>>& outside) {
+                      const More& more, Outside& outside) {
     const Sweeps sweeps(shape, operands);
-    outside = sweeps.outside();
+    outside = sweeps.outside(more);
     return sweeps.through(outside);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -20,10 +21,20 @@ using Through = std::vector<std::vector<std::vector<double>>>;
 // By operand its boundaries' costs. Throws std::invalid_argument for costs that are not of each point.
 double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands);
 
-// The same costs; `outside` becomes what all other boundaries cost at least outside a point, by state (how many of each
-// operand are placed, the first operand's fastest) and point. Throws std::invalid_argument for costs that are not of
-// each point.
+// What boundaries cost beyond their costs unless tiles stay, by operand and boundary (none where that is nothing):
+// where the next boundary's point is ahead in dimensions alone that lead to elements of the operand, and one of them
+// ends there.
+struct More {
+    std::vector<std::vector<Costs>> costs;
+    std::vector<std::vector<std::uint8_t>> leads;  // by operand and dimension
+};
+
+// By operand placed last, by state (how many of each operand are placed, the first operand's fastest) and by point.
+using Outside = std::vector<std::vector<std::vector<double>>>;
+
+// The same costs; `outside` becomes what all other boundaries cost at least outside a point in which the last was
+// placed, with what that costs more. Throws std::invalid_argument for costs that are not of each point.
 Through costs_through(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
-                      std::vector<std::vector<double>>& outside);
+                      const More& more, Outside& outside);
 
 }  // namespace onchip::chains

@@ -41,35 +41,50 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
 
 // A row of a boundary: its operand and memory, and the bits of room that it takes by point.
 using BoundaryRow = std::tuple<std::size_t, std::size_t, Table>;
-// A row of a criterion: what is fixed, what each boundary costs by point or None, whether it guides.
-using CriterionRow = std::tuple<double, std::vector<std::optional<Table>>, bool>;
+using Tables = std::vector<std::optional<Table>>;
+// A row of a criterion: what is fixed, what each boundary costs by point or None, what more, whether it guides, is
+// linear.
+using CriterionRow = std::tuple<double, Tables, Tables, bool, bool>;
+
+std::vector<chains::Costs> costs_of(const Tables& tables) {
+    std::vector<chains::Costs> found;
+    for (const auto& table : tables)
+        found.push_back(table ? chains::Costs(table->data(), table->shape(0)) : chains::Costs());
+    return found;
+}
 
 nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<std::uint8_t>> may_stand_inside,
-                            std::vector<double> room_bits, const std::vector<BoundaryRow>& boundaries,
-                            const std::vector<CriterionRow>& criteria, bool is_product, double limit,
-                            std::size_t most_steps) {
-    chains::Problem problem{std::move(shape), std::move(may_stand_inside), std::move(room_bits), {}, {}, is_product};
+                            std::vector<std::vector<std::uint8_t>> leads, std::vector<std::vector<double>> stays,
+                            std::vector<std::vector<std::uint8_t>> counts, std::vector<double> room_bits,
+                            const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
+                            bool is_product, double limit, std::size_t most_steps) {
+    chains::Problem problem{std::move(shape),
+                            std::move(may_stand_inside),
+                            std::move(leads),
+                            std::move(stays),
+                            std::move(counts),
+                            std::move(room_bits),
+                            {},
+                            {},
+                            is_product};
     for (const auto& [operand, memory, bits] : boundaries)
         problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}});
-    for (const auto& [fixed, costs, guides] : criteria) {
-        auto& own = problem.criteria.emplace_back(fixed, std::vector<chains::Costs>{}, guides);
-        for (const auto& table : costs)
-            own.costs.push_back(table ? chains::Costs(table->data(), table->shape(0)) : chains::Costs());
-    }
+    for (const auto& [fixed, costs, more, guides, is_linear] : criteria)
+        problem.criteria.push_back({fixed, costs_of(costs), costs_of(more), guides, is_linear});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;
         found = chains::least_chain_below(problem, limit, most_steps);
     }
-    return nb::make_tuple(found.floor, found.is_least, found.steps, found.points);
+    return nb::make_tuple(found.floor, found.is_least, found.steps, found.points, found.cells);
 }
 
 }  // namespace
 
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
-    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "room_bits"_a, "boundaries"_a,
-               "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
+    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
+               "counts"_a, "room_bits"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
 }
 
 }  // namespace onchip

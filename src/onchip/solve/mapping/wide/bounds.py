@@ -27,15 +27,15 @@ from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
-from onchip.solve.mapping.wide.together import ChainsTogether
+from onchip.solve.mapping.wide.together import least_together
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (6_000, ()))
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
 In the last stage chains are searched by all criteria together, on lattices without loops that are shared out.
 """
-MOST_NODES: Final = 200
+MOST_NODES: Final = 400
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
 
@@ -91,9 +91,7 @@ class WayBounds:
         energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
         if not shorts:
-            lattice = Lattice.of(way.bounds, way.units, most_cells, 0)
-            together = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
-            return together.least(self.objective, enough)
+            return least_together(way, self.objective, enough, most_cells)
         for short in shorts:
             lattice = Lattice.of(way.bounds, way.units, most_cells, short)
             energies.append(ChainEnergy(way, lattice))

@@ -20,7 +20,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.lattice import Along, Dimension, Lattice, Served, Units
+from onchip.solve.mapping.wide.dimension import Dimension, Units
+from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.ways import Ways
 
@@ -45,7 +46,7 @@ class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
     `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
-    only; `idle` is the loop whose units may be, where some are.
+    only; `idle` is the first loop whose units may be, where some are.
     """
 
     problem: LayerProblem
@@ -73,13 +74,13 @@ class UnrolledWays:
                 int(low.prod()),
                 int(high.prod()),
                 tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
-                self.kind is Kind.ALL_AT_WORK,
+                self.kind is Kind.ALL_AT_WORK or (self.idle is not None and loop < self.idle),
             )
-            for low, high in each
+            for loop, (low, high) in enumerate(each)
         )
 
     def kinds(self) -> Iterator[UnrolledWays]:
-        """Yield all mappings of one way apart: all units at work, or some of a loop idle in the turns that takes."""
+        """Yield all mappings of one way apart: by the first loop that leaves units idle in some place, or none."""
         yield replace(self, kind=Kind.ALL_AT_WORK)
         for loop, own in enumerate(self.units):
             if own.most > 1:
@@ -117,13 +118,19 @@ class UnrolledWays:
         each = zip(most, least, units, served.along, strict=True)
         return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
 
+    @cached_property
+    def fewest_turns(self) -> list[int]:
+        """Return by loop how many turns it takes at least."""
+        found = [-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True)]
+        if self.idle is not None:
+            idle = self.units[self.idle].fewest_idle_turns(self.bounds[self.idle])
+            found[self.idle] = max(found[self.idle], idle)
+        return found
+
     @property
     def least_turns(self) -> float:
         """Return how often the array is at work, at least."""
-        of_loops = [-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True)]
-        if self.idle is not None:
-            idle = self.units[self.idle].fewest_idle_turns(self.bounds[self.idle])
-            of_loops[self.idle] = max(of_loops[self.idle], idle)
+        of_loops = self.fewest_turns
         return max(prod(of_loops), ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
 
     def memories(self, operand: Operand) -> Sequence[str]:

@@ -215,7 +215,7 @@ class ChainTime:
 
     @cached_property
     def _at_units(self) -> dict[PortOf, float]:
-        busy = busy_at_units(self.way.problem, self.way.least[None], self.way.most[None])
+        busy = busy_at_units(self.way.problem, self.way.least[None], self.way.most[None], self.way.fewest_turns)
         return {port: float(one[0]) for port, one in busy.items()}
 
     @cached_property

@@ -12,27 +12,22 @@ the part that it lies in, whichever place that ends at; parts that end short the
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from math import ceil, prod
+from functools import cached_property
+from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.dimension import Dimension, Units, cells_of, dimension_of, parted, starts_of, thinned
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
-Cells: TypeAlias = NDArray[np.int64]
 SLIDING: Final = ("P", "Q")
 """Tiles of an input have neighbours' positions along these, and fewer where padding is: they are not shared out."""
 FINER: Final = 1.4
-MOST_BREAKPOINTS: Final = 512
-"""Of each kind: the smallest, and those of fewest parts."""
-MOST_ITERATIONS: Final = 64
-"""Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
 
 
 @dataclass(frozen=True)
@@ -48,34 +43,6 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Dimension:
-    """One loop's cells: `first` and `last` are the coordinates at their ends.
-
-    `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
-    """
-
-    bound: int
-    first: Cells
-    last: Cells
-    turns: Cells
-    stays: NDArray[np.float64]
-    shared_out: bool
-
-    def parts(self, served: int, apart: int) -> NDArray[np.float64]:
-        """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
-        longest = self.most_length(served, apart)
-        return self.bound / longest if self.shared_out else np.ceil(self.bound / longest)
-
-    def least_length(self, apart: int) -> NDArray[np.float64]:
-        """Return how many indices the longest part has at least, with so many units apart."""
-        return -(-self.first // apart).astype(np.float64)
-
-    def most_length(self, served: int, apart: int) -> NDArray[np.float64]:
-        """Return how many indices any part has at most."""
-        return (self.last if apart == 1 else np.minimum(self.last, self.turns * served)).astype(np.float64)
-
-
-@dataclass(frozen=True)
 class Lattice:
     """All places in nests of some ways to use the array."""
 
@@ -87,15 +54,15 @@ class Lattice:
 
         Loops of at most `short` iterations are shared out.
         """
-        finest = [_starts(bound, own) for bound, own in zip(bounds, units, strict=True)]
+        finest = [starts_of(bound, own) for bound, own in zip(bounds, units, strict=True)]
         starts = finest
         coarseness = 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
-            starts = [_thinned(own, side, coarseness) for own, side in zip(finest, units, strict=True)]
+            starts = [thinned(own, side, coarseness) for own, side in zip(finest, units, strict=True)]
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
         each = zip(bounds, units, starts, limits, strict=True)
-        return cls(tuple(_dimension(bound, own, first, most) for bound, own, first, most in each))
+        return cls(tuple(dimension_of(bound, own, cells_of(first), most) for bound, own, first, most in each))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -112,6 +79,34 @@ class Lattice:
             for one in self.dimensions
         )
         return Lattice(tuple(wholes))
+
+    @cached_property
+    def where_all_move(self) -> Lattice:
+        """Return the same where no tile stays while loops move on that lead to none of its elements."""
+        return Lattice(tuple(replace(one, stays=np.zeros_like(one.stays)) for one in self.dimensions))
+
+    def within(self, units: Sequence[Units], cells: Sequence[Sequence[int]], most_cells: int) -> Lattice:
+        """Return some of its cells, each in as many as there may be; the last of a dimension is always among them."""
+        each = zip(self.dimensions, cells, strict=True)
+        ranges = [
+            [
+                (int(own.first[at]), int(own.last[at]))
+                for at, is_kept in enumerate(kept)
+                if is_kept or at + 1 == len(kept)
+            ]
+            for own, kept in each
+        ]
+        coarseness = 0.0
+        while True:
+            parts = [
+                parted(own.bound, side, kept, coarseness)
+                for own, side, kept in zip(self.dimensions, units, ranges, strict=True)
+            ]
+            if prod(map(len, parts)) <= most_cells or coarseness > max(own.bound for own in self.dimensions):
+                break
+            coarseness = max(coarseness * FINER, 0.05)
+        sides = zip(self.dimensions, units, parts, strict=True)
+        return Lattice(tuple(dimension_of(own.bound, side, kept, 0) for own, side, kept in sides))
 
     def along(self, loop: int, values: NDArray[np.float64]) -> Along:
         """Return values by a loop's cells so that they broadcast."""
@@ -164,138 +159,3 @@ class Lattice:
             if len(values) > 1 or values[0] != 1:
                 found = found * self.along(loop, values)
         return found
-
-
-@dataclass(frozen=True)
-class Units:
-    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
-
-    Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
-    """
-
-    least: int
-    most: int
-    sizes: tuple[int, ...] | None
-    are_full: bool = False
-
-    def fewest_idle_turns(self, bound: int) -> int:
-        """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
-
-        If t of T turns are inside a place, its last index has UT - 1 - (T - t) at most, as the loops in time outside
-        have steps of t and more. It is missing only if UT - bound, what is not executed, is more than T - t; and of T,
-        t is all or no more than half.
-        """
-        return 2 * bound // (2 * self.most - 1) + 1
-
-
-def _dimension(bound: int, units: Units, starts: Sequence[int], short: int) -> Dimension:
-    first, last = np.array(starts[:-1]), np.array(starts[1:]) - 1
-    if units.are_full:
-        last[:-1] = last[:-1] // units.most * units.most
-    turns = _most_turns(bound, units)[last]
-    if units.are_full:
-        turns[:-1] = last[:-1] // units.most
-    if bound <= short and units.most == 1:
-        return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
-    at_end, fewest = _at_end(bound, units), -(-first // units.most)
-    stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
-    return Dimension(bound, first, last, turns, stays, shared_out=False)
-
-
-def _starts(bound: int, units: Units) -> tuple[int, ...]:
-    return _starts_of_turns(bound, units.most) if units.are_full else _breakpoints(bound, units)
-
-
-@lru_cache(maxsize=1 << 12)
-def _starts_of_turns(bound: int, units: int) -> tuple[int, ...]:
-    """Coordinates of whole turns from which on there are fewer parts; the bound, and one more past the end."""
-    found = set(range(1, min(ceil(bound / units), MOST_BREAKPOINTS) + 1))
-    for inside in range(1, units + 1):
-        if units % inside == 0:
-            found |= {ceil(ceil(bound / parts) / inside) for parts in range(1, min(bound, MOST_BREAKPOINTS) + 1)}
-    return (*sorted(units * one for one in found if units * one < bound), bound, bound + 1)
-
-
-@lru_cache(maxsize=1 << 12)
-def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
-    """Coordinates from which on there are fewer parts, or more turns; one more past the end.
-
-    The first is how many units are at work at once at least.
-    """
-    at_work = units.least // 2 + 1 if units.least > 1 else 1
-    most = min(bound, MOST_BREAKPOINTS)
-    found = {bound, *range(at_work, at_work + most), *range(units.most + 1, units.most * most, units.most)}
-    for inside in range(1, units.most + 1):
-        if units.most % inside == 0:
-            found |= {-(-bound // parts) * units.most // inside for parts in range(1, most + 1)}
-    return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
-
-
-def _thinned(starts: tuple[int, ...], own: Units, coarseness: float) -> tuple[int, ...]:
-    """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
-    inner, units = starts[1:-2], own.most
-    second_turn = 2 * units if own.are_full else units + 1
-    stays = bisect_left(inner, second_turn)
-    if inner[stays : stays + 1] != (second_turn,):
-        stays = len(inner)
-    kept, place = [starts[0]], 0
-    while True:
-        farther = bisect_left(inner, max(kept[-1], units) * (1 + coarseness), place)
-        place = stays if place <= stays < farther else farther
-        if place >= len(inner):
-            return (*kept, *(one for one in starts[-2:] if one > kept[-1]))
-        kept.append(inner[place])
-        place += 1
-
-
-@lru_cache(maxsize=1 << 12)
-def _most_turns(bound: int, units: Units) -> Cells:
-    """By coordinate, the greatest product of loops in time inside the place.
-
-    All units are at work but for the last iteration of the dimension's outermost loop, which is needed. If that runs
-    over units, f of them, at least f - 1 of f parts of what the loops inside could reach are reached; if it runs in
-    time, all indices are.
-    """
-    coordinates = np.arange(bound + 1)
-    if units.most == 1 or units.least == 1:
-        return np.maximum(coordinates, 1)
-    outermost = 2
-    if units.sizes is not None:
-        outermost = min(part for size in units.sizes for part in range(2, size + 1) if size % part == 0)
-    of_units = (coordinates - 1) * outermost // ((outermost - 1) * units.least)
-    turns = np.maximum(-(-coordinates // units.least), of_units)
-    turns[bound] = max(turns[bound], min(bound, 2 * -(-bound // units.least)))
-    return np.maximum(turns, 1)
-
-
-@lru_cache(maxsize=1 << 8)
-def _at_end(bound: int, units: Units) -> NDArray[np.float64]:
-    """By turns, the greatest part of indices past the last whole turn of a loop right above, in one tile.
-
-    The loop has two iterations or more of as many indices as the loops inside it lead through, units included that
-    stand inside; there is at least one whole turn.
-    """
-    by_weight = _left_over(bound)
-    beside = {1}
-    if units.sizes is None:
-        beside = set(range(1, units.most + 1))
-    for size in units.sizes or ():
-        beside |= {one * part for one in beside for part in range(1, size + 1) if size % part == 0}
-    found = by_weight.copy()
-    for one in beside:
-        led = np.arange(1, bound // one + 1)
-        found[led] = np.maximum(found[led], by_weight[led * one])
-    return found
-
-
-@lru_cache(maxsize=1 << 8)
-def _left_over(bound: int) -> NDArray[np.float64]:
-    """By indices that the loops inside lead through, the part past whole turns of some loop, if no more than these."""
-    found = np.zeros(bound + 1)
-    for iterations in range(2, MOST_ITERATIONS):
-        weights = np.arange(1, (bound - 1) // iterations + 1)
-        rest = (bound - 1) % (weights * iterations) + 1
-        found[weights] = np.maximum(found[weights], np.where(rest <= weights, rest / bound, 0.0))
-    small = np.arange(1, (bound - 1) // MOST_ITERATIONS + 1)
-    found[small] = small / bound
-    return found

@@ -9,27 +9,45 @@ there each index has a chain of its own, and no chain is that of the mapping.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import Operand
+from onchip.ir.layer import LOOPS
 from onchip.native import least_chain_below
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.chain import OperandChain, UnrolledWays
+from onchip.solve.mapping.wide.chain import CHANNELS, LEADING, OperandChain, UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.lattice import Dimension, Lattice
+from onchip.solve.mapping.wide.dimension import Dimension
+from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 
+ROUNDS: Final = 3
+"""Of searches, each among the cells that the one before left."""
 GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
-MOST_STEPS: Final = 50_000
+MOST_STEPS: Final = 1_000_000
 LESS_THAN_A_CYCLE: Final = 0.5
 
+COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
+"""Dimensions of which a part is the same part of an operand's elements: rows of the input's tiles overlap."""
+
 Costs = NDArray[np.float64]
+Tables = list[Costs | None]
+Row = tuple[float, Tables, Tables, bool, bool]
+"""Of a criterion: what is fixed, what each boundary adds, what more if no tile stays, whether it guides, is linear."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be."""
+
+    least: float
+    cells: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -49,24 +67,27 @@ class ChainsTogether:
         """Return the places that chains are searched over."""
         return self.energy.lattice
 
-    def least(self, objective: MappingObjective, limit: float, most_steps: int = MOST_STEPS) -> float:
-        """Return what no mapping is below, in the objective's unit; the limit itself where none is below that."""
+    def least(self, objective: MappingObjective, limit: float, most_steps: int = MOST_STEPS) -> Found:
+        """Return what no mapping is below; the limit itself where none is below that."""
         places = self._places
         if not places:
-            return 0.0
+            return Found(0.0, [])
         unit = objective.of(1.0, 1.0)
         below = limit / unit - (LESS_THAN_A_CYCLE if objective is MappingObjective.LATENCY else 0.0)
-        criteria: list[tuple[float, list[Costs | None], bool]] = []
+        criteria: list[Row] = []
         if objective is not MappingObjective.LATENCY:
-            criteria.append((self.energy.fixed_pj, self._tables(self.energy.boundaries, skips_zero=False), True))
+            criteria.append(self._of_energy())
         if objective is not MappingObjective.ENERGY:
             criteria += self._of_time()
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
-        cells = zip(self.lattice.dimensions, self.way.units, strict=True)
-        found, _, _, _ = least_chain_below(
+        sides = zip(self.lattice.dimensions, self.way.units, strict=True)
+        found, _, _, _, cells = least_chain_below(
             self.lattice.shape,
-            [_may_stand_inside(own, units.most) for own, units in cells],
+            [_may_stand_inside(own, units.most) for own, units in sides],
+            [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
+            [one.stays.tolist() for one in self.lattice.dimensions],
+            [[at in COUNTED[operand] for at in range(len(LOOPS))] for operand in operands],
             [float(self.way.problem.room_bits(memory)) for memory in memories],
             [(operands.index(place[0]), memories.index(self._memory(place)), self._bits(place)) for place in places],
             criteria,
@@ -74,7 +95,7 @@ class ChainsTogether:
             below,
             most_steps,
         )
-        return limit if found >= below else found * unit
+        return Found(limit if found >= below else found * unit, cells)
 
     @property
     def _places(self) -> list[Place]:
@@ -92,17 +113,61 @@ class ChainsTogether:
     def _flat(self, table: NDArray[np.float64]) -> Costs:
         return np.broadcast_to(table, self.lattice.shape).astype(np.float64).ravel()
 
-    def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> list[Costs | None]:
+    @cached_property
+    def _all_move(self) -> ChainsTogether:
+        """The same where no tile stays as loops end short."""
+        lattice = self.lattice.where_all_move
+        return ChainsTogether(ChainEnergy(self.way, lattice), ChainTime(self.way, lattice))
+
+    def _of_energy(self) -> Row:
+        own, moving = self.energy.boundaries, self._all_move.energy.boundaries
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), self._more(own, moving), True, True
+
+    def _of_time(self) -> list[Row]:
+        """The highest guide: they say most of what is left."""
+        each = zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True)
+        found = [(fixed, costs, moving) for (fixed, costs), (_, moving) in each]
+        found.sort(key=lambda one: -(one[0] + least_of(self.lattice, one[1], self.time.no_room)))
+        return [
+            (fixed, self._tables(costs), self._more(costs, moving), at < GUIDES, False)
+            for at, (fixed, costs, moving) in enumerate(found)
+        ]
+
+    def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
         return [
             self._flat(costs[place]) if place in costs and not (skips_zero and not costs[place].any()) else None
             for place in self._places
         ]
 
-    def _of_time(self) -> list[tuple[float, list[Costs | None], bool]]:
-        """The highest guide: they say most of what is left."""
-        found = [(fixed, costs) for fixed, costs in self.time.all_criteria()]
-        found.sort(key=lambda one: -(one[0] + least_of(self.lattice, one[1], self.time.no_room)))
-        return [(fixed, self._tables(costs), at < GUIDES) for at, (fixed, costs) in enumerate(found)]
+    def _more(self, costs: Boundaries, moving: Boundaries) -> Tables:
+        """None of a boundary that costs the same."""
+        found: Tables = []
+        for place in self._places:
+            more = None
+            if place in costs and moving[place] is not costs[place]:
+                fits = np.isfinite(costs[place]) & np.isfinite(moving[place])
+                more = np.where(
+                    fits, np.maximum(np.where(fits, moving[place], 0.0) - np.where(fits, costs[place], 0.0), 0.0), 0.0
+                )
+            found.append(self._flat(more) if more is not None and more.any() else None)
+        return found
+
+
+def least_together(
+    way: UnrolledWays, objective: MappingObjective, limit: float, most_cells: int, rounds: int = ROUNDS
+) -> float:
+    """Return what no mapping of one way is below, on ever finer lattices; the limit where none is below that."""
+    lattice, least = Lattice.of(way.bounds, way.units, most_cells, 0), 0.0
+    for _ in range(rounds):
+        found = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, limit)
+        least = max(least, found.least)
+        if least >= limit or not found.cells:
+            break
+        finer = lattice.within(way.units, found.cells, most_cells)
+        if finer.shape == lattice.shape:
+            break
+        lattice = finer
+    return least
 
 
 def _may_stand_inside(cells: Dimension, units: int) -> list[int]:

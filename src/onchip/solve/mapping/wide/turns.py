@@ -8,6 +8,7 @@ also where the loop ends short and stands in several parts.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -40,12 +41,15 @@ def waiting_turns(problem: LayerProblem, ways: Ways) -> ByWay:
     return found
 
 
-def busy_at_units(problem: LayerProblem, least: Ways, ways: Ways) -> dict[tuple[str, int], ByWay]:
+def busy_at_units(
+    problem: LayerProblem, least: Ways, ways: Ways, fewest_turns: Sequence[int] = (1,) * len(LOOPS)
+) -> dict[tuple[str, int], ByWay]:
     """By memory and port, the cycles that all turns together keep it busy with what the units take and add up.
 
-    Of `ways`, or any with fewer units, down to `least`.
+    Of `ways`, or any with fewer units, down to `least`, if each loop takes at least so many turns.
     """
-    turns = turns_of(problem.layer, ways)
+    of_loops = np.maximum(_turns(problem.layer, ways), fewest_turns)
+    turns: ByWay = np.prod(of_loops, axis=1)
     ports: dict[tuple[str, int], ByWay] = defaultdict(lambda: np.zeros(len(ways)))
     for operand in _moved(problem):
         memory = _memories(problem, operand)[0]
@@ -58,7 +62,6 @@ def busy_at_units(problem: LayerProblem, least: Ways, ways: Ways) -> dict[tuple[
             bits = problem.layer.bits(operand)
             ports[memory, port] += turns * np.ceil(elements * bits / own[port].bits_per_cycle)
             continue
-        of_loops = _turns(problem.layer, ways)
         begun = np.prod(of_loops[:, [at for at, loop in enumerate(LOOPS) if loop in RELEVANT[OUTPUT]]], axis=1)
         bits_by_way = np.where(turns > begun, problem.layer.partial_bits, problem.layer.output_bits)
         for move, times in ((Move.WRITE_FROM_BELOW, turns), (Move.READ_FOR_BELOW, turns - begun)):

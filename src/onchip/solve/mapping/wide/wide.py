@@ -31,7 +31,7 @@ MAPPINGS_OF_A_WAY: Final = 12_000
 MAPPINGS_OF_THE_BEST: Final = 60_000
 SHARE_OF_TIME: Final = 0.3
 """Of a limited run, ahead of the proof."""
-SHARE_OF_BOUND: Final = 0.15
+SHARE_OF_BOUND: Final = 0.3
 """Of what is left of it then, for the bound on all mappings."""
 MOST_COSTED: Final = 6
 """Of longer layers' mappings, those that promise most: they are costed one by one."""

@@ -1,0 +1,25 @@
+// Which tiles of boundaries may stay where loops end short, as far as the points outside theirs say.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "chain_search.hpp"
+
+namespace onchip::chains {
+
+// A boundary, and which part of what can stay of its tiles may do so, as far as it is known.
+struct Placed {
+    std::size_t boundary;
+    std::size_t point;
+    double stays;
+};
+
+// What is known of `tiles` as another point follows is `added` to all criteria. `at` are the cells of points, the last
+// dimension's fastest.
+void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
+            std::vector<double>& added);
+
+}  // namespace onchip::chains

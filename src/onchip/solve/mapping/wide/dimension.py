@@ -1,0 +1,208 @@
+"""One dimension of a lattice of places: its cells, and what is said of them for some units beside each other.
+
+A coordinate is how many different indices of the dimension the whole array has met inside a place, where it has met
+most. Cells are ranges of coordinates, so that what falls along them is taken at their end, and what rises at their
+beginning.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cells: TypeAlias = NDArray[np.int64]
+Range: TypeAlias = tuple[int, int]  # the first coordinate of a cell and the last
+MOST_BREAKPOINTS: Final = 512
+"""Of each kind: the smallest, and those of fewest parts."""
+MOST_ITERATIONS: Final = 64
+"""Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One loop's cells: `first` and `last` are the coordinates at their ends.
+
+    `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
+    """
+
+    bound: int
+    first: Cells
+    last: Cells
+    turns: Cells
+    stays: NDArray[np.float64]
+    shared_out: bool
+
+    def parts(self, served: int, apart: int) -> NDArray[np.float64]:
+        """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
+        longest = self.most_length(served, apart)
+        return self.bound / longest if self.shared_out else np.ceil(self.bound / longest)
+
+    def least_length(self, apart: int) -> NDArray[np.float64]:
+        """Return how many indices the longest part has at least, with so many units apart."""
+        return -(-self.first // apart).astype(np.float64)
+
+    def most_length(self, served: int, apart: int) -> NDArray[np.float64]:
+        """Return how many indices any part has at most."""
+        return (self.last if apart == 1 else np.minimum(self.last, self.turns * served)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Units:
+    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
+
+    Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
+    """
+
+    least: int
+    most: int
+    sizes: tuple[int, ...] | None
+    are_full: bool = False
+
+    def fewest_idle_turns(self, bound: int) -> int:
+        """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
+
+        If t of T turns are inside a place, its last index has UT - 1 - (T - t) at most, as the loops in time outside
+        have steps of t and more. It is missing only if UT - bound, what is not executed, is more than T - t; and of T,
+        t is all or no more than half.
+        """
+        return 2 * bound // (2 * self.most - 1) + 1
+
+
+def cells_of(starts: Sequence[int]) -> list[Range]:
+    """Return the cells between starts, the last of which is past the end."""
+    return [(one, two - 1) for one, two in pairwise(starts)]
+
+
+def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float) -> list[Range]:
+    """Ranges of coordinates in parts, each so much greater than the one before."""
+    finest, found = starts_of(bound, units), list[Range]()
+    for first, last in ranges:
+        starts = [first]
+        for one in finest:
+            if first < one <= last and one >= max(starts[-1], units.most) * (1 + coarseness):
+                starts.append(one)
+        found += cells_of([*starts, last + 1])
+    return found
+
+
+def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -> Dimension:
+    """Return a loop's dimension with these cells; of at most `short` iterations it is shared out."""
+    first, last = np.array([one for one, _ in cells]), np.array([one for _, one in cells])
+    if units.are_full:
+        last[:-1] = last[:-1] // units.most * units.most
+    turns = _most_turns(bound, units)[last]
+    if units.are_full:
+        turns[:-1] = last[:-1] // units.most
+    if bound <= short and units.most == 1:
+        return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
+    at_end, fewest = _at_end(bound, units), -(-first // units.most)
+    stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
+    return Dimension(bound, first, last, turns, stays, shared_out=False)
+
+
+def starts_of(bound: int, units: Units) -> tuple[int, ...]:
+    """Return coordinates from which on there are fewer parts, or more turns; one more past the end."""
+    return _starts_of_turns(bound, units.most) if units.are_full else _breakpoints(bound, units)
+
+
+@lru_cache(maxsize=1 << 12)
+def _starts_of_turns(bound: int, units: int) -> tuple[int, ...]:
+    """Coordinates of whole turns from which on there are fewer parts; the bound, and one more past the end."""
+    found = set(range(1, min(ceil(bound / units), MOST_BREAKPOINTS) + 1))
+    for inside in range(1, units + 1):
+        if units % inside == 0:
+            found |= {ceil(ceil(bound / parts) / inside) for parts in range(1, min(bound, MOST_BREAKPOINTS) + 1)}
+    return (*sorted(units * one for one in found if units * one < bound), bound, bound + 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
+    """Coordinates from which on there are fewer parts, or more turns; one more past the end.
+
+    The first is how many units are at work at once at least.
+    """
+    at_work = units.least // 2 + 1 if units.least > 1 else 1
+    most = min(bound, MOST_BREAKPOINTS)
+    found = {bound, *range(at_work, at_work + most), *range(units.most + 1, units.most * most, units.most)}
+    for inside in range(1, units.most + 1):
+        if units.most % inside == 0:
+            found |= {-(-bound // parts) * units.most // inside for parts in range(1, most + 1)}
+    return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
+
+
+def thinned(starts: tuple[int, ...], own: Units, coarseness: float) -> tuple[int, ...]:
+    """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
+    inner, units = starts[1:-2], own.most
+    second_turn = 2 * units if own.are_full else units + 1
+    stays = bisect_left(inner, second_turn)
+    if inner[stays : stays + 1] != (second_turn,):
+        stays = len(inner)
+    kept, place = [starts[0]], 0
+    while True:
+        farther = bisect_left(inner, max(kept[-1], units) * (1 + coarseness), place)
+        place = stays if place <= stays < farther else farther
+        if place >= len(inner):
+            return (*kept, *(one for one in starts[-2:] if one > kept[-1]))
+        kept.append(inner[place])
+        place += 1
+
+
+@lru_cache(maxsize=1 << 12)
+def _most_turns(bound: int, units: Units) -> Cells:
+    """By coordinate, the greatest product of loops in time inside the place.
+
+    All units are at work but for the last iteration of the dimension's outermost loop, which is needed. If that runs
+    over units, f of them, at least f - 1 of f parts of what the loops inside could reach are reached; if it runs in
+    time, all indices are.
+    """
+    coordinates = np.arange(bound + 1)
+    if units.most == 1 or units.least == 1:
+        return np.maximum(coordinates, 1)
+    outermost = 2
+    if units.sizes is not None:
+        outermost = min(part for size in units.sizes for part in range(2, size + 1) if size % part == 0)
+    of_units = (coordinates - 1) * outermost // ((outermost - 1) * units.least)
+    turns = np.maximum(-(-coordinates // units.least), of_units)
+    turns[bound] = max(turns[bound], min(bound, 2 * -(-bound // units.least)))
+    return np.maximum(turns, 1)
+
+
+@lru_cache(maxsize=1 << 8)
+def _at_end(bound: int, units: Units) -> NDArray[np.float64]:
+    """By turns, the greatest part of indices past the last whole turn of a loop right above, in one tile.
+
+    The loop has two iterations or more of as many indices as the loops inside it lead through, units included that
+    stand inside; there is at least one whole turn.
+    """
+    by_weight = _left_over(bound)
+    beside = {1}
+    if units.sizes is None:
+        beside = set(range(1, units.most + 1))
+    for size in units.sizes or ():
+        beside |= {one * part for one in beside for part in range(1, size + 1) if size % part == 0}
+    found = by_weight.copy()
+    for one in beside:
+        led = np.arange(1, bound // one + 1)
+        found[led] = np.maximum(found[led], by_weight[led * one])
+    return found
+
+
+@lru_cache(maxsize=1 << 8)
+def _left_over(bound: int) -> NDArray[np.float64]:
+    """By indices that the loops inside lead through, the part past whole turns of some loop, if no more than these."""
+    found = np.zeros(bound + 1)
+    for iterations in range(2, MOST_ITERATIONS):
+        weights = np.arange(1, (bound - 1) // iterations + 1)
+        rest = (bound - 1) % (weights * iterations) + 1
+        found[weights] = np.maximum(found[weights], np.where(rest <= weights, rest / bound, 0.0))
+    small = np.arange(1, (bound - 1) // MOST_ITERATIONS + 1)
+    found[small] = small / bound
+    return found

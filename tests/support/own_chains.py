@@ -1,0 +1,63 @@
+"""The places that a mapping's tiles have in its nest, and which kind of its way it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import Operand
+from onchip.ir.layer import LOOPS, RELEVANT
+from onchip.solve.mapping.wide.chain import Kind, UnrolledWays
+from onchip.solve.mapping.wide.lattice import Lattice
+from support.ways import way_of
+
+Place = tuple[int, ...]
+
+
+def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Place]:
+    """By operand and memory, how many indices of each dimension the array meets inside its tile's place.
+
+    The loops right above its cut along which the operand does not change are inside.
+    """
+    for operand in map(Operand, problem.layer.operands):
+        for kept in getattr(mapping, operand.value):
+            inside = kept.loops
+            for loop in mapping.nest[kept.loops :]:
+                if loop.along is None and loop.size > 1 and loop.dimension in RELEVANT[operand]:
+                    break
+                inside += 1
+            yield _met(problem, mapping, inside)
+
+
+def kind_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
+    """Its way, as the kind that says which of its loops leaves units idle first."""
+    way = way_of(problem, mapping)
+    for at, (name, units) in enumerate(zip(LOOPS, way.units, strict=True)):
+        for inside in range(len(mapping.nest) + 1):
+            in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
+            if _met(problem, mapping, inside)[at] not in (way.bounds[at], units.most * prod(in_time)):
+                return next(one for one in way.kinds() if one.idle == at)
+    return next(one for one in way.kinds() if one.kind is Kind.ALL_AT_WORK)
+
+
+def cell_of(lattice: Lattice, place: Place) -> Place:
+    """The cell that it is in, of a lattice of its way."""
+    each = zip(lattice.dimensions, place, strict=True)
+    return tuple(int(np.nonzero((own.first <= one) & (one <= own.last))[0][0]) for own, one in each)
+
+
+def _met(problem: LayerProblem, mapping: LayerMapping, inside: int) -> Place:
+    found = []
+    for name, bound in problem.layer.bounds.items():
+        step, sums = 1, [0]
+        for at, loop in enumerate(mapping.nest):
+            if loop.dimension == name:
+                if loop.along is not None or at < inside:
+                    sums = [one + step * number for one in sums for number in range(loop.size)]
+                step *= loop.size
+        found.append(sum(one < bound for one in sums))
+    return tuple(found)
