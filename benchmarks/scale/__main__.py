@@ -65,11 +65,12 @@ class PlanRow:
     peak_mib: int
 
 
-def plans(folder: Path, order: str) -> Iterator[PlanRow]:
+def plans(folder: Path, order: str, workers: int) -> Iterator[PlanRow]:
     """Plan each network in its given order, or in any (`free`)."""
+    options = ("--order", order, "--sram", "m_r", "--workers", str(workers))
     for make, limit in NETWORKS if order == "given" else IN_ANY_ORDER:
         graph = make()
-        run = planned(graph, ("--order", order, "--sram", "m_r", "--time-limit", str(limit)), folder)
+        run = planned(graph, (*options, "--time-limit", str(limit)), folder)
         yield PlanRow(
             graph.name,
             len(graph.operators),
@@ -92,6 +93,7 @@ def main() -> None:
     """Print the rows of the sections; with --json keep them in a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--section", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows: dict[str, list[object]] = {}
@@ -100,7 +102,7 @@ def main() -> None:
             if section == "phases":
                 found: Iterator[PlanRow | PhaseRow] = map(phases_of, map(windowed, SIZES))
             else:
-                found = plans(Path(name), "given" if section == "plans" else "free")
+                found = plans(Path(name), "given" if section == "plans" else "free", given.workers)
             for row in found:
                 _show(row)
                 rows.setdefault(section, []).append(asdict(row))

@@ -25,7 +25,7 @@ from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.joint.window_moves import improve_in_windows
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Progress, Run
+from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
@@ -215,7 +215,7 @@ def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(24))
 def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
     problem = some_problem(seed, 7)
-    result, least = solve_exactly(problem, Run()), least_traffic(problem)
+    result, least = solve_exactly(problem, Run(Limits(workers=1 + seed % 3))), least_traffic(problem)
     assert_true(problem, result, least)
 
 

@@ -4,12 +4,14 @@
 2. The given order, what stays in it by an exact model, with addresses: nothing later is worse.
 3. Windows of the order are planned anew while that helps; the new order is given addresses.
 4. Parts of that order, each searched exactly, bound what any order costs.
-5. Windows of what has addresses are planned anew, addresses included.
+5. Windows of what has addresses are planned anew, addresses included: beside 4 where there are several workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from onchip.facts.sure_gaps import Precedence, sure_gaps
@@ -67,8 +69,11 @@ class AnyOrderPlanner:
         plan = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule))
         improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
         self._place(plan.schedule, is_soon=True)
-        self._bound_by_parts(plan.order)
-        self._place(plan.schedule, is_soon=False)
+        if self._run.limits.workers > 1:
+            self._bound_while_placing(plan)
+        else:
+            self._bound_by_parts(plan.order, self._share(SHARE_FOR_PARTS))
+            self._place(plan.schedule, is_soon=False)
 
     @property
     def _is_over(self) -> bool:
@@ -80,7 +85,8 @@ class AnyOrderPlanner:
     def _what_stays(self, order: Sequence[int], known: OperatorSchedule | None = None) -> OperatorSchedule:
         """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
         begun = known or schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
-        waits = 4 * self._incumbent.lower_bound > (self._incumbent.value or 0)
+        least_known = MovablePlan(self._indexed, begun).cost
+        waits = 4 * self._incumbent.lower_bound > (self._incumbent.value or least_known)
         run = self._share(SHARE_WHERE_MUCH_SURELY_WAITS if waits else SHARE_FOR_WHAT_STAYS)
         if self._is_over or not cp_sat_is_within_reach(run):
             return begun
@@ -88,7 +94,7 @@ class AnyOrderPlanner:
         model.begin_with(begun)
         work = float("inf") if run.deadline.is_set else WORK_FOR_WHAT_STAYS
         found = model.solve(without_figures(run), work).answer
-        if found is None or MovablePlan(self._indexed, found).cost > MovablePlan(self._indexed, begun).cost:
+        if found is None or MovablePlan(self._indexed, found).cost > least_known:
             return begun
         return found
 
@@ -120,13 +126,20 @@ class AnyOrderPlanner:
             if self._is_over:
                 return
 
-    def _bound_by_parts(self, order: Sequence[int]) -> None:
+    def _bound_while_placing(self, plan: MovablePlan) -> None:
+        """One worker places, all others bound: neither has to wait for the other."""
+        others = replace(self._run, limits=replace(self._run.limits, workers=self._run.limits.workers - 1))
+        with ThreadPoolExecutor(1) as pool:
+            bounded = pool.submit(self._bound_by_parts, plan.order, others)
+            self._place(plan.schedule, is_soon=False)
+            bounded.result()
+
+    def _bound_by_parts(self, order: Sequence[int], run: Run) -> None:
         """Loads between uses that are far apart are charged by the sure gaps, all others by the parts."""
         if self._is_over:
             return
         parts = PartsBound(self._indexed, self._precedence, order)
         between = SureGapsBound(self._indexed, self._precedence, filter(parts.is_between_groups, self._gaps))
-        run = self._share(SHARE_FOR_PARTS)
         least_between = between.solve(run)
         for least_within in parts.solve(run):
             self._incumbent.raise_bound(least_between + least_within)
