@@ -13,7 +13,8 @@ import pytest
 from onchip.answer.document import Reading
 from onchip.answer.problem import Objective
 from onchip.app.check import CheckRequest, check_file
-from onchip.app.plan import Request, check_plan
+from onchip.app.check_plan import check_plan
+from onchip.app.plan import Request
 from onchip.app.target import Target
 from onchip.errors import InputError
 from onchip.formats.exports import Export, ExportFormat

@@ -14,8 +14,9 @@ from onchip.answer.document import Reading
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
+from onchip.app.check_plan import check_plan
 from onchip.app.kernels import RunValues
-from onchip.app.plan import Request, check_plan, plan_network
+from onchip.app.plan import Request, plan_network
 from onchip.app.run_plan import run_plan
 from onchip.app.target import Target
 from onchip.arch.memory import Memory, Operand

@@ -64,7 +64,7 @@ def check_file(request: CheckRequest) -> Checked:
 
             return check_mapping_file(MappingFile(file, network, request.accelerator, _reading(request.insisted)))
         case AnswerFormat.PLAN:
-            from onchip.app.plan import check_plan
+            from onchip.app.check_plan import check_plan
 
             check = check_plan(file, network, request.target, request.insisted)
             if file.suffix == ONNX_SUFFIX:

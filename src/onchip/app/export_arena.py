@@ -14,8 +14,8 @@ from onchip.answer.program import Compute
 from onchip.answer.recomputation import Recompute
 from onchip.app.arena_places import ArenaPlaces, arena_taken, least_places, own_places
 from onchip.app.arena_search import searched_order
+from onchip.app.check_plan import check_plan
 from onchip.app.phases import phase
-from onchip.app.plan import check_plan
 from onchip.app.target import Target
 from onchip.errors import InputError, InternalError
 from onchip.facts.residencies import residencies_of

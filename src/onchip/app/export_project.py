@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onchip.answer.problem import Count
 from onchip.answer.recomputation import Recompute
+from onchip.app.check_plan import check_plan
 from onchip.app.kernels import RunValues
 from onchip.app.phases import phase
-from onchip.app.plan import check_plan
 from onchip.app.target import Target
 from onchip.errors import InputError, UsageError
 from onchip.formats.arrays import read_arrays

@@ -149,7 +149,7 @@ class _Together:
     pending: dict[int, Pending[SearchedLayer | InputError]] = field(default_factory=dict)
 
     def found(self) -> Iterator[SearchedLayer | InputError]:
-        """As of LayerSearches."""
+        """Yield what is found of each layer in the order of the network, whoever answers first."""
         problems, run = list(self.asked.problems.values()), self.asked.run
         self._let_workers_begin()
         waiting = list(enumerate(problems))

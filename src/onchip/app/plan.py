@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
-from onchip.answer.program import Compute, Plan
+from onchip.answer.program import Plan
+from onchip.answer.recomputation import Recomputation
 from onchip.answer.result import Result
 from onchip.app.durations import MAPPING, durations_of
-from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
 from onchip.app.recomputation import RunsAgain
@@ -21,14 +20,13 @@ from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
-from onchip.cost.durations import durations_on
 from onchip.cost.transfer import transfers_of
-from onchip.errors import InputError, InternalError
+from onchip.errors import InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.lower.shared_bytes import SharedBytes, declared_in
-from onchip.reports.program.outcome import Check, Description, Outcome, Seconds, SharedNeed
+from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
@@ -103,23 +101,15 @@ def plan_read_network(
 
     `known` says what is known of the problem before it is solved.
     """
-    method, reading, count = method_named(request.method), request.reading, request.reading.count
-    finder = TargetFinder(graph, count, request.limits, started_as_stage(start), deadline)
+    method, reading, stage = method_named(request.method), request.reading, started_as_stage(start)
+    finder = TargetFinder(graph, reading.count, request.limits, stage, deadline)
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
-    is_static = request.placement is Placement.STATIC
-    order = request.order or (Order.GIVEN if is_static else method.orders[0])
-    transfers = transfers_of(accelerator, request.objective)
-    memories, objective = accelerator.scratchpads, request.objective
-    durations = _durations(request, graph, accelerator, started_as_stage(start), deadline)
-    runs_again = RunsAgain(reading, objective, request.cost, request.recompute_price)
-    again = runs_again.on(accelerator, graph)
-    placement = request.placement
-    whole = Problem(graph, memories, objective, order, count, transfers, placement, (), durations, again)
+    whole = _whole_problem(request, graph, accelerator, _durations(request, graph, accelerator, stage, deadline))
     asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
     if asked.graph is not graph:
-        asked = replace(asked, recomputation=runs_again.on(accelerator, asked.graph))
+        asked = replace(asked, recomputation=_runs_again(request, accelerator, asked.graph))
     to_finish = deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * len(asked.graph.operators))
     with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
         known_run = replace(run, warm_start=known(asked))
@@ -136,6 +126,27 @@ def plan_read_network(
         figures,
         _document(_with_bands(reading, asked.graph, problem.graph), accelerator, problem, result),
     )
+
+
+def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator, durations: Durations | None) -> Problem:
+    """The problem of all operators as they are, on the scratchpads of an accelerator."""
+    is_static = request.placement is Placement.STATIC
+    return Problem(
+        graph,
+        accelerator.scratchpads,
+        request.objective,
+        request.order or (Order.GIVEN if is_static else method_named(request.method).orders[0]),
+        request.reading.count,
+        transfers_of(accelerator, request.objective),
+        request.placement,
+        durations=durations,
+        recomputation=_runs_again(request, accelerator, graph),
+    )
+
+
+def _runs_again(request: Request, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
+    """What it costs that operators run again, where they may."""
+    return RunsAgain(request.reading, request.objective, request.cost, request.recompute_price).on(accelerator, graph)
 
 
 def _durations(
@@ -162,50 +173,6 @@ def plan_problem(
         result = _with_problem(method_named(method)(problem, replace(run, warm_start=warm_start)), problem)
     _verified(_as_planned(problem, result), result)
     return result
-
-
-@phase("reading")
-def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[str, object]) -> Check:
-    """Verify a plan file against a network, on the plan's own memories or on those of `target`.
-
-    The network is read as the plan says; `insisted` are fields of Reading that must say the same.
-    """
-    from onchip.formats.own.plan_json import read_plan
-
-    document = read_plan(plan_file)
-    reading = document.reading
-    ensure_reading_is(reading, insisted, str(plan_file))
-    objective = Objective(document.claim.objective) if document.claim else Objective.TRAFFIC
-    planned = Problem(
-        network_to_plan(network, reading),
-        document.answer.memories,
-        objective,
-        document.order,
-        reading.count,
-        document.transfers,
-        document.placement,
-        durations=document.durations,
-        recomputation=document.recomputation,
-    )
-    planned = fitted_to_scratchpads(planned, network, reading)
-    sha256 = graph_sha256(planned.graph)
-    if document.graph.sha256 != sha256:
-        _every_name_is_known(document.answer, planned.graph, str(plan_file))
-    problem = _on_target(planned, target)
-    with phase("verifying"):
-        verdict = verify(problem, document.answer, document.claim)
-    return Check(document, problem, sha256, verdict)
-
-
-def _on_target(problem: Problem, target: Target) -> Problem:
-    """Return the problem on the target's memories, if it names any; an accelerator's links and rates come with them."""
-    finder = TargetFinder(problem.graph, problem.count)
-    memories, transfers, durations = finder.memories(target, problem.memories), problem.transfers, problem.durations
-    if target.accelerator is not None:
-        accelerator = finder.accelerator(target, problem.objective)[0]
-        transfers = transfers_of(accelerator, problem.objective)
-        durations = durations and durations_on(accelerator, durations.cycles)
-    return replace(problem, memories=memories, transfers=transfers, durations=durations)
 
 
 @phase("searching")
@@ -278,21 +245,6 @@ def _document(
         problem.durations,
         problem.recomputation,
     )
-
-
-def _every_name_is_known(plan: Plan, graph: Graph, file: str) -> None:
-    """A plan that says it is for this very graph may be wrong; any other with unknown names is for another graph."""
-    for index, instruction in enumerate(plan.instructions):
-        is_operator = isinstance(instruction, Compute)
-        name = instruction.operator if isinstance(instruction, Compute) else instruction.tensor
-        if name not in (graph.operator if is_operator else graph.tensor):
-            what = "operator" if is_operator else "tensor"
-            raise InputError(
-                f"the network has no {what} {name!r}",
-                file=file,
-                place=f"instruction {index}",
-                expected=f"a plan for {graph.name!r}",
-            )
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

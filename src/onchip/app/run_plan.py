@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from onchip.app.check_plan import check_plan
 from onchip.app.kernels import NetworkKernels, RunValues, kernels_of, network_inputs
 from onchip.app.networks import network_to_plan
 from onchip.app.phases import phase
-from onchip.app.plan import check_plan
 from onchip.app.target import Target
 from onchip.clock import Stopwatch
 from onchip.errors import UsageError

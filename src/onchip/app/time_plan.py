@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
+from onchip.app.check_plan import check_plan
 from onchip.app.phases import phase
-from onchip.app.plan import check_plan
 from onchip.app.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.operator import Operator

@@ -108,7 +108,7 @@ def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> Ex
 
 def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | None:
     """Return a plan held against its network; None where it is not legal, and what is wrong is printed."""
-    from onchip.app.plan import check_plan
+    from onchip.app.check_plan import check_plan
     from onchip.app.target import Target
 
     check = check_plan(plan, network, Target(), {})

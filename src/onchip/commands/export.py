@@ -212,7 +212,7 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
     from onchip.formats.trace.spans import spans_of_activities
 
     if accelerator is None:
-        from onchip.app.plan import check_plan
+        from onchip.app.check_plan import check_plan
         from onchip.app.target import Target
 
         check, clock_mhz = check_plan(plan, network, Target(), {}), None

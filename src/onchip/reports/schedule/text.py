@@ -57,11 +57,7 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "weighed": outcome.weighed,
         "value_of_stages": outcome.value_of_stages,
         "bound_parts": _bound_object(outcome),
-        "energy_pj": figures and figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
-        "energies": figures and energies_object(figures),
-        "latency_cycles": figures and figures.latency_cycles,
-        "latency_parts": figures and latency_object(figures),
-        "traffic": figures and traffic_object(figures),
+        **_figures_object(figures),
         "macs": outcome.macs if figures else None,
         "operators": len(outcome.network.operators),
         "tile_operators": outcome.tiles and len(outcome.tiles.operators),
@@ -80,6 +76,16 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         },
         "error": outcome.why_not,
         "remark": outcome.remark,
+    }
+
+
+def _figures_object(figures: ScheduleFigures | None) -> dict[str, object]:
+    return {
+        "energy_pj": figures and figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+        "energies": figures and energies_object(figures),
+        "latency_cycles": figures and figures.latency_cycles,
+        "latency_parts": figures and latency_object(figures),
+        "traffic": figures and traffic_object(figures),
     }
 
 

@@ -78,7 +78,7 @@ class Refiner:
         self.improve(attempt, self.share(share), is_quick=False)
 
     def finish(self, attempt: ScheduleAttempt) -> None:
-        """Shake it and map it longer; without a limit, or where nothing is joined later, until that changes nothing."""
+        """Shake it and map it longer, until that changes nothing or the time is over."""
         value = None
         while value is None or (attempt.value < value and self.share(1.0).stop is None):
             value = attempt.value

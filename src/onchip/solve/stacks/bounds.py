@@ -152,7 +152,7 @@ class StackBounds:
                 maps_pj += self._maps_of(*key, at, outside, inner) - self._maps_of(*key, at, (), inner)
         own = MapPlaces(choice.output_home, cache)
         maps_pj += self._maps_of(*key, last, self._from_outside(span, last), own)
-        weights_pj, again_bits = self._weights_pj(share)
+        weights_pj, again_bits = self._layers.all_weights_pj(share)
         return (
             share.energy_pj + maps_pj + weights_pj,
             share.cycles,
@@ -193,19 +193,6 @@ class StackBounds:
             fitting = (name for name in self._layers.cache_places if bits <= self._layers.capacities[name])
             self._row_caches[span, tiles] = next(fitting)
         return self._row_caches[span, tiles]
-
-    def _weights_pj(self, share: LayerShare) -> tuple[float, float]:
-        """Energy of all weights, and the bits of them that come from DRAM again.
-
-        They lie in one memory with room for all; or else, if they fit, in the highest on the chip, the others in DRAM.
-        """
-        homes, capacities, highest = self._layers.weight_homes, self._layers.capacities, self._layers.highest_home
-        lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
-        weights_pj = share.weights_pj[min(lowest, highest)]
-        if homes[lowest] != DRAM or not share.weight_bits:
-            return weights_pj, 0.0
-        outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
-        return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
 
     def _maps_of(self, longest: LayerSpan, tiles: Tiles, at: int, outside: tuple[str, ...], places: MapPlaces) -> float:
         key = longest, tiles, at, outside, places

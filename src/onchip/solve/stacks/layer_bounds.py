@@ -240,6 +240,19 @@ class LayerBounds:
             return layer
         return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
 
+    def all_weights_pj(self, share: LayerShare) -> tuple[float, float]:
+        """Return the energy of all weights of layers together, in pJ, and the bits of them that come from DRAM again.
+
+        They lie in one memory with room for all; or else, if they fit, in the highest on the chip, the others in DRAM.
+        """
+        homes, capacities, highest = self.weight_homes, self.capacities, self.highest_home
+        lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
+        weights_pj = share.weights_pj[min(lowest, highest)]
+        if homes[lowest] != DRAM or not share.weight_bits:
+            return weights_pj, 0.0
+        outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
+        return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
+
 
 def _read_again(layer: FusableLayer, channels: Mapping[str, int], rows: LayerTotals, columns: LayerTotals) -> int:
     """Elements that come from the cache of rows, and not from that of columns."""

@@ -145,10 +145,8 @@ class LayerGrids:
         written = tiles.pixels * layer.output.channels
         kept = np.outer(rows.written, columns.computed) * layer.output.channels * layer.layer.output_bits
         least = nothing + inf
-        per_element, outputs = (
-            _least_of([one.input.per_element for one in tiles.floors]),
-            _least_of([one.output for one in tiles.floors]),
-        )
+        per_element = _least_of([one.input.per_element for one in tiles.floors])
+        outputs = _least_of([one.output for one in tiles.floors])
         for source in per_element if reads else (DRAM,):
             taken = seen * per_element[source]
             if places.rows:
@@ -158,8 +156,7 @@ class LayerGrids:
                 if places.rows:
                     left = left + kept * self.bounds.machine.up_to_pj(target, places.rows)
                 fits = self._have_room(layer, seen, written, (source, target), places.output)
-                share = tiles.floors[0].share
-                least = np.where(fits, np.minimum(least, taken * share + left), least)
+                least = np.where(fits, np.minimum(least, taken * tiles.floors[0].share + left), least)
         return tiles.summed(least)
 
     def _have_room(
