@@ -23,7 +23,7 @@ GREATEST_MODEL_BYTES = 2**29
 """Of a model without its large weights: a copy of it, and what the parser makes of it, are held at once."""
 _SMALL_FILE_BYTES = 2**20
 _SMALL_WEIGHT_BYTES = 2**16  # no constant of so few elements that its value might matter is larger
-_FIELD_BYTES = 128
+_FIELD_BYTES = 512
 """That a field counts for besides its own: a file of nothing but short ones takes long to walk through."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # fields of ModelProto, GraphProto and TensorProto
 _LENGTH = 2  # the wire type of what has a length
