@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from statistics import fmean, geometric_mean
-from time import perf_counter
 
 from cosa import published
 
@@ -16,6 +15,7 @@ from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
+from onchip.clock import Stopwatch
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -104,9 +104,9 @@ def row_of(workload: str, accelerator: Accelerator, objective: MappingObjective,
 
 
 def _found(method: str, layer: Layer, accelerator: Accelerator, objective: MappingObjective, seconds: float) -> Found:
-    start = perf_counter()
+    watch = Stopwatch()
     result = METHODS[method].solve(LayerProblem(layer, accelerator), objective, Run(Limits(time_limit_seconds=seconds)))
-    took = perf_counter() - start
+    took = watch.seconds
     value, is_even = inf, True
     if result.answer is not None:
         value, is_even = _value(layer, accelerator, result.answer, objective), _is_even(layer, result.answer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from time import perf_counter
 from typing import Final
 
 from cosa import published
@@ -13,6 +12,7 @@ from cosa.against import COSA, EXACT, Compared, Row, row_of, row_of_all
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.clock import Stopwatch
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
@@ -140,9 +140,9 @@ def figure_eight(seconds: float) -> list[Terms]:
 
 def _terms(problem: LayerProblem, seconds: float) -> Iterator[Terms]:
     for method in (COSA, HYBRID, RANDOM, EXACT):
-        start = perf_counter()
+        watch = Stopwatch()
         mapping = METHODS[method](problem, LATENCY, Run(Limits(time_limit_seconds=seconds))).answer
-        took = perf_counter() - start
+        took = watch.seconds
         if mapping is None:
             continue
         cost = layer_cost(problem, mapping)
