@@ -121,7 +121,7 @@ class WorseMapper:
         chance = random.Random(f"{self.seed} {nest.layer} {nest.homes}")
         return MappedNest(found, worse(cost, room, chance) if self.is_worse and chance.random() < 0.7 else cost)
 
-    def expect(self, count: int) -> None:
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
         """It shares out no time."""
 
 
@@ -198,7 +198,7 @@ def test_an_option_that_is_preferred_is_taken_where_it_fits() -> None:
         def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
             return options[0]
 
-        def expect(self, count: int) -> None:
+        def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
             """It shares out no time."""
 
     known = KnownMappings(Knowing())

@@ -103,8 +103,8 @@ class CountingMapper:
         assert found is not None
         return MappedNest(found, nest_cost(problem, found), is_quick=self.is_quick)
 
-    def expect(self, count: int) -> None:
-        self.expected.append(count)
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
+        self.expected.append(len(asked))
 
 
 def test_what_was_found_quickly_is_asked_again_by_who_is_not_quick() -> None:

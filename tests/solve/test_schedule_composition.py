@@ -60,7 +60,7 @@ class ProvenMapper:
         found = map_layer_at(problem, MappingObjective.ENERGY, Run()).answer
         return None if found is None else MappedNest(found, nest_cost(problem, found))
 
-    def expect(self, count: int) -> None:
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
         """It shares out no time."""
 
 

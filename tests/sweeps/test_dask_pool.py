@@ -11,6 +11,7 @@ import pytest
 from onchip.solve.run.start import NoAnswerError
 from onchip.sweeps.dask_pool import DaskPool, dask_pool
 from support.diamond import Program
+from support.small_schedules import chip, three
 
 distributed = pytest.importorskip("distributed")
 
@@ -105,7 +106,7 @@ def test_fuse_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Progra
         assert there.json[key] == here.json[key]
 
 
-@pytest.mark.parametrize("verb", ["map", "fuse"])
+@pytest.mark.parametrize("verb", ["map", "fuse", "schedule"])
 def test_a_scheduler_that_is_not_there_is_said_in_a_line(
     onchip: Program, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,3 +116,27 @@ def test_a_scheduler_that_is_not_there_is_said_in_a_line(
     assert said.out == ""
     assert "--dask: no scheduler of Dask answers" in said.err
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("objective", ["energy", pytest.param("edp", marks=pytest.mark.slow)])
+def test_schedule_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Program, objective: str) -> None:
+    how = ("--objective", objective, "--stacks", "layers", "--no-cache", "--json")
+    asked = ("schedule", three(), "--accelerator", chip(), *how)
+    here, there = onchip(*asked), onchip(*asked, "--dask", address)
+    assert here.code == there.code == 0
+    assert _without_seconds(here.json) == _without_seconds(there.json)
+
+
+def test_a_front_of_schedules_found_on_a_cluster_is_that_found_here(address: str, onchip: Program) -> None:
+    how = ("--stacks", "layers", "--homes", "dram", "--pareto", "energy,latency", "--no-cache", "--json")
+    asked = ("schedule", three(), "--accelerator", chip(), *how)
+    here, there = onchip(*asked), onchip(*asked, "--dask", address)
+    assert here.code == there.code == 0
+    assert _without_seconds(here.json) == _without_seconds(there.json)
+
+
+def test_a_time_limit_of_a_schedule_holds_on_a_cluster(address: str, onchip: Program) -> None:
+    asked = ("schedule", "lenet5", "--accelerator", "edge-tpu-like", "--no-cache", "--time-limit", "1", "--json")
+    said = onchip(*asked, "--dask", address)
+    assert said.code == 0
+    assert said.json["status"] == "FEASIBLE"

@@ -6,7 +6,7 @@ Each returns what its verb shows; `answer`, `gap` and the like are there by the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -62,14 +62,17 @@ def schedule(
     options: ScheduleOptions | None = None,
     elements: Elements = Elements(),
     limits: Limits = Limits(),  # noqa: B008 (frozen)
+    dask: str | None = None,
 ) -> ScheduleOutcome:
     """Schedule a network on an accelerator, each a bundled name or a file, for least energy, latency, edp or traffic.
 
-    Raises InputError for what cannot be read or used, UsageError for an objective that is none.
+    Loop nests, and layers of stacks' tiles, are mapped by workers of the scheduler of Dask at the address `dask`, if
+    it is given. Raises InputError for what cannot be read or used, UsageError for an objective that is none.
     """
     from onchip.app.schedule import schedule_network
 
-    return schedule_network(_schedule_request(network, accelerator, objective, options, elements, limits))
+    request = _schedule_request(network, accelerator, objective, options, elements, limits)
+    return schedule_network(replace(request, dask_address=dask))
 
 
 def schedule_front(

@@ -38,6 +38,7 @@ from onchip.solve.schedule.options import LAYERS, ScheduleOptions
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.usable import ensure_usable
+from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 
@@ -47,7 +48,7 @@ class ScheduleRequest:
     """What is asked: a network by name or file, an accelerator likewise, what is to be least, what is given.
 
     Elements have `bits` (None: each tensor's own), sums in the making `partial_bits` (None: 16 more, up to 32, as far
-    as memories have room).
+    as memories have room). With a `dask_address` workers of that scheduler search nests and layers of tiles.
     """
 
     source: str
@@ -60,6 +61,7 @@ class ScheduleRequest:
     granularity: Granularity = Granularity.FUSED
     limits: Limits = field(default_factory=Limits)
     uses_cache: bool = True
+    dask_address: str | None = None
 
 
 CHECKING_TO_READING: Final = 4.0
@@ -94,9 +96,9 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     deadline = Deadline.after(request.limits.time_limit_seconds)
     asked = read_schedule_question(request)
     question = asked.question(request.objective, uses_cache=request.uses_cache)
-    checking = CHECKING_TO_READING * asked.seconds
-    with start(request.limits, deadline.within(deadline.seconds_left - checking)) as run:
-        found = solve_schedule(question, request.options, run)
+    within = deadline.within(deadline.seconds_left - CHECKING_TO_READING * asked.seconds)
+    with dask_pool(request.dask_address) as pool, start(request.limits, within) as run:
+        found = solve_schedule(question, request.options, run, pool=pool)
     outcome = outcome_of(request, asked, request.objective, found)
     if found.answer is None:
         ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"

@@ -24,6 +24,7 @@ from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.schedule.front import FrontAxis, FrontPoint, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.solve import METHOD
+from onchip.sweeps.dask_pool import dask_pool
 
 SHARE_OF_VERIFYING: Final = 0.1
 """Of a time limit, for the points that are handed out; what there is no time to verify is left out, but for one."""
@@ -60,13 +61,14 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
 
     Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
     """
-    limits, watch = request.of_schedules.limits, Stopwatch()
+    limits, watch, options = request.of_schedules.limits, Stopwatch(), request.of_schedules.options
     deadline = Deadline.after(limits.time_limit_seconds)
     asked = read_schedule_question(request.of_schedules)
     share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
-    with start(limits, deadline.within(deadline.seconds_left - share - CHECKING_TO_READING * asked.seconds)) as run:
+    within = deadline.within(deadline.seconds_left - share - CHECKING_TO_READING * asked.seconds)
+    with dask_pool(request.of_schedules.dask_address) as pool, start(limits, within) as run:
         question = asked.question(ScheduleObjective.ENERGY, uses_cache=request.of_schedules.uses_cache)
-        found = solve_front(question, request.of_schedules.options, request.axes, asked.relaxation, run)
+        found = solve_front(question, options, request.axes, asked.relaxation, run, pool)
         stop = run.stop or Stop.COMPLETED
     some = thinned(found, request.most_points)
     return FrontOutcome(
@@ -76,7 +78,7 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
         tuple(axis.bound_of(asked.relaxation) for axis in request.axes),
         tuple(_verified(request, asked, some, deadline)),
         len(found),
-        request.of_schedules.options.space,
+        options.space,
         stop,
         watch.seconds,
     )

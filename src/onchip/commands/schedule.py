@@ -15,6 +15,7 @@ from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
     AsJson,
+    Dask,
     LimitOptions,
     Network,
     RequiredAccelerator,
@@ -57,6 +58,7 @@ class ScheduleVerbOptions:
     ] = HomesOption.SEARCH
     read_as: ScheduledElementOptions
     search: LimitOptions
+    dask: Dask = None
     cache: UsesCache = True
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="SCHEDULE.json[.gz]", help="Write the schedule.")
@@ -93,6 +95,7 @@ class ScheduleVerbOptions:
             read_as.granularity,
             self.search.limits(),
             self.cache,
+            self.dask,
         )
 
     @property

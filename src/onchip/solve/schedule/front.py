@@ -18,6 +18,7 @@ from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.relaxation import Relaxation
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.run.limits import Run
+from onchip.solve.run.pool import TaskPool
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
@@ -108,11 +109,17 @@ def thinned(points: Sequence[FrontPoint], most: int) -> list[FrontPoint]:
 
 
 def solve_front(
-    question: ScheduleQuestion, options: ScheduleOptions, axes: Sequence[FrontAxis], least: Relaxation, run: Run
+    question: ScheduleQuestion,
+    options: ScheduleOptions,
+    axes: Sequence[FrontAxis],
+    least: Relaxation,
+    run: Run,
+    pool: TaskPool | None = None,
 ) -> tuple[FrontPoint, ...]:
     """Schedules none of which is at most as much as another along all axes, in ascending order of the first.
 
-    Without a time limit each axis' least value is at most what a search for it alone finds. Raises InputError for an
+    Without a time limit each axis' least value is at most what a search for it alone finds. A pool's workers help each
+    search. Raises InputError for an
     accelerator that cannot be used, or options that are not of the network.
     """
     archive = ScheduleArchive(axes)
@@ -123,7 +130,7 @@ def solve_front(
         archive.objective = objective
         own = run.within(run.seconds_left / (len(searches) - at)) if run.deadline.is_set else run
         asked = replace(question, objective=objective, lower_bound=objective.bound_of(least))
-        solve_schedule(asked, some, own, archive.hear)
+        solve_schedule(asked, some, own, archive.hear, pool)
     return tuple(sorted(archive.points, key=lambda one: one.values))
 
 

@@ -18,6 +18,7 @@ from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.solve.run.limits import Run
+from onchip.solve.run.pool import TaskPool
 from onchip.solve.schedule.from_strategy import places_of_strategy, stacks_of_strategy
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
@@ -63,7 +64,7 @@ class _FoundRun:
 
 @dataclass(frozen=True, slots=True)
 class FusionSearch:
-    """Finds stacks in tiles of a network, run by run of operators that can be fused."""
+    """Finds stacks in tiles of a network, run by run of operators that can be fused; a pool maps layers of tiles."""
 
     network: Graph
     accelerator: Accelerator
@@ -71,6 +72,7 @@ class FusionSearch:
     objective: ScheduleObjective
     options: FusionOptions
     uses_cache: bool
+    pool: TaskPool | None = None
 
     def start(self, run: Run) -> FusionStart | None:
         """The best strategies that are found in time; None where there are none.
@@ -92,7 +94,7 @@ class FusionSearch:
     def _strategy(self, network: FusableNetwork, run: Run) -> _Strategy:
         costing = Costing(network, self.accelerator, FUSION_OBJECTIVES[self.objective], EXACT, self.uses_cache)
         try:
-            return solve_in_time(costing, self.options, run).found.stacks
+            return solve_in_time(costing, self.options, run, self.pool).found.stacks
         except (InputError, UnmappableError):
             return ()
 

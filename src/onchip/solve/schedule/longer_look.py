@@ -41,6 +41,9 @@ class LongerLook:
         order = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
         waiting, gains = [waiting[at] for at in order], [gains[at] for at in order]
         weights = gains if self.counts_cycles else [1.0] * len(gains)
+        if left.deadline.is_set and waiting:
+            seconds = max(left.seconds_left / len(waiting), SECONDS_OF_A_LONGER_LOOK)
+            self.mapper.look_ahead([(nest, room.room) for nest, room, _ in waiting], [self.mapper.objective], seconds)
         is_mapped = False
         for at, (nest, room, known) in enumerate(waiting):
             if left.stop is not None:

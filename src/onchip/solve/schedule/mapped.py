@@ -25,8 +25,8 @@ class NestMapper(Protocol):
     def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
         """The best mapping of a nest within a room; None if none fits. `similar` are of its layer at other homes."""
 
-    def expect(self, count: int) -> None:
-        """So many nests are asked for next."""
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
+        """These nests in these rooms are asked for next."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class KnownMappings:
 
     def announce(self, asked: Iterable[tuple[NestPlace, Room]]) -> None:
         """Say which nests in which rooms are asked for next, so that the mapper can share its time among new ones."""
-        self.mapper.expect(sum(self._known(nest, room) is None for nest, room in asked))
+        self.mapper.expect([(nest, room) for nest, room in asked if self._known(nest, room) is None])
 
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
         """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""

@@ -25,6 +25,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.adapted import best_adapted
+from onchip.solve.schedule.mapped_ahead import MappedAhead
 from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
 
@@ -40,7 +41,8 @@ LEAST_SECONDS: Final = 0.1
 class BestMapper:
     """Asks for the best mapping of each nest, within its share of the time.
 
-    Once the time is over a nest runs one multiply-accumulate after the other: it is a schedule, if a bad one.
+    Once the time is over a nest runs one multiply-accumulate after the other: it is a schedule, if a bad one. Workers
+    that map `ahead` find together what is asked for next; the answers are the same.
     """
 
     accelerator: Accelerator
@@ -49,6 +51,7 @@ class BestMapper:
     cache: MappingCache | None = None
     shows_others: bool = False
     """Whether beside the best mapping of a nest those are handed out that are less in energy or in cycles."""
+    ahead: MappedAhead | None = None
     is_quick: bool = field(default=False, init=False)
     """Whether what is known, and LOMA, will do for now."""
     seconds: float = field(default=0.0, init=False)
@@ -65,17 +68,35 @@ class BestMapper:
         finally:
             self.is_quick = before
 
-    def expect(self, count: int) -> None:
-        """Share the time among so many nests that are asked for next."""
-        self._waiting = max(1, count)
-        self._until = self.run.seconds + SHARE_OF_A_COMPOSITION * max(0.0, self.run.seconds_left)
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
+        """Share the time among the nests that are asked for next; workers look for all of them now."""
+        self._waiting = max(1, len(asked))
+        share = SHARE_OF_A_COMPOSITION * max(0.0, self.run.seconds_left)
+        self._until = self.run.seconds + share
+        if not self.is_quick:
+            self.look_ahead(asked, [self.objective], max(share / self._waiting, LEAST_SECONDS))
+
+    def look_ahead(
+        self, asked: Sequence[tuple[NestPlace, Room]], objectives: Sequence[MappingObjective], seconds: float
+    ) -> None:
+        """Let workers, if there are any, search nests for each objective, each in so many seconds of limited time."""
+        if self.ahead is not None:
+            begun, problems = self.run.seconds, [self._problem(nest, room) for nest, room in asked]
+            questions = [(one, objective) for one in problems if one is not None for objective in objectives]
+            self.ahead.ask(questions, self.run, seconds)
+            self.seconds += self.run.seconds - begun
+
+    def _problem(self, nest: NestPlace, room: Room) -> LayerProblem | None:
+        """None where a parameter that is the nest's input lies where only weights may."""
+        try:
+            return LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
+        except AcceleratorError:
+            return None
 
     def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping] = ()) -> MappedNest | None:
         """None where nothing fits, or nothing was found in time."""
-        begun = self.run.seconds
-        try:
-            problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
-        except AcceleratorError:  # a parameter that is the nest's input lies where only weights may
+        begun, problem = self.run.seconds, self._problem(nest, room)
+        if problem is None:
             return None
         share = min((self._until - begun) / self._waiting, SHARE_OF_A_NEST * self.run.seconds_left)
         self._waiting = max(1, self._waiting - 1)
@@ -103,12 +124,16 @@ class BestMapper:
         begun = self.run.seconds
         problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         yield from self._front(problem)
-        others = [one for one in MappingObjective if one is not self.objective]
-        for objective in others:
-            found = self._searched(problem, seconds / len(others), objective)
+        for objective in self.others:
+            found = self._searched(problem, seconds / len(self.others), objective)
             if isinstance(found, MappedNest):
                 yield found
         self.seconds += self.run.seconds - begun
+
+    @property
+    def others(self) -> Sequence[MappingObjective]:
+        """All objectives but its own."""
+        return [one for one in MappingObjective if one is not self.objective]
 
     def value_of(self, mapped: MappedNest) -> float:
         """What the nest costs, in the objective's unit."""
@@ -142,8 +167,10 @@ class BestMapper:
 
         By the mapper's own objective, if no other is given.
         """
+        asked = problem, objective or self.objective
         try:
-            found = best_mapping_at(problem, objective or self.objective, self._run(seconds), self.cache)
+            found = self.ahead.taken(asked) if self.ahead is not None else None
+            found = found or best_mapping_at(*asked, self._run(seconds), self.cache)
         except InputError:
             return Status.UNKNOWN
         return _mapped(problem, found)

@@ -8,8 +8,10 @@ from typing import Final
 from onchip.answer.result import Result, Status, Stop
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.run.limits import Run
+from onchip.solve.run.pool import TaskPool
 from onchip.solve.schedule.attempt import AttemptMaker, Listener, ScheduleAttempt
 from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.mapped_ahead import MappedAhead, NestSearch
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
@@ -26,12 +28,13 @@ SHARE_OF_STAGES: Final = 0.8
 
 @dataclass(slots=True)
 class ScheduleSolver:
-    """Answers one question within one run."""
+    """Answers one question within one run; workers of a pool map nests, and layers of stacks' tiles."""
 
     question: ScheduleQuestion
     options: ScheduleOptions
     run: Run
     listener: Listener | None = None
+    pool: TaskPool | None = None
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
     _maker: AttemptMaker = field(init=False)
@@ -40,7 +43,8 @@ class ScheduleSolver:
     def __post_init__(self) -> None:
         question, run = self.question, self.run
         cache = MappingCache.opened() if question.uses_cache else None
-        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache)
+        ahead = None if self.pool is None else MappedAhead(self.pool, NestSearch(question.uses_cache))
+        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, ahead=ahead)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
         self._refiner = Refiner(question, self._mapper, self.mappings, run, self.options.maps_stay)
@@ -84,11 +88,16 @@ class ScheduleSolver:
 
 
 def solve_schedule(
-    question: ScheduleQuestion, options: ScheduleOptions, run: Run, listener: Listener | None = None
+    question: ScheduleQuestion,
+    options: ScheduleOptions,
+    run: Run,
+    listener: Listener | None = None,
+    pool: TaskPool | None = None,
 ) -> Result[FoundSchedule]:
     """A schedule of least objective value, as far as the run allows; a `listener` hears of all that are composed.
 
+    With a pool its workers search what is independent: loop nests at their homes, and layers of stacks' tiles.
     Raises InputError for an accelerator that cannot be used, or options that are not of the network.
     """
     ensure_usable(question.accelerator)
-    return ScheduleSolver(question, options, run, listener).solved()
+    return ScheduleSolver(question, options, run, listener, pool).solved()

@@ -186,6 +186,7 @@ class StageByStage:
             question.objective,
             FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay),
             question.uses_cache,
+            None if self.maker.mapper.ahead is None else self.maker.mapper.ahead.pool,
         )
         return search.start(replace(self.refiner.share(SHARE_OF_FUSION), listener=self._listen_to_fusion))
 

@@ -56,6 +56,8 @@ class Weigher:
             for nest, room, _ in sorted(attempt.improver.best.composition.nests, key=_longest_first)
             if (key := (nest.layer, nest.homes, nest.weight_is_an_input, tuple(room.room.items()))) not in self._asked
         ]
+        asked = [(nest, room) for nest, room, _ in waiting]
+        self.mapper.look_ahead(asked, self.mapper.others, run.seconds_left / max(1, len(asked)))
         for at, (nest, room, key) in enumerate(waiting):
             if run.stop is not None:
                 return
