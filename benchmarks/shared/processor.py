@@ -1,4 +1,4 @@
-"""Seconds of the processor in place of a wall clock's: how much other programs have taken, and limits that count them."""
+"""Seconds of the processor: how much other programs have taken, and limits that count them, not a wall clock's."""
 
 from __future__ import annotations
 
