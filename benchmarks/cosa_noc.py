@@ -1,6 +1,7 @@
 """CoSA's figure 10: mappings timed on the authors' network on a chip, as ratios, with `exact` as more rows.
 
-    python benchmarks/cosa_noc.py [--workloads W ...] [--every N] [--seconds S] [--rounds N] [--json FILE]
+    python benchmarks/cosa_noc.py [--workloads W ...] [--every N] [--seconds S] [--rounds N] [--processor]
+                                  [--json FILE]
 
 CoSA has the weights of its paper's program (docs/cosa.md), as its figure 10 has: the architecture is that of its
 Timeloop figures, and weights are chosen for each architecture once. Random is the best of five by the cost model,
@@ -24,6 +25,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from cosa import published
+from shared.processor import count_processor_seconds
 from shared.results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -59,6 +61,8 @@ Cycles: TypeAlias = dict[str, dict[str, float]]  # by accounting, by method
 def main() -> int:
     """Print a line for each layer and a table of geometric means."""
     options = _options()
+    if options.processor:
+        count_processor_seconds()
     start = perf_counter()
     machine = load_accelerator("simba")
     found: dict[str, dict[str, Cycles]] = {}
@@ -85,6 +89,7 @@ def _options() -> Namespace:
     parser.add_argument("--every", type=int, default=1, help="only each N-th layer")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each layer and method")
     parser.add_argument("--rounds", type=int, default=1024, help="simulated of a mapping; the rest goes on alike")
+    parser.add_argument("--processor", action="store_true", help="seconds are those of the processor")
     parser.add_argument("--json", type=Path, help="write all cycles, with commit and machine")
     return parser.parse_args()
 
