@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from onchip.cost.schedule.figures import ScheduleFigures
-from onchip.cost.schedule.relaxation import Relaxation
 from onchip.solve.mapping.objective import MappingObjective
+
+if TYPE_CHECKING:  # what the command line offers loads no cost model
+    from onchip.cost.schedule.figures import ScheduleFigures
+    from onchip.cost.schedule.relaxation import Relaxation
 
 
 class ScheduleObjective(StrEnum):
