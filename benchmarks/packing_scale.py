@@ -1,23 +1,25 @@
 """Packing tens of thousands of buffers: the least arena in a limit, beside greedy allocators in the same run.
 
-    PYTHONPATH=tests python benchmarks/packing_scale.py [--seconds 20] [--json] [FILE.csv ...]
+    PYTHONPATH=tests python benchmarks/packing_scale.py [--seconds 20] [--processor] [--counts N ...] [--json]
+                                                        [FILE.csv ...]
 
 FILE.csv are buffers as MiniMalloc's CSV has them, for example those of github.com/cappadokes/idealloc. Without files:
 windows drawn, whose load is a bound, and rectangles cut into buffers, whose least arena is known. Arenas are
-shown as multiples of the load; one thread.
+shown as multiples of the load; one thread. With `--processor` seconds are of the processor, and not of a wall clock, so
+that what else the machine does changes less.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from onchip import Limits
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.clock import Stopwatch
 from onchip.errors import InternalError
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.native import ArenaSearch, StopToken
@@ -46,9 +48,9 @@ class ScaleRow:
     tflite_micro: float
 
 
-def generated() -> Iterator[tuple[str, tuple[Buffer, ...]]]:
+def generated(counts: Sequence[int]) -> Iterator[tuple[str, tuple[Buffer, ...]]]:
     """Yield the instances that need no file."""
-    for count in (1_000, 20_000, 100_000):
+    for count in counts:
         yield f"windows {count}, short", drawn_windows(count, 200, 1)
         yield f"windows {count}, long", drawn_windows(count, count // 10, 1)
         yield f"cut rectangle {count}", cut_rectangle(count, 10 * count, 1 << 30, 1)
@@ -57,11 +59,11 @@ def generated() -> Iterator[tuple[str, tuple[Buffer, ...]]]:
 def row_of(name: str, buffers: tuple[Buffer, ...], seconds: float) -> ScaleRow:
     """Pack and check; raises InternalError if the packing is not legal."""
     problem = PackingProblem(buffers, sum(one.size_bytes for one in buffers))
-    load, watch = least_arena_bytes(problem), Stopwatch()
+    load, begun = least_arena_bytes(problem), time.perf_counter()
     result = least_capacity(problem, Run(Limits(time_limit_seconds=seconds)))
     if result.answer is None or verify_packing(problem, result.answer, result.objective_value):
         raise InternalError("the packing is not legal", place=name)
-    taken = watch.seconds
+    taken = time.perf_counter() - begun
     return ScaleRow(
         name, len(buffers), load, (result.objective_value or 0) / load, result.status, taken, *peers_of(problem, load)
     )
@@ -88,10 +90,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--processor", action="store_true", help="count seconds of the processor")
+    parser.add_argument("--counts", type=int, nargs="+", default=[1_000, 20_000, 100_000], help="of what is generated")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     asked = parser.parse_args()
+    if asked.processor:
+        vars(time)["perf_counter"] = time.process_time
     given = ((path.stem, read_buffers(path).buffers) for path in asked.files)
-    for name, buffers in given if asked.files else generated():
+    for name, buffers in given if asked.files else generated(asked.counts):
         row = row_of(name, buffers, asked.seconds)
         if asked.json:
             print(json.dumps(asdict(row)), flush=True)

@@ -98,9 +98,9 @@ def test_cut_rectangles_are_proven_to_need_no_more(seed: int, count: int) -> Non
 @pytest.mark.parametrize(("most_life", "times_the_load"), [(40, 1.01), (400, 1.03)])
 def test_many_windows_are_packed_near_the_load(most_life: int, times_the_load: float) -> None:
     """The longer ones are more pairs than the exact search takes."""
-    problem = PackingProblem(drawn_windows(8_000, most_life, 1), 1 << 40, 64)
+    problem = PackingProblem(drawn_windows(6_000, most_life, 1), 1 << 40, 64)
 
-    result = least_capacity(problem, Run(Limits(node_limit=100 * 8_000)))
+    result = least_capacity(problem, Run(Limits(node_limit=100 * 6_000)))
 
     assert result.answer is not None
     assert result.objective_value is not None

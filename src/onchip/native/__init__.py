@@ -7,6 +7,7 @@ of an algorithm. Not networks, files or messages, and nothing that Python does a
 from onchip.native import _core
 
 ArenaBlock = _core.ArenaBlock
+ArenaRepair = _core.ArenaRepair
 ArenaSearch = _core.ArenaSearch
 ExactCriterion = _core.ExactCriterion
 ExactMapper = _core.ExactMapper

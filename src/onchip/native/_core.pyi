@@ -209,6 +209,27 @@ class ArenaSearch:
     def offsets(self) -> list[int]:
         """By block, of the least arena so far."""
 
+class ArenaRepair:
+    """Lowers a packing: puts what ends too high in again, where it pushes out what weighs least; proves nothing.
+
+    Raises ValueError for what no block can be, and where there is not an offset for each.
+    """
+
+    def __init__(self, blocks: Sequence[ArenaBlock], offsets: Sequence[int], seed: int) -> None: ...
+    def lower(self, looks: int, target: int, stop: StopToken) -> None:
+        """Look at so many blocks beside others, or until the arena is at most the target."""
+
+    def offer(self, offsets: Sequence[int]) -> None:
+        """Go on from a packing found elsewhere if it is lower; raises ValueError where there is not one for each."""
+
+    @property
+    def arena(self) -> int:
+        """The least arena so far."""
+
+    @property
+    def offsets(self) -> list[int]:
+        """By block, of the least arena so far."""
+
 class PackingOutcome(Enum):
     """Why a run of the packing search ended."""
 

@@ -1,4 +1,4 @@
-// `ArenaSearch` and `JoinedBlocks` for Python.
+// `ArenaSearch`, `ArenaRepair` and `JoinedBlocks` for Python.
 
 #include <nanobind/stl/vector.h>
 
@@ -6,6 +6,7 @@
 
 #include "arena.hpp"
 #include "arena_joined.hpp"
+#include "arena_repair.hpp"
 #include "doors.hpp"
 
 namespace nb = nanobind;
@@ -50,6 +51,17 @@ void add_arena(nb::module_& module) {
         .def("offer", &ArenaSearch::offer, "offsets"_a)
         .def_prop_ro("arena", &ArenaSearch::arena)
         .def_prop_ro("offsets", &ArenaSearch::offsets);
+    nb::class_<ArenaRepair>(module, "ArenaRepair")
+        .def(
+            "__init__",
+            [](ArenaRepair* place, std::vector<Block> blocks, const std::vector<Units>& offsets, std::uint64_t seed) {
+                new (place) ArenaRepair(std::move(blocks), offsets, seed);
+            },
+            "blocks"_a, "offsets"_a, "seed"_a)
+        .def("lower", &ArenaRepair::lower, "looks"_a, "target"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("offer", &ArenaRepair::offer, "offsets"_a)
+        .def_prop_ro("arena", &ArenaRepair::arena)
+        .def_prop_ro("offsets", &ArenaRepair::offsets);
 }
 
 }  // namespace onchip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.native import ArenaBlock, ArenaSearch, JoinedBlocks, StopToken
+from onchip.native import ArenaBlock, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
 from onchip.solve.allocation.attempt import FIRST_NODES, Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.greedy_by_size import order_by_size
@@ -21,6 +21,8 @@ GREEDY_SHARE: Final = 0.5
 MOST_LEFT: Final = 0.5
 """Of the blocks, once they are joined: where more are left, they are no pieces of something larger."""
 JOINED_ROUNDS: Final = 60
+LOOKS_OF_A_SKYLINE: Final = 15
+"""For each block, of a repair that takes as long."""
 MOST_JOINED_PAIRS: Final = 50_000
 """Of what is left and lives together, for a first attempt of the exact search."""
 
@@ -28,7 +30,7 @@ MOST_JOINED_PAIRS: Final = 50_000
 class LowPacking:
     """The lowest packing found so far of a problem of at least one buffer; it may be above the capacity.
 
-    `rounds` counts the skylines that it was asked for.
+    `rounds` counts the skylines that it was asked for, and what takes as long.
     """
 
     def __init__(self, problem: PackingProblem, run: Run) -> None:
@@ -37,6 +39,7 @@ class LowPacking:
         self.rounds = 0
         self._blocks = blocks_of(problem)
         self._search = ArenaSearch(self._blocks, run.limits.seed)
+        self._repair: ArenaRepair | None = None
 
     @property
     def arena_bytes(self) -> int:
@@ -67,6 +70,18 @@ class LowPacking:
         """Fill so many skylines more, or until the arena is the target or the run has to stop."""
         self.rounds += rounds
         self._watched(lambda token: self._search.fill_skylines(rounds, target_bytes, token), self._run)
+
+    def repair(self, rounds: int, target_bytes: int) -> None:
+        """Put in again what ends too high, as long as so many skylines take, or until the arena is the target."""
+        self.rounds += rounds
+        if self.arena_bytes <= target_bytes or self._run.stop is not None:
+            return
+        repair = self._repair or ArenaRepair(self._blocks, self._search.offsets, self._run.limits.seed)
+        self._repair = repair
+        repair.offer(self._search.offsets)
+        looks = rounds * LOOKS_OF_A_SKYLINE * len(self._blocks)
+        self._watched(lambda token: repair.lower(looks, target_bytes, token), self._run)
+        self._search.offer(repair.offsets)
 
     def _pack_joined(self, target_bytes: int) -> None:
         """Join blocks without waste, and pack what is left where that is far fewer."""

@@ -49,6 +49,7 @@ def pack(problem: PackingProblem, run: Run, most_nodes: float = float("inf")) ->
     if bound <= problem.capacity_bytes and has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH):
         low_packing = LowPacking(problem, run)
         low_packing.place_quickly(problem.capacity_bytes)
+        low_packing.repair(FIRST_ROUNDS, problem.capacity_bytes)
         low_packing.fill(FIRST_ROUNDS, problem.capacity_bytes)
         if low_packing.arena_bytes <= problem.capacity_bytes:
             return found(problem, low_packing.offsets_bytes, bound, run)
@@ -82,12 +83,14 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
         return pack(problem, run)
     low_packing, low = LowPacking(problem, run), least_arena_bytes(problem)
     low_packing.place_quickly(low)
+    low_packing.repair(FIRST_ROUNDS, low)
     low_packing.fill(FIRST_ROUNDS, low)
     is_large = has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
     while is_large and low_packing.arena_bytes > low and low_packing.rounds < _most_rounds(problem, run):
         if run.stop is not None:
             break
         run.report(low_packing.arena_bytes, low, "packing")
+        low_packing.repair(FIRST_ROUNDS, low)
         low_packing.fill(ROUNDS_BETWEEN_REPORTS, low)
     fits = low_packing.arena_bytes <= problem.capacity_bytes
     if fits and (is_large or low_packing.arena_bytes <= low):
@@ -124,6 +127,7 @@ def _narrowed(problem: PackingProblem, low_packing: LowPacking, first: Packing, 
             nodes, above = nodes * NODES_GROWTH, 0
         else:
             above = (capacity + high) // 2 - low
+        low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
         low_packing.fill(ROUNDS_BETWEEN_ATTEMPTS, low)
         if low_packing.arena_bytes < high:
             best, high = low_packing.offsets_bytes, low_packing.arena_bytes

@@ -1,0 +1,228 @@
+// Attempts under a ceiling, and the moves that they are made of.
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "arena_repair.hpp"
+
+namespace onchip::arena {
+
+namespace {
+
+constexpr double first_share = 0.7;
+constexpr double heavier = 0.3;  // of the mean weight, for a block that had to push others out
+constexpr std::int64_t most_in_vain = 100'000;
+constexpr std::size_t least_apart = 64;
+
+Index sections_of(const std::vector<Block>& blocks) {
+    Index sections = 0;
+    for (const Block& one : blocks) sections = std::max(sections, one.stop);
+    return sections;
+}
+
+}  // namespace
+
+LivingBeside::LivingBeside(const std::vector<Block>& blocks, Index sections)
+    : blocks_(blocks), sorted_(blocks.size()), first_at_(sections + 1) {
+    std::iota(sorted_.begin(), sorted_.end(), 0);
+    std::stable_sort(sorted_.begin(), sorted_.end(),
+                     [&](Index one, Index other) { return blocks[one].first < blocks[other].first; });
+    const auto count = static_cast<Index>(sorted_.size());
+    for (Index section = 0, place = 0; section <= sections; ++section) {
+        while (place < count && blocks[sorted_[place]].first < section) ++place;
+        first_at_[section] = place;
+    }
+    std::vector<Index> living;
+    Index next = 0;
+    for (Index place = 0; place < count; ++place) {
+        const Index section = blocks[sorted_[place]].first;
+        if (place >= next && first_at_[section] == place) {
+            std::erase_if(living, [&](Index one) { return blocks[one].stop <= section; });
+            marks_.push_back({place, living});
+            next = place + static_cast<Index>(std::max(living.size(), least_apart));
+        }
+        living.push_back(sorted_[place]);
+    }
+}
+
+void LivingBeside::list(Index block, std::vector<Index>& beside) const {
+    beside.clear();
+    const Index first = blocks_[block].first, from = first_at_[first], to = first_at_[blocks_[block].stop];
+    const auto behind = std::upper_bound(marks_.begin(), marks_.end(), from,
+                                         [](Index place, const Mark& one) { return place < one.place; });
+    const Mark& mark = *(behind - 1);
+    for (Index one : mark.living) {
+        if (blocks_[one].stop > first) beside.push_back(one);
+    }
+    for (Index place = mark.place; place < from; ++place) {
+        if (blocks_[sorted_[place]].stop > first) beside.push_back(sorted_[place]);
+    }
+    for (Index place = from; place < to; ++place) {
+        if (sorted_[place] != block) beside.push_back(sorted_[place]);
+    }
+}
+
+// What a block would push out, at offsets that rise.
+class ArenaRepair::Pushed {
+public:
+    Pushed(const std::vector<Edge>& starts, const std::vector<Edge>& ends, Units size)
+        : starts_(starts), ends_(ends), size_(size) {}
+
+    double at(Units offset) {
+        for (; begun_ < starts_.size() && starts_[begun_].at < offset + size_; ++begun_)
+            ++between_, weight_ += starts_[begun_].weight;
+        for (; ended_ < ends_.size() && ends_[ended_].at <= offset; ++ended_)
+            --between_, weight_ -= ends_[ended_].weight;
+        return between_ == 0 ? 0 : weight_;
+    }
+
+private:
+    const std::vector<Edge>& starts_;
+    const std::vector<Edge>& ends_;
+    Units size_;
+    std::size_t begun_ = 0, ended_ = 0, between_ = 0;
+    double weight_ = 0;
+};
+
+ArenaRepair::ArenaRepair(std::vector<Block> blocks, const std::vector<Units>& offsets, std::uint64_t seed)
+    : blocks_(checked(std::move(blocks))),
+      living_(blocks_, sections_of(blocks_)),
+      chance_(seed),
+      arena_(most_units),
+      share_(first_share),
+      weights_(blocks_.size()) {
+    for (const Block& one : blocks_) {
+        unit_ = std::gcd(unit_, one.size);
+        tallest_ = std::max(tallest_, one.used);
+    }
+    offer(offsets);
+}
+
+Units ArenaRepair::arena_of(const std::vector<Units>& offsets) const {
+    Units arena = 0;
+    for (std::size_t at = 0; at < blocks_.size(); ++at) arena = std::max(arena, offsets[at] + blocks_[at].used);
+    return arena;
+}
+
+void ArenaRepair::offer(const std::vector<Units>& offsets) {
+    if (offsets.size() != blocks_.size()) throw std::invalid_argument("there is not one offset for every block");
+    if (arena_of(offsets) >= arena_) return;
+    offsets_ = offsets;
+    arena_ = arena_of(offsets);
+    ceiling_ = none;
+}
+
+void ArenaRepair::lower(std::int64_t looks, Units target, const StopToken& stop) {
+    target = std::max(target, tallest_);
+    for (looks += looks_; looks_ < looks && arena_ > target && !stop.is_asked();) {
+        if (ceiling_ == none) {
+            const auto above = static_cast<Units>(static_cast<double>(arena_ - target) * share_) / unit_ * unit_;
+            begin(std::min(target + above, arena_ - 1));
+        }
+        if (!waiting_.empty()) move();
+        if (waiting_.empty() || in_vain_ > most_in_vain) end(waiting_.empty());
+    }
+}
+
+// All that ends above the ceiling waits, in an order drawn; all weights are as at first, 1 in the mean.
+void ArenaRepair::begin(Units ceiling) {
+    ceiling_ = ceiling;
+    tried_ = offsets_;
+    waiting_.clear();
+    double sum = 0;
+    for (std::size_t at = 0; at < blocks_.size(); ++at) {
+        const Block& one = blocks_[at];
+        weights_[at] = static_cast<double>(one.size) * static_cast<double>(one.stop - one.first);
+        sum += weights_[at];
+        if (tried_[at] + one.used > ceiling) {
+            tried_[at] = none;
+            waiting_.push_back(static_cast<Index>(at));
+        }
+    }
+    for (double& one : weights_) one *= static_cast<double>(blocks_.size()) / sum;
+    std::shuffle(waiting_.begin(), waiting_.end(), chance_);
+    fewest_ = waiting_.size();
+    in_vain_ = 0;
+}
+
+// What waits longest is placed.
+void ArenaRepair::move() {
+    const Index block = waiting_.front();
+    waiting_.pop_front();
+    find_edges(block);
+    const Units offset = least_place(blocks_[block]);
+    if (push_out(blocks_[block], offset)) weights_[block] += heavier;
+    tried_[block] = offset;
+    ++in_vain_;
+    if (waiting_.size() < fewest_) {
+        fewest_ = waiting_.size();
+        in_vain_ = 0;
+    }
+}
+
+void ArenaRepair::end(bool is_packed) {
+    if (is_packed) {
+        offsets_ = tried_;
+        arena_ = arena_of(offsets_);
+    }
+    share_ = is_packed ? first_share : (1 + share_) / 2;
+    ceiling_ = none;
+}
+
+void ArenaRepair::find_edges(Index block) {
+    living_.list(block, beside_);
+    looks_ += static_cast<std::int64_t>(beside_.size()) + 1;
+    starts_.clear();
+    ends_.clear();
+    for (Index one : beside_) {
+        if (tried_[one] == none) continue;
+        starts_.push_back({tried_[one], weights_[one]});
+        ends_.push_back({tried_[one] + blocks_[one].size, weights_[one]});
+    }
+    const auto is_lower = [](const Edge& one, const Edge& other) { return one.at < other.at; };
+    std::sort(starts_.begin(), starts_.end(), is_lower);
+    std::sort(ends_.begin(), ends_.end(), is_lower);
+}
+
+// On the ground, on another block, below one, or below the ceiling; of equal places one is drawn.
+Units ArenaRepair::least_place(const Block& block) {
+    const Units highest = (ceiling_ - block.used) / unit_ * unit_;
+    Units least = 0;
+    double least_weight = std::numeric_limits<double>::infinity();
+    std::uint64_t equal = 0;
+    const auto weigh = [&](Pushed& pushed, Units offset) {
+        const double weight = pushed.at(offset);
+        if (weight > least_weight) return;
+        equal = weight < least_weight ? 1 : equal + 1;
+        if (chance_() % equal == 0) least = offset;
+        least_weight = weight;
+    };
+    Pushed above(starts_, ends_, block.size);
+    weigh(above, 0);
+    for (const Edge& end : ends_) {
+        if (end.at <= highest) weigh(above, end.at);
+    }
+    Pushed below(starts_, ends_, block.size);
+    for (const Edge& start : starts_) {
+        if (start.at >= block.size && start.at - block.size <= highest) weigh(below, start.at - block.size);
+    }
+    weigh(below, highest);
+    return least;
+}
+
+// Says whether anything was in the way.
+bool ArenaRepair::push_out(const Block& block, Units offset) {
+    const std::size_t waiting = waiting_.size();
+    for (Index one : beside_) {
+        if (tried_[one] == none || tried_[one] >= offset + block.size) continue;
+        if (tried_[one] + blocks_[one].size <= offset) continue;
+        tried_[one] = none;
+        waiting_.push_back(one);
+    }
+    return waiting_.size() > waiting;
+}
+
+}  // namespace onchip::arena
