@@ -16,10 +16,11 @@ from support.swept_points import point_of
 POINT = point_of("k")
 
 
-@pytest.mark.parametrize("objective", ["traffic", "peak", "dma-cycles", "dma-energy"])
+@pytest.mark.parametrize("objective", ["traffic", "peak", "dma-cycles", "dma-energy", "recomputation"])
 def test_plans_that_cost_the_same_in_any_memory_that_holds_them_follow(objective: str) -> None:
     assert follows_of_capacity(replace(POINT, objective=objective))
     assert follows_of_capacity(replace(POINT, options={"order": "given", "bits": 8, "placement": "static"}))
+    assert follows_of_capacity(replace(POINT, options={"recompute": "allowed", "recompute_price": 1.0}))
 
 
 @pytest.mark.parametrize(

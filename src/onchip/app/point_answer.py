@@ -15,6 +15,7 @@ from typing import Any, Final
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective, Order, Placement, Problem
+from onchip.answer.recomputation import Recompute
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.app.networks import read_network
@@ -80,7 +81,7 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
     how = Objective(point.objective), order, options["method"], Placement(options["placement"]), _limits(options), share
     with _machine_file(point) as file:
         target = Target(point.sram_bytes, file, options["alignment"])
-        request = Request(point.network, reading_of(options), target, *how, options["cost"])
+        request = Request(point.network, reading_of(options), target, *how, options["cost"], _price(options))
         request = replace(request, reading=request.reading_as_shared)
         graph = graph_of_point(point, reading_of(options), request.reading)
         outcome = plan_read_network(request, graph, deadline, known=partial(_known, point))
@@ -97,6 +98,12 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
         reason=None if result.answer is not None else result.stopped_by,
         document=None if outcome.document is None else packed(plan_to_json(outcome.document)),
     )
+
+
+def _price(options: Options) -> float | None:
+    """What running again costs; a study's price is for those of its points in which operators may."""
+    price: float | None = options["recompute_price"]
+    return price if options["recompute"] == Recompute.ALLOWED else None
 
 
 def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count
+from onchip.answer.recomputation import Recompute
 from onchip.app.layers import layers_named
 from onchip.app.networks import network_to_plan, read_network
 from onchip.errors import InputError
@@ -33,6 +34,7 @@ def reading_of(options: Mapping[str, Any]) -> Reading:
         Split(options["split"]),
         options["cap_tensors"],
         shapes=shapes_of(options),
+        recompute=Recompute(options["recompute"]),
     )
 
 

@@ -16,8 +16,8 @@ from onchip.sweeps.verbs import VERBS, SweptVerb
 
 EXACT: Final = "exact"
 TIMED: Final = "timed"
-COSTS_OF_TRANSFERS: Final = ("traffic", "peak", "dma-cycles", "dma-energy")
-"""Objectives whose value for a plan does not depend on the capacity in which it is."""
+COSTS_OF_PLANS: Final = ("traffic", "peak", "dma-cycles", "dma-energy", "recomputation")
+"""Objectives whose value for a plan does not depend on the capacity in which it is, whatever runs again in it."""
 NEVER_SPLIT: Final = ("never", False)
 """Of a plan's `split` and `cap_tensors`: what is planned does not depend on the capacity."""
 SEARCHED_CYCLES: Final = "mapping"
@@ -62,7 +62,7 @@ def follows_of_capacity(point: SweepPoint) -> bool:
     if point.objective == Objective.LATENCY:
         is_settled = options["time_limit"] is None or options["cost"] != SEARCHED_CYCLES
         return options["method"] == TIMED and is_settled
-    return options["method"] == EXACT and point.objective in COSTS_OF_TRANSFERS
+    return options["method"] == EXACT and point.objective in COSTS_OF_PLANS
 
 
 def _rest_of_machine(point: SweepPoint) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from onchip.answer.document import Granularity, Split
 from onchip.answer.problem import Count, Objective, Order, Placement
+from onchip.answer.recomputation import Recompute
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.arch.sharing import Share
 from onchip.cost.layer.accounting import AccountingName
@@ -102,6 +103,12 @@ def _seconds(value: object) -> OptionValue:
     return float(value)
 
 
+def _price(value: object) -> OptionValue:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise UsageError(f"it is {value!r}", expected="a number of at least 0")
+    return float(value)
+
+
 def _text(value: object) -> OptionValue:
     if not isinstance(value, str) or not value:
         raise UsageError(f"it is {value!r}", expected="a text")
@@ -170,6 +177,8 @@ VERBS: Final[Mapping[SweptVerb, VerbOptions]] = {
             "split": Option(Split.NEVER.value, choice(Split)),
             "cap_tensors": Option(False, _truth),
             "cost": Option("mapping", _text),
+            "recompute": Option(Recompute.NEVER.value, choice(Recompute)),
+            "recompute_price": Option(None, _price),
         },
         {Objective.LATENCY: {"method": "timed", "count": Count.ALL.value}},
     ),
