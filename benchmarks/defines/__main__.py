@@ -1,14 +1,15 @@
 """DeFiNES's tables and figures (HPCA 2023), ours beside them.
 
-    PYTHONPATH=benchmarks python -m defines [points|depfin|case1|sweep|case2|case3|figure18|features ...]
+    PYTHONPATH=benchmarks python -m defines [points|depfin|case1|sweep|case2|case3|figure18|features|schedules ...]
         [--mappers loma uneven exact] [--networks unpadded real] [--workers 2] [--repeats 1] [--seconds 20]
 
 `points`: the nine points of DeFiNES's program. `depfin`: figure 11. `case1`: figure 12, 108 points. `sweep`: 110 tile
 sizes, three modes and any fuse depth, searched. `case2`: five networks, five strategies. `case3`: ten machines; both
 of networks as DeFiNES has them (`unpadded`) and as they are. `figure18`: what other models leave out. `features`: table
-II. `loma` is DeFiNES's mapper with its accounting, and in all but `sweep` its conventions; `uneven` the best mapper of
-that accounting, `exact` that of ours. Ends with 1 if a point is not as DeFiNES's, or a search finds worse than any of
-the strategies that it includes.
+II. `schedules`: the best points of FSRCNN and MC-CNN, and what `schedule` finds in as many seconds of the processor.
+`loma` is DeFiNES's mapper with its accounting, and in all but `sweep` its conventions; `uneven` the best mapper of that
+accounting, `exact` that of ours. Ends with 1 if a point is not as DeFiNES's, or a search finds worse than any of the
+strategies that it includes.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from defines.factors import features, figure_18
 from defines.fsrcnn import case_study_1, points, sweep
 from defines.mappers import MAPPERS, Clock, TileMapper, peak_mib, warm
 from defines.networks import Row
+from defines.schedules import schedules
 from defines.studies import Asked, case_study_2, case_study_3
 from shared.results import write_results
 
-TABLES = ("points", "depfin", "case1", "sweep", "case2", "case3", "figure18", "features")
+TABLES = ("points", "depfin", "case1", "sweep", "case2", "case3", "figure18", "features", "schedules")
 ALL = "all"
 UNPADDED, REAL = "unpadded", "real"
 
@@ -54,6 +56,8 @@ def main() -> int:
                 is_right &= not any(row.worse for row in rows)
             case "features":
                 features()
+            case "schedules":
+                results[table] = [asdict(row) for row in schedules(options.seconds, options.workers)]
             case _:
                 for mapper in mappers:
                     is_right &= _by(table, mapper, options.workers)
@@ -90,10 +94,12 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--networks", nargs="+", choices=(UNPADDED, REAL), default=[UNPADDED, REAL], help="of case2 and case3"
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each search of case2 and case3")
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each search of case2, case3 and schedules")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=1, help="of points; their seconds are medians")
-    parser.add_argument("--results", type=Path, metavar="FILE.json", help="of depfin, case2 and case3: write the rows")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE.json", help="of depfin, case2, case3 and schedules: write the rows"
+    )
     return parser
 
 

@@ -39,9 +39,9 @@ def conventions_of(mapper: TileMapper) -> Conventions:
     return OURS if mapper.name == "exact" else DEFINES
 
 
-def case() -> tuple[Stack, Accelerator]:
-    """All layers as one stack, and the machine."""
-    layers = network(NETWORK)
+def case(name: str = NETWORK) -> tuple[Stack, Accelerator]:
+    """All layers of a network as one stack, and the machine."""
+    layers = network(name)
     return stack_of(layers, LayerSpan(0, len(layers.layers))), machine(published.CASE_STUDY_MACHINE)
 
 

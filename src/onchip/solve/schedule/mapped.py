@@ -40,9 +40,9 @@ class KnownMappings:
 
     mapper: NestMapper
     prices: OptionPrices | None = None
-    _found: dict[_NestKey, list[_FoundInRoom]] = field(default_factory=dict)
-    _fronts: dict[_NestKey, MappingFront] = field(default_factory=dict)
-    _preferred: dict[_NestKey, LayerMapping] = field(default_factory=dict)
+    _found: dict[NestKey, list[_FoundInRoom]] = field(default_factory=dict)
+    _fronts: dict[NestKey, MappingFront] = field(default_factory=dict)
+    _preferred: dict[NestKey, LayerMapping] = field(default_factory=dict)
     _replaced: int = 0
 
     @property
@@ -58,13 +58,13 @@ class KnownMappings:
         found = self.mapper(nest, room, self._similar(nest))
         if found is None or not found.is_makeshift:
             is_quick = self.mapper.is_quick if found is None else found.is_quick
-            self._found.setdefault(_key(nest), []).insert(0, _FoundInRoom(room, found, is_quick))
+            self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, found, is_quick))
             self._remember(nest, found)
         return self._chosen(nest, room, found)
 
     def learn(self, nest: NestPlace, others: Iterable[MappedNest]) -> None:
         """Mappings of a nest that were found otherwise are weighed, too, from now on."""
-        self._fronts[_key(nest)] = self._front(nest).with_options(others)
+        self._fronts[key_of(nest)] = self._front(nest).with_options(others)
         self._replaced += 1
 
     def options(self, nest: NestPlace, room: Room) -> Sequence[MappedNest]:
@@ -86,9 +86,9 @@ class KnownMappings:
 
     def prefer(self, nest: NestPlace, mapping: LayerMapping | None) -> LayerMapping | None:
         """From now on this option is taken wherever it fits (None: the cheapest); return the one before."""
-        before = self._preferred.pop(_key(nest), None)
+        before = self._preferred.pop(key_of(nest), None)
         if mapping is not None:
-            self._preferred[_key(nest)] = mapping
+            self._preferred[key_of(nest)] = mapping
         self._replaced += 1
         return before
 
@@ -98,23 +98,30 @@ class KnownMappings:
 
     def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
         """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
-        self._found.setdefault(_key(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
+        self._doubt_quick(nest)
+        self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
         self._remember(nest, better)
         self._replaced += 1
+
+    def _doubt_quick(self, nest: NestPlace) -> None:
+        """What was found at once of its layer, at any homes, is found anew: better may be made of what is known now."""
+        for key, found in self._found.items():
+            if (key[0], key[2]) == (nest.layer, nest.weight_is_an_input):
+                self._found[key] = [replace(one, is_doubted=one.is_quick) for one in found]
 
     def _remember(self, nest: NestPlace, found: MappedNest | None) -> None:
         """Its options join the front."""
         if self.prices is not None and found is not None:
-            self._fronts[_key(nest)] = self._front(nest).with_options((replace(found, others=()), *found.others))
+            self._fronts[key_of(nest)] = self._front(nest).with_options((replace(found, others=()), *found.others))
 
     def _front(self, nest: NestPlace) -> MappingFront:
-        return self._fronts.get(_key(nest), MappingFront())
+        return self._fronts.get(key_of(nest), MappingFront())
 
     def _chosen(self, nest: NestPlace, room: Room, found: MappedNest | None) -> MappedNest | None:
         """Of all options the preferred, or the cheapest; it is as well known as what was found in the room."""
         if self.prices is None or found is None or found.is_makeshift:
             return found
-        wanted = self._preferred.get(_key(nest))
+        wanted = self._preferred.get(key_of(nest))
         front = self._front(nest)
         preferred = next((one for one in front.options if one.mapping == wanted and one.fits(room)), None)
         best = preferred or front.least(room, self.prices)
@@ -123,37 +130,45 @@ class KnownMappings:
     def _known(self, nest: NestPlace, room: Room) -> _FoundInRoom | None:
         """What was found in a larger room, if it is what would be found in this one."""
         is_quick = self.mapper.is_quick
-        found = self._found.get(_key(nest), [])
-        return next((one for one in found if one.holds_within(room) and (is_quick or not one.is_quick)), None)
+        found = self._found.get(key_of(nest), [])
+        usable = (one for one in found if not one.is_doubted and (is_quick or not one.is_quick))
+        return next((one for one in usable if one.holds_within(room)), None)
 
     def _similar(self, nest: NestPlace) -> list[LayerMapping]:
-        """The last that was found of the same layer at each choice of homes."""
-        mapped = (
+        """The last that was found of the same layer at each choice of homes, and what is doubted at its own."""
+        doubted = [one.mapped for one in self._found.get(key_of(nest), []) if one.is_doubted]
+        mapped = [
             next((one.mapped for one in found if one.mapped is not None), None)
             for (layer, _, is_input), found in self._found.items()
             if (layer, is_input) == (nest.layer, nest.weight_is_an_input)
-        )
-        return [one.mapping for one in mapped if one is not None]
+        ]
+        return [one.mapping for one in (*mapped, *doubted) if one is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class _FoundInRoom:
-    """What was found in a room, quickly or not; None: nothing fits."""
+    """What was found in a room, quickly or not; None: nothing fits.
+
+    It is doubted where it was found quickly, before something better was known of its layer.
+    """
 
     room: Room
     mapped: MappedNest | None
     is_quick: bool
+    is_doubted: bool = False
 
     def holds_within(self, room: Room) -> bool:
-        return _is_within(room, self.room) and (self.mapped is None or self.mapped.fits(room))
+        return is_within(room, self.room) and (self.mapped is None or self.mapped.fits(room))
 
 
-_NestKey = tuple[Layer, Homes, bool]
+NestKey = tuple[Layer, Homes, bool]
 
 
-def _key(nest: NestPlace) -> _NestKey:
+def key_of(nest: NestPlace) -> NestKey:
+    """What nests have in common that have the same mappings."""
     return nest.layer, nest.homes, nest.weight_is_an_input
 
 
-def _is_within(room: Room, larger: Room) -> bool:
+def is_within(room: Room, larger: Room) -> bool:
+    """Whether no memory has more of it than of the larger one."""
     return all(size <= larger.get(memory, 0) for memory, size in room.items())

@@ -13,6 +13,7 @@ from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
+from onchip.ir.layer import Layer
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import (
     SECONDS_OF_LOMA,
@@ -56,6 +57,8 @@ class BestMapper:
     """Whether what is known, and LOMA, will do for now."""
     seconds: float = field(default=0.0, init=False)
     """How long all mappings have taken."""
+    _took: dict[Layer, float] = field(default_factory=dict, init=False)
+    """Of a layer the longest search so far, in seconds: a shorter one at other homes would be in vain."""
     _until: float = field(default=float("inf"), init=False)
     _waiting: int = field(default=1, init=False)
 
@@ -101,15 +104,21 @@ class BestMapper:
         share = min((self._until - begun) / self._waiting, SHARE_OF_A_NEST * self.run.seconds_left)
         self._waiting = max(1, self._waiting - 1)
         found: MappedNest | Status = Status.UNKNOWN
+        seconds = max(share, LEAST_SECONDS)
+        is_quick = self.is_quick or seconds < self.seconds_of(nest.layer)
         if self.run.stop is None:
-            found = self._quickly(problem) if self.is_quick else self._searched(problem, max(share, LEAST_SECONDS))
-        best = self._best(problem, found, similar)
+            found = self._quickly(problem) if is_quick else self._searched(problem, seconds)
+        best = self._best(problem, found, similar, is_quick=is_quick)
         if best is None and found is not Status.INFEASIBLE and not (self.is_quick and self.run.stop is None):
             best = self._makeshift(problem, room)
         elif self.shows_others and best is not None and not best.others and self.run.stop is None:
             best = replace(best, others=self._front(problem))
         self.seconds += self.run.seconds - begun
         return best
+
+    def seconds_of(self, layer: Layer) -> float:
+        """How long the longest search for a mapping of this layer took, at whatever homes; 0 before the first."""
+        return self._took.get(layer, 0.0)
 
     def longer(self, nest: NestPlace, room: Room, seconds: float) -> MappedNest | None:
         """What is found in so much time, at most all that is left; None where that is nothing."""
@@ -167,12 +176,13 @@ class BestMapper:
 
         By the mapper's own objective, if no other is given.
         """
-        asked = problem, objective or self.objective
+        asked, begun = (problem, objective or self.objective), self.run.seconds
         try:
             found = self.ahead.taken(asked) if self.ahead is not None else None
             found = found or best_mapping_at(*asked, self._run(seconds), self.cache)
         except InputError:
             return Status.UNKNOWN
+        self._took[problem.layer] = max(self.run.seconds - begun, self.seconds_of(problem.layer))
         return _mapped(problem, found)
 
     def _run(self, seconds: float) -> Run:
@@ -181,7 +191,7 @@ class BestMapper:
         return Run(Limits(left), interrupt=self.run.interrupt)
 
     def _best(
-        self, problem: LayerProblem, found: MappedNest | Status, similar: Sequence[LayerMapping]
+        self, problem: LayerProblem, found: MappedNest | Status, similar: Sequence[LayerMapping], *, is_quick: bool
     ) -> MappedNest | None:
         """What was found if that is proven, else it or the best of the same layer at other homes that is legal here."""
         if isinstance(found, MappedNest) and found.is_proven:
@@ -190,7 +200,7 @@ class BestMapper:
         other = self._adapted(problem, similar)
         if other is not None and (best is None or self.value_of(other) < self.value_of(best)):
             best = replace(other, others=() if best is None else best.others)
-        return None if best is None else replace(best, is_quick=self.is_quick)
+        return None if best is None else replace(best, is_quick=is_quick)
 
     def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> MappedNest | None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from onchip.cost.schedule.rates import MemoryRates
@@ -23,6 +24,10 @@ SHARE_OF_WEIGHING: Final = 0.3
 """Of the time that is left, to choose other mappings of what is best by the whole schedule's figures."""
 SHARE_OF_PLACES: Final = 0.3
 """Of the time that is left, to improve its places, once other mappings are chosen."""
+SHARE_OF_SETTLED_PLACES: Final = 0.6
+"""Of the time that is left then, to try places; the rest is for the nests that have moved."""
+SECONDS_OF_A_FIRST_LOOK: Final = 0.5
+"""For a nest, at most, while places are not settled."""
 VERIFYING: Final = 1.0
 """How long it takes to verify a schedule, in times of composing it."""
 
@@ -70,12 +75,31 @@ class Refiner:
 
     def map_longer(self, attempt: ScheduleAttempt, share: float) -> None:
         """Ask again for mappings that are not proven."""
-        LongerLook(self.mappings, self.mapper, self.question.objective.is_timed).improve(attempt, self.share(share))
+        self._longer_look().improve(attempt, self.share(share))
+
+    def _longer_look(self, most_seconds: float = inf) -> LongerLook:
+        return LongerLook(self.mappings, self.mapper, self.question.objective.is_timed, most_seconds)
 
     def improve_with_proofs(self, attempt: ScheduleAttempt, share: float) -> None:
         """Try places once more, with mappings that are proven as far as a share of the time allows."""
         attempt.improver.begin_again()
         self.improve(attempt, self.share(share), is_quick=False)
+
+    def settle(self, attempt: ScheduleAttempt, share: float) -> None:
+        """Improve a schedule whose mappings were found at once, in a share of the time.
+
+        In limited time each nest is looked for longer, if not for long, those first that may gain most; then places are
+        tried with what is known of nests at other homes; and again, until that changes nothing.
+        """
+        run, value = self.share(share), None
+        if not self.is_limited:
+            self.improve(attempt, run)
+            return
+        while value is None or (attempt.value < value and run.stop is None):
+            value = attempt.value
+            self._longer_look(SECONDS_OF_A_FIRST_LOOK).improve(attempt, run)
+            attempt.improver.begin_again()
+            self.improve(attempt, run.within(SHARE_OF_SETTLED_PLACES * run.seconds_left))
 
     def finish(self, attempt: ScheduleAttempt) -> None:
         """Shake it and map it longer, until that changes nothing or the time is over."""

@@ -22,8 +22,8 @@ from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.schedule.weighing import Weigher
 
 METHOD: Final = "composed"
-SHARE_OF_STAGES: Final = 0.8
-"""Of the time that layer by layer leaves, to search stage by stage, where choices are weighed together afterwards."""
+SHARE_OF_STAGES: Final = 0.5
+"""Of the time that is left once the best has proven mappings, to finish it before choices are weighed together."""
 
 
 @dataclass(slots=True)

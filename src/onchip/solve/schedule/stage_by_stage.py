@@ -23,7 +23,7 @@ from onchip.solve.schedule.refining import Refiner
 from onchip.solve.schedule.restacking import Restacker, places_of_lone
 from onchip.solve.stacks.options import FusionOptions
 
-SHARE_OF_LAYERS: Final = 0.5
+SHARE_OF_LAYERS: Final = 0.6
 """Of the time that is left, at most to improve what runs layer by layer, before stacks in tiles are looked for."""
 SHARE_OF_FIRST_STACKS: Final = 0.25
 """Of the time that is left, to improve what runs in the first stacks, before others are tried."""
@@ -48,8 +48,8 @@ MOST_OPERATORS_EXPLORED: Final = 8
 class StageByStage:
     """Looks for schedules within the refiner's run; `attempts` are all that were found, the best of each kind.
 
-    `share` is how much of the time that is left, once what runs layer by layer is improved, is for this search; in
-    shorter looks for its mappings little would be found.
+    `share` is how much of the time that is left, once the best has proven mappings, is to finish it; until then the
+    search has all of the time, as in shorter looks for mappings little would be found.
     `why_not` says what the operator needs that has no room alone, wherever its tensors lie.
     """
 
@@ -75,16 +75,15 @@ class StageByStage:
         """Find what there is; return whether the time was over before there were any stacks as asked for."""
         if self.options.leaves_stacks_open or self.options.runs_layers_whole:
             self._layer_by_layer()
-        whole = self.run
-        quickly = self.refiner.share(self.share * (1 - SHARE_OF_MAPPINGS))
+        if self._alone is not None:
+            self.refiner.settle(self._alone, SHARE_OF_LAYERS)
+        quickly = self.refiner.share(1 - SHARE_OF_MAPPINGS)
         if not self.options.runs_layers_whole and self.run.stop is None:
             self._in_stacks()
         lacks_stacks = not self.attempts and not self.options.runs_layers_whole
         if lacks_stacks:
             self._layer_by_layer()
         is_late = lacks_stacks and self.run.stop is not None
-        if self.run is whole:
-            self._leave_the_rest()
         self._improve_all(quickly)
         return is_late
 
@@ -92,11 +91,6 @@ class StageByStage:
     def best(self) -> ScheduleAttempt | None:
         """The best so far; None where nothing was found."""
         return min(self.attempts, key=lambda one: one.value, default=None)
-
-    def _leave_the_rest(self) -> None:
-        """From now on this search has its share of the time."""
-        if self.share < 1.0:
-            self.refiner.run = self.refiner.share(self.share)
 
     def _layer_by_layer(self) -> None:
         """Every operator alone, everything streamed, but for what has no room so."""
@@ -121,15 +115,12 @@ class StageByStage:
         """
         refiner = self.refiner
         if self._alone is not None:
-            refiner.improve(self._alone, refiner.share(SHARE_OF_LAYERS))
             if refiner.is_limited and refiner.is_improved(self._alone):
                 self._improve_with_proofs(self._alone, may_restack=False)
                 self._has_proofs = not refiner.is_improved(self._alone)
             if not refiner.is_improved(self._alone):
                 self._has_time_for_stacks = False
                 return
-        self._leave_the_rest()
-        if self._alone is not None:
             refiner.shake(self._alone, SHARE_OF_FIRST_SHAKES)
         fused = self._fused()
         if fused is None or self.run.stop is not None:
@@ -138,7 +129,7 @@ class StageByStage:
             attempt = self._add(fused.stacks, fused.places)
         except (NoMappingError, ScheduleError):
             return
-        refiner.improve(attempt, refiner.share(SHARE_OF_FIRST_STACKS))
+        refiner.settle(attempt, SHARE_OF_FIRST_STACKS)
         if refiner.is_limited and self._alone is not None and self._alone.value < attempt.value:
             self._improve_in_tiles(attempt)
         if self._alone is not None:
@@ -166,11 +157,24 @@ class StageByStage:
             self._keep(some)
 
     def _add(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
-        attempt = self.maker.made(stacks, places)
+        attempt = self._made(stacks, places)
         self.attempts.append(attempt)
         self.refiner.slowest = max(self.refiner.slowest, attempt.seconds)
         self.run.report(attempt.value, self.question.lower_bound, f"{len(stacks)} stacks")
         return attempt
+
+    def _made(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        """In limited time with mappings that are found at once: a longer look goes to those first that may gain most.
+
+        A short search of each would find nothing for those that take longest, and nothing of it is kept for the next.
+        """
+        try:
+            with self.refiner.mapper.quick(is_quick=self.refiner.is_limited):
+                return self.maker.made(stacks, places)
+        except NoMappingError:
+            if not self.refiner.is_limited:
+                raise
+            return self.maker.made(stacks, places)
 
     def _keep(self, attempt: ScheduleAttempt) -> None:
         """It is among those that are improved in the end, beside what it was made of."""
@@ -210,6 +214,8 @@ class StageByStage:
         if refiner.is_limited and not self._has_proofs:
             best = self._improve_with_proofs(best, may_restack=self._has_time_for_stacks)
             self._keep(best)
+        if self.share < 1.0:
+            refiner.run = refiner.share(self.share)
         refiner.finish(best)
         if self.options.leaves_stacks_open and self._may_take_long:
             self._explore_tiles()

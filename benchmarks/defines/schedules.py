@@ -1,0 +1,157 @@
+"""What `schedule` finds beside DeFiNES's best points: FSRCNN and MC-CNN on `meta-prototype-df`.
+
+DeFiNES's points are the 108 of its case study 1 (36 tile sizes, three modes, all layers in one stack), costed with its
+mapper, accounting and conventions: they have no addresses, and no time at which anything moves. The best of them by
+energy, and by latency, is beside a program in that one tiling, and one of which nothing is given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from defines.fsrcnn import MILLION, PJ_OF_MJ, case, case_study_tilings, conventions_of, costs_of_all
+from defines.mappers import PARTIAL_BITS, Answers, Clock, TileMapper
+from defines.published import CASE_STUDY_MACHINE
+from schedule import WARMING_SECONDS, of_another_process
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import Tiling
+from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.errors import OnchipError
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Limits
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.options import ScheduleOptions
+
+NETWORKS: Final = ("mc-cnn-defines", "fsrcnn-defines")
+OBJECTIVES: Final = (MappingObjective.ENERGY, MappingObjective.LATENCY)
+FEMTOJOULES_OF_MJ: Final = 10**12
+PATIENCE: Final = 30
+"""So many times longer than its seconds of the processor a search may take on a busy machine."""
+TITLES: Final = ("network, least", "what", "tiling", "mJ", "Mcycles", "bound", "gap", "stacks", "processor s")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """Energy in mJ and millions of cycles; the bound in the unit of what was to be least. None: not said.
+
+    `what` is whose figures these are, `tiling` what was given or found.
+    """
+
+    network: str
+    objective: str
+    what: str
+    tiling: str
+    energy_mj: float | None = None
+    mcycles: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    stacks: int | None = None
+    cpu_seconds: float = 0.0
+
+
+def schedules(seconds: float, workers: int) -> Iterator[ScheduleRow]:
+    """Print DeFiNES's best points, and schedules found in so many seconds of the processor each."""
+    print(f"\n| {' | '.join(TITLES)} |\n{'|---' * len(TITLES)}|", flush=True)
+    for network in NETWORKS:
+        for objective in OBJECTIVES:
+            for row in _rows(network, objective, seconds, workers):
+                print(_table_line(row), flush=True)
+                yield row
+
+
+def _rows(network: str, objective: MappingObjective, seconds: float, workers: int) -> Iterator[ScheduleRow]:
+    best, row = _best_point(network, objective, workers)
+    yield row
+    given = ScheduleOptions("one", (best.columns, best.rows), best.mode)
+    for what, options in (("its tiling as a schedule", given), ("schedule", ScheduleOptions())):
+        work = partial(_scheduled, network, objective, what, options, seconds)
+        found = of_another_process(work, PATIENCE * seconds)
+        yield ScheduleRow(network, objective, what, found) if isinstance(found, str) else found
+
+
+def _best_point(network: str, objective: MappingObjective, workers: int) -> tuple[Tiling, ScheduleRow]:
+    """The best of the 108 by the objective, by DeFiNES's mapper for it."""
+    stack, accelerator = case(network)
+    mapper, clock = TileMapper("loma", objective), Clock()
+    conventions = conventions_of(mapper)
+    costs = costs_of_all(stack, accelerator, case_study_tilings(), Answers(mapper), conventions, workers)
+    best = min(costs, key=lambda one: objective.of(costs[one].sums.energy_pj, costs[one].sums.cycles))
+    sums, cut = costs[best].sums, best.within(stack.output.columns, stack.output.rows)
+    figures = sums.energy_pj / PJ_OF_MJ, sums.cycles / MILLION
+    return cut, ScheduleRow(network, objective, "DeFiNES", str(cut), *figures, cpu_seconds=clock.cpu_seconds)
+
+
+def _scheduled(
+    network: str, objective: MappingObjective, what: str, options: ScheduleOptions, seconds: float
+) -> ScheduleRow:
+    """What is found in so many seconds of the processor, or why nothing is. It runs in a process of its own."""
+    warming = ScheduleRequest(
+        "lenet5",
+        CASE_STUDY_MACHINE,
+        ScheduleObjective(objective),
+        partial_bits=PARTIAL_BITS,
+        limits=Limits(WARMING_SECONDS),
+        uses_cache=False,
+    )
+    schedule_network(warming)
+    vars(time)["perf_counter"] = time.process_time
+    request = ScheduleRequest(
+        network,
+        CASE_STUDY_MACHINE,
+        ScheduleObjective(objective),
+        options,
+        partial_bits=PARTIAL_BITS,
+        limits=Limits(seconds),
+        uses_cache=False,
+    )
+    begun = time.process_time()
+    try:
+        outcome = schedule_network(request)
+    except OnchipError as error:
+        return ScheduleRow(network, objective, what, f"{type(error).__name__}: {error}")
+    took, result, figures = time.process_time() - begun, outcome.result, outcome.figures
+    if result.answer is None or figures is None:
+        return ScheduleRow(network, objective, what, outcome.why_not or str(result.status), cpu_seconds=took)
+    unit = FEMTOJOULES_OF_MJ if objective is MappingObjective.ENERGY else MILLION
+    return ScheduleRow(
+        network,
+        objective,
+        what,
+        _tilings(result.answer.stacks),
+        figures.energy_fj / FEMTOJOULES_OF_MJ,
+        figures.latency_cycles / MILLION,
+        result.lower_bound / unit,
+        result.gap,
+        len(result.answer.stacks),
+        took,
+    )
+
+
+def _tilings(stacks: tuple[ScheduledStack, ...]) -> str:
+    """Of each stack in tiles how many operators it has, and its tiling."""
+    tiled = [f"{len(one.operators)} in {one.tiling}" for one in stacks if one.tiling is not None]
+    return ", ".join(tiled) or "whole"
+
+
+def _table_line(row: ScheduleRow) -> str:
+    cells = (
+        f"{row.network}, {row.objective}",
+        row.what,
+        row.tiling,
+        _number(row.energy_mj, ".4f"),
+        _number(row.mcycles, ".3f"),
+        _number(row.bound, ".4f"),
+        _number(row.gap, ".1%"),
+        _number(row.stacks, "d"),
+        f"{row.cpu_seconds:.0f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,131 @@
+"""Mappings asked for again, in more time: who is asked for, who is not, and what follows for others of the layer."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes, ScheduledStack
+from onchip.cost.schedule.nest_cost import nest_cost
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.layer_at import map_layer_at
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Limits, Run
+from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
+from onchip.solve.schedule.longer_look import LongerLook
+from onchip.solve.schedule.mapped import KnownMappings, is_within
+from onchip.solve.schedule.mapped_nest import MappedNest, Room
+from onchip.solve.schedule.nest_mapper import BestMapper
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.places import Places
+from onchip.solve.schedule.question import ScheduleQuestion
+from onchip.solve.schedule.runs import NestPlace
+from support.skip_network import PRECISION, skip_chip, skip_network
+
+CHIP = skip_chip(400, 4000)
+LAYER = Layer(k=2, c=2, p=4, q=4, r=3, s=3, partial_bits=16)
+STACKS = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
+RUN = Run(Limits(60.0))
+
+
+@dataclass(slots=True)
+class Listening(BestMapper):
+    """Says who was asked for longer, and in how much room."""
+
+    heard: list[tuple[Layer, Homes, Room]] = field(default_factory=list)
+    before: float = 0.0
+
+    def longer(self, nest: NestPlace, room: Room, seconds: float) -> MappedNest | None:
+        self.heard.append((nest.layer, nest.homes, room))
+        return BestMapper.longer(self, nest, room, seconds)
+
+    def seconds_of(self, layer: Layer) -> float:
+        return self.before
+
+
+def quickly_composed() -> tuple[Listening, KnownMappings, ScheduleAttempt]:
+    """The network layer by layer, everything streamed, with mappings that were found at once."""
+    question = ScheduleQuestion(skip_network(), CHIP, PRECISION, ScheduleObjective.LATENCY, uses_cache=False)
+    mapper = Listening(CHIP, MappingObjective.LATENCY, RUN)
+    known = KnownMappings(mapper)
+    with mapper.quick():
+        return mapper, known, AttemptMaker(question, known, mapper, RUN).made(STACKS, Places())
+
+
+def test_nests_that_are_alike_are_asked_for_once() -> None:
+    mapper, known, attempt = quickly_composed()
+    before = attempt.value
+
+    LongerLook(known, mapper, counts_cycles=True).improve(attempt, RUN)
+
+    layers = [nest.layer for nest, _, _ in attempt.improver.best.composition.nests]
+    assert len(layers) > len(set(layers)) == len(mapper.heard)
+    assert {layer for layer, _, _ in mapper.heard} == set(layers)
+    assert attempt.value <= before
+    assert all(mapped.is_proven for _, _, mapped in attempt.improver.best.composition.nests)
+
+
+def test_nothing_is_asked_for_in_less_time_than_it_had_before() -> None:
+    mapper, known, attempt = quickly_composed()
+    mapper.before = 100.0
+
+    LongerLook(known, mapper, counts_cycles=True).improve(attempt, RUN)
+
+    assert mapper.heard == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_best_in_a_room_is_best_in_every_smaller_one_in_which_it_fits(seed: int) -> None:
+    """So nests that are alike need no search in less room than one of them had."""
+    chance = random.Random(seed)
+    objective = chance.choice(list(MappingObjective))
+    homes = Homes(*(chance.choice((None, "far")) for _ in range(3)))
+    large: Room = {"near": chance.randint(4, 60), "far": chance.randint(20, 300)}
+    small: Room = {name: chance.randint(size // 2, size) for name, size in large.items()}
+    assert is_within(small, large)
+
+    def best(room: Room) -> tuple[float, MappedNest] | None:
+        problem = LayerProblem(LAYER, CHIP, homes, room)
+        found = map_layer_at(problem, objective, Run()).answer
+        if found is None:
+            return None
+        mapped = MappedNest(found, nest_cost(problem, found))
+        return objective.of(mapped.cost.energy_pj, mapped.cost.cycles), mapped
+
+    first, second = best(large), best(small)
+    assert first is not None or second is None
+    if first is not None and second is not None:
+        assert first[0] <= second[0]
+        assert first[0] == second[0] or not first[1].fits(small)
+
+
+def test_what_was_found_at_once_is_found_anew_when_better_is_known_of_its_layer() -> None:
+    mapper = BestMapper(CHIP, MappingObjective.ENERGY, RUN)
+    known = KnownMappings(mapper)
+    room = {"near": 400, "far": 4000}
+    streamed, near = (NestPlace(0, LAYER, homes, weight_is_an_input=False) for homes in (Homes(), Homes(input="far")))
+    with mapper.quick():
+        first = known.best(near, room)
+        proven = mapper.longer(streamed, room, 10.0)
+        assert first is not None
+        assert proven is not None
+        known.replace(streamed, room, proven)
+        again = known.best(near, room)
+
+    assert again is not None
+    assert again is not first
+    assert mapper.value_of(again) <= mapper.value_of(first)
+    with mapper.quick():
+        assert known.best(near, room) is again
+
+
+def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
+    """Of a layer that was searched for longer than there is time, what is known at other homes is adapted."""
+    mapper = Listening(CHIP, MappingObjective.ENERGY, RUN, before=1000.0)
+    found = mapper(NestPlace(0, LAYER, Homes(), weight_is_an_input=False), {"near": 400, "far": 4000})
+    assert found is not None
+    assert found.is_quick
+    assert not found.is_proven
