@@ -1,0 +1,105 @@
+"""Blocks inside blocks, as in U-Nets: what is live across a block does not make the search begin it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from onchip.answer.result import Status
+from onchip.facts.indexed import IndexedProblem
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
+from onchip.solve.ordering.min_peak import MinPeakSearch
+from onchip.solve.run.limits import Run
+from oracles.one_scratchpad import least_traffic
+from support.nested_blocks import NestedBlocks, in_room_for
+
+ALIKE = 0.95
+"""Skips of all levels are about as large: which of them leave is no matter of course."""
+
+
+def searched(seed: int, levels: int, nodes: int, more: float, narrowing: float = 2 / 3) -> SearchOutcome:
+    problem = in_room_for(NestedBlocks(seed, levels, nodes, narrowing=narrowing).graph, more)
+    found = BestFirstSearch(IndexedProblem.of(problem), Run(), 200_000).solve()
+    assert found.cost == found.lower_bound
+    return found
+
+
+@pytest.mark.parametrize(("levels", "nodes"), [(1, 0), (2, 0), (3, 0), (1, 1)])
+def test_nested_blocks_cost_what_every_order_and_every_choice_costs_at_least(levels: int, nodes: int) -> None:
+    costs = set()
+    for widest in (7, 9, 12):
+        for more in (1.0, 1.15, 1.3):
+            problem = in_room_for(NestedBlocks(0, levels, nodes, widest, ALIKE).graph, more)
+            found = BestFirstSearch(IndexedProblem.of(problem), Run()).solve()
+            assert found.cost == least_traffic(problem, with_addresses=False)
+            costs.add(found.cost)
+    assert levels == 1 or len(costs) > 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_around_a_block_add_to_the_states_and_do_not_multiply_them(seed: int) -> None:
+    """Two levels or twelve: a skip that waits is not one more choice in each block."""
+    for nodes in (2, 4):
+        few, many = (searched(seed, levels, nodes, 1.0) for levels in (2, 12))
+        operators = [len(NestedBlocks(seed, levels, nodes).graph.operators) for levels in (2, 12)]
+        assert many.states * operators[0] <= 1.5 * few.states * operators[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_skips_that_are_alike_far_fewer_sets_are_looked_at_than_there_are(seed: int) -> None:
+    few, many = (searched(seed, levels, 4, 1.3, ALIKE) for levels in (2, 12))
+    assert many.states < few.states + 2**12 * 12
+
+
+@pytest.mark.parametrize(("levels", "nodes"), [(2, 1), (3, 2), (8, 2)])
+def test_the_least_peak_is_that_of_a_block_with_all_that_passes_it(levels: int, nodes: int) -> None:
+    """Nothing leaves: what passes a block is so many bytes more, and the worst block alone decides."""
+    graph = NestedBlocks(1, levels, nodes).graph
+    found = MinPeakSearch(IndexedProblem.of(in_room_for(graph, 100.0)), Run()).solve()
+    assert found.status is Status.OPTIMAL
+    assert found.objective_value == max(map(partial(least_peak_of_block, graph), blocks_of(graph)))
+
+
+def blocks_of(graph: Graph) -> Iterator[range]:
+    """The stretches of operators each of which runs after all before it, and before all behind it."""
+    before: list[set[int]] = []
+    number = {operator.name: at for at, operator in enumerate(graph.operators)}
+    for operator in graph.operators:
+        makers = {number[graph.producer[name].name] for name in operator.inputs if name in graph.producer}
+        before.append(makers.union(*(before[maker] for maker in makers)))
+    last = len(before)
+    cuts = [at for at in range(last) if all(before[later].issuperset(range(at)) for later in range(at, last))]
+    yield from (range(start, stop) for start, stop in pairwise([*cuts, last]))
+
+
+def least_peak_of_block(graph: Graph, block: range) -> int:
+    """Every order of a block's operators, beside what is there before them and read behind them."""
+    operators = [graph.operators[at] for at in block]
+    earlier, later = graph.operators[: block.start], graph.operators[block.stop :]
+    known = {name for operator in earlier for name in (*operator.inputs, *operator.outputs)}
+    return min(_peak(graph, order, known, later) for order in _orders(graph, operators, known, ()))
+
+
+def _orders(
+    graph: Graph, left: list[Operator], known: set[str], done: tuple[Operator, ...]
+) -> Iterator[tuple[Operator, ...]]:
+    if not left:
+        yield done
+    made = known.union(*(operator.outputs for operator in done))
+    for at, operator in enumerate(left):
+        if all(name in made or name not in graph.producer for name in operator.inputs):
+            yield from _orders(graph, left[:at] + left[at + 1 :], known, (*done, operator))
+
+
+def _peak(graph: Graph, order: Sequence[Operator], known: set[str], later: Sequence[Operator]) -> int:
+    peak, there = 0, set(known)
+    for at, operator in enumerate(order):
+        there = {name for name in there if any(name in one.inputs for one in (*order[at:], *later))}
+        there |= {*operator.inputs, *operator.outputs}
+        peak = max(peak, sum(graph.tensor[name].size_bytes for name in there))
+    return peak
