@@ -184,6 +184,17 @@ def test_what_divides_nothing_is_cut_off_where_it_ends() -> None:
     assert (result.objective_value or inf) * 100 < (even.objective_value or 0)
 
 
+@pytest.mark.parametrize(("text", "most_cycles"), [("gemm:m127n127k127", 10_000), ("conv:k31c37p11q11", 4_000)])
+@pytest.mark.parametrize("seconds", [0.001, 0.5])
+def test_in_however_little_time_something_that_ends_short_is_seen(text: str, most_cycles: int, seconds: float) -> None:
+    """The best even mappings take 2,048,417 and 12,925 cycles."""
+    problem = LayerProblem(Layer.of_text(text), load_accelerator("simba"))
+    result = solve_widely(problem, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=seconds)))
+    assert result.objective_value is not None
+    assert result.objective_value <= most_cycles
+    assert (result.status, result.space) == (Status.FEASIBLE, WIDE_MAPSPACE)
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     problem = LayerProblem(Layer(k=17, c=6, p=5, r=3), load_accelerator("tpu-like-df"))
     first, again = (solve_widely(problem, MappingObjective.EDP, Run()) for _ in range(2))

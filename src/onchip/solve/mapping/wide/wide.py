@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
@@ -40,6 +41,18 @@ CLOSE: Final = 1e-9
 
 
 @dataclass(slots=True)
+class _Way:
+    """A way whose loops may end short: the longer layer, its best mapping so far, and about what is left of its value.
+
+    The value is infinite until steps have been taken from where it began.
+    """
+
+    executed: Layer
+    mapping: LayerMapping
+    value: float = inf
+
+
+@dataclass(slots=True)
 class WideMapper:
     """Looks beyond the even space for something to beat, proves the best even mapping below it, improves on that."""
 
@@ -48,45 +61,70 @@ class WideMapper:
     run: Run
     value: float = inf
     answer: LayerMapping | None = None
+    _ways: list[_Way] = field(default_factory=list)
+    _starts: Iterator[tuple[Layer, LayerMapping]] = field(default_factory=lambda: iter(()))
 
     def __post_init__(self) -> None:
         self.problem = self.problem.without_memories_of_no_use()
+        self._starts = starts(self.problem, self.objective, WAYS)
 
     def solve(self) -> Result[LayerMapping]:
         """The even optimum is OPTIMAL if nothing better was found beyond; the result's `space` says of what."""
         self._look_beyond()
         even = self._even()
-        if even is not None and even.answer is not None and even.objective_value is not None:
-            self._offer(even.answer)
-            self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self.run)
-            if even.objective_value <= round(self.value * (1 + CLOSE)):
-                beyond = self._beyond(even)
-                return beyond if beyond.status is Status.OPTIMAL else self._claimed(even)
-        if even is not None and self.answer is None:
-            return self._claimed(even)
-        return self._beyond(even)
+        self._look_at_ways(self.run)
+        if even is None or even.answer is None:
+            return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
+        self._offer(even.answer)
+        self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self.run)
+        beyond = self._beyond(even)
+        is_beaten = even.objective_value is None or even.objective_value > round(self.value * (1 + CLOSE))
+        return beyond if is_beaten or beyond.status is Status.OPTIMAL else self._claimed(even)
 
     def _claimed(self, even: Result[LayerMapping]) -> Result[LayerMapping]:
         """What is proven of even mappings, and no more."""
         return replace(even, space=MAPSPACE, seconds=self.run.seconds)
 
     def _look_beyond(self) -> None:
-        """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends."""
+        """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends.
+
+        However little time there is, one way that ends short is seen: a prime bound may have no even mapping near it.
+        """
         share = self.run.within(self.run.seconds_left * SHARE_OF_TIME) if self.run.deadline.is_set else self.run
         first = solve_as_loma(self.problem, self.objective, share).answer
         if first is not None:
             self._offer(first)
+        self._begin_ways(share)
+        if first is not None:
             self._refine(self.problem.layer, first, MAPPINGS_OF_THE_BEST, share)
-        found: list[tuple[float, LayerMapping]] = []
-        for executed, start in starts(self.problem, self.objective, WAYS):
-            if share.stop is not None:
+        self._look_at_ways(share)
+
+    def _begin_ways(self, run: Run) -> None:
+        """Each cut off as it begins: that takes milliseconds."""
+        for executed, start in self._starts:
+            self._offer(ended_short(self.problem.layer, start))
+            self._ways.append(_Way(executed, start))
+            if run.stop is not None:
+                return
+
+    def _look_at_ways(self, run: Run) -> None:
+        """Take steps from those that had no turn, and cost what promises most of them."""
+        if run.stop is None:
+            self._begin_ways(run)
+        looked_at = []
+        for way in self._ways:
+            if run.stop is not None:
                 break
-            value, mapping = refined(self.problem, executed, self.objective, start, MAPPINGS_OF_A_WAY, share)
-            found.append((value * self._least_part(executed), mapping))
-        found.sort(key=lambda one: one[0])
-        for least, mapping in found[:MOST_COSTED]:
-            if least < self.value and share.stop is None:
-                self._offer(ended_short(self.problem.layer, mapping))
+            if way.value == inf:
+                value, way.mapping = refined(
+                    self.problem, way.executed, self.objective, way.mapping, MAPPINGS_OF_A_WAY, run
+                )
+                way.value = value * self._least_part(way.executed)
+                looked_at.append(way)
+        looked_at.sort(key=lambda one: one.value)
+        for way in looked_at[:MOST_COSTED]:
+            if way.value < self.value:
+                self._offer(ended_short(self.problem.layer, way.mapping))
 
     def _least_part(self, executed: Layer) -> float:
         """About what is left of a longer layer's cost where it is cut off."""
