@@ -36,12 +36,16 @@ class IllegalError(Exception):
 
 @dataclass(slots=True)
 class ByteMachine:
-    """`lies_at` is where each resident begins, `has_data` what has been written, `in_dram` what DRAM has."""
+    """Those that `may_run_again` write into new residencies each time.
+
+    `lies_at` is where each resident begins, `has_data` what has been written, `in_dram` what DRAM has.
+    """
 
     network: Network
     capacity_bytes: int
     alignment_bytes: int
     moves_only_the_compulsory: bool
+    may_run_again: frozenset[str] = frozenset()
     bytes_: list[str | None] = field(default_factory=list)
     lies_at: dict[str, int] = field(default_factory=dict)
     has_data: set[str] = field(default_factory=set)
@@ -118,8 +122,10 @@ class ByteMachine:
         self.moved_bytes += self.network.size_bytes[tensor]
 
     def _compute(self, operator: str) -> None:
-        if operator not in self.network.reads or operator in self.order:
+        if operator not in self.network.reads or (operator in self.order and operator not in self.may_run_again):
             raise IllegalError(f"{operator} runs")
+        if any(tensor in self.has_data for tensor in self.network.writes[operator]):
+            raise IllegalError(f"{operator} writes what is there")
         for tensor in self.network.reads[operator]:
             if tensor not in self.has_data:
                 raise IllegalError(f"{operator} reads {tensor}")

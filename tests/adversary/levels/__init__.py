@@ -11,6 +11,7 @@ from adversary.levels.fuse import FuseLevel
 from adversary.levels.map import MapLevel
 from adversary.levels.pack import PackLevel
 from adversary.levels.plan import PlanLevel
+from adversary.levels.recompute import RecomputeLevel
 from adversary.levels.schedule import ScheduleLevel
 from adversary.levels.scratchpads import ScratchpadsLevel
 from adversary.levels.share import SHARE
@@ -20,6 +21,7 @@ from adversary.levels.state import STATE
 LEVELS: Final[tuple[Level, ...]] = (
     PackLevel(),
     PlanLevel(),
+    RecomputeLevel(),
     SHARE,
     STATE,
     BaselinesLevel(),

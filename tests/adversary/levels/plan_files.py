@@ -38,7 +38,7 @@ def mutated_files(
     for number in range(MUTATIONS):
         document = copy.deepcopy(original)
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
-            _mutate(case, document, chance)
+            mutate(case, document, chance)
         changed = program.write("mutated.json", document)
         fault = _fault_of_check(case, document, changed, graph, program)
         if fault is not None:
@@ -81,7 +81,8 @@ def _fault_of_check(case: Case, document: Facts, path: Path, graph: Path, progra
     return f"check counts otherwise: {wrong}" if wrong else None
 
 
-def _mutate(case: Case, document: Facts, chance: random.Random) -> None:
+def mutate(case: Case, document: Facts, chance: random.Random) -> None:
+    """Change a plan file in one place, or what it claims."""
     instructions = document["instructions"]
     at, to = chance.randrange(len(instructions)), chance.randrange(len(instructions))
     kind = chance.choice(("drop", "again", "swap", "move", "field", "field", "field", "claim", "memory"))

@@ -1,0 +1,232 @@
+"""`onchip plan --recompute allowed`: what runs again, at what price; its plan files, and mutants of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from adversary.frame import Ended, Facts, Json, Program, Verdict
+from adversary.levels.plan import without_operator
+from adversary.levels.plan_cases import Case, network_facts
+from adversary.levels.plan_files import mutate
+from onchip.answer.problem import Count, Objective, Order, Problem
+from onchip.answer.recomputation import Recomputation
+from onchip.arch.memory import Memory
+from onchip.formats.own.graph_json import read_graph
+from oracles.byte_replay import ByteMachine, IllegalError
+from oracles.recomputation import least_cost_with_recomputation
+
+MOST_TENSORS, MOST_OPERATORS = 7, 5
+MOST_BYTES_WITH_ADDRESSES = 9
+ODD = 0.2
+"""The share of networks with everything odd; in most of these everything stays."""
+CYCLES_OF_A_PRICE = 1_000_000
+MUTANTS = 8
+RUNS_ONCE = "RandomNormalLike"
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeLevel:
+    """Networks of few tensors, each operator with cycles of its own; some draw at random, and run once."""
+
+    name: str = "recompute"
+    weight: float = 1.0
+
+    def generate(self, chance: random.Random) -> Facts:
+        """A network, what a run of each operator takes, and what is to be least in how much room."""
+        network = _odd_facts(chance) if chance.random() < ODD else waiting_facts(chance)
+        facts: Facts = {**network, "count": chance.choice(("activations", "all")), "alignment": 1}
+        facts |= {"order": chance.choice(("free", "given"))}
+        facts |= {"cycles": [chance.choice((1, 1, 2, 3, 5)) for _ in network["operators"]]}
+        facts |= {"once": [chance.random() < 0.3 for _ in network["operators"]]}
+        facts |= {"objective": chance.choice(("traffic", "traffic", "recomputation"))}
+        facts["price"] = chance.choice((0, 200_000, 1_000_000, 1_000_000))
+        more = chance.choice((-1, 0, 0, 0, 0, 0, 1, 1, 2))
+        return facts | {"capacity": max(1, Case(facts).need_bytes + more), "seed": chance.randrange(1 << 30)}
+
+    def judge(self, facts: Facts, program: Program) -> Verdict:
+        """Hold value, bound and status against every single instruction tried, and the file against a replay."""
+        case = RecomputedCase(facts)
+        graph = program.write("graph.json", case.file)
+        plan = program.folder / "plan.json"
+        plan.unlink(missing_ok=True)
+        asked = ["plan", graph, "--sram", facts["capacity"], "--json", "-o", plan, "--recompute", "allowed"]
+        for option in ("count", "objective", "order"):
+            asked += [f"--{option}", facts[option]]
+        if facts["objective"] == "traffic":
+            asked += ["--recompute-price", facts["price"]]
+        ended = program.ask(*asked)
+        if ended.code == 2:
+            return Verdict(refused=True)
+        fault = _fault_of_claims(case, ended, graph)
+        if fault is not None or ended.code != 0:
+            return Verdict(1, fault)
+        files = PlanFiles(case, graph, program)
+        original = json.loads(plan.read_text())
+        fault = files.fault_of(original, "plan.json") or _fault_of_value(case, original, ended.answer)
+        return Verdict(2, fault) if fault is not None else files.judged_mutants(original)
+
+    def smaller(self, facts: Facts) -> Iterator[Facts]:
+        """Yield the case without an operator that nobody needs, and asked plainly."""
+        for number in range(len(facts["operators"])):
+            fewer = without_operator(facts, number)
+            for name in ("cycles", "once"):
+                fewer[name] = facts[name][:number] + facts[name][number + 1 :]
+            yield fewer
+        yield {**facts, "once": [False for _ in facts["once"]]}
+        yield {**facts, "order": "given", "count": "activations"}
+
+
+def waiting_facts(chance: random.Random) -> Facts:
+    """Return operators that read any one or two tensors, however old: much waits, in bytes that others need."""
+    tensors: list[list[Json]] = [[chance.randint(1, 3), 8, "input"]]
+    operators: list[list[list[int]]] = []
+    for _ in range(chance.choice((4, 5, 5, 6))):
+        reads = [chance.randrange(len(tensors)) for _ in range(chance.choice((1, 2, 2)))]
+        operators.append([reads, [], [len(tensors)]])
+        tensors.append([chance.randint(1, 3), 8, "activation"])
+    read = {tensor for reads, _, _ in operators for tensor in reads}
+    for number, tensor in enumerate(tensors[1:], 1):
+        if number not in read:
+            tensor[2] = "output"
+    return {"tensors": tensors, "operators": operators, "bits": 8}
+
+
+def _odd_facts(chance: random.Random) -> Facts:
+    """Return a network with everything odd that a graph may have, if a small one, of elements of one bit."""
+    network = network_facts(chance)
+    while len(network["tensors"]) > MOST_TENSORS or len(network["operators"]) > MOST_OPERATORS:
+        network = network_facts(chance)
+    return {**network, "bits": 1}
+
+
+class RecomputedCase(Case):
+    """The case of `plan`, and what a run of each operator takes."""
+
+    @property
+    def file(self) -> Facts:
+        """The graph file."""
+        file = Case(self.facts, self.prefix).file
+        for operator, cycles, once in zip(file["operators"], self.facts["cycles"], self.facts["once"], strict=True):
+            operator["cycles"] = cycles
+            operator["kind"] = RUNS_ONCE if once else operator["kind"]
+        for tensor in file["tensors"]:
+            tensor["bits"] = self.facts["bits"]
+        return file
+
+    @property
+    def may_run_again(self) -> frozenset[str]:
+        """Those that do not draw at random."""
+        return frozenset(self.operator(at) for at, once in enumerate(self.facts["once"]) if not once)
+
+    def runs_in_order(self, order: list[str]) -> bool:
+        """Whether first runs stand in the given order."""
+        return list(dict.fromkeys(order)) == [self.operator(at) for at in range(len(self.facts["operators"]))]
+
+    @property
+    def costs(self) -> dict[str, int]:
+        """What each further run costs: cycles, or their price in bytes."""
+        price = self.facts["price"] if self.facts["objective"] == "traffic" else CYCLES_OF_A_PRICE
+        return {self.operator(at): -(-one * price // CYCLES_OF_A_PRICE) for at, one in enumerate(self.facts["cycles"])}
+
+    def cost_of(self, order: list[str]) -> int:
+        """What the runs after the first of each operator cost."""
+        return sum(map(self.costs.__getitem__, order)) - sum(map(self.costs.__getitem__, set(order)))
+
+    def least(self, graph: Path, *, with_addresses: bool) -> int | None:
+        """What the oracle finds."""
+        problem = Problem(
+            read_graph(graph),
+            (Memory("sram", self.facts["capacity"]),),
+            Objective(self.facts["objective"]),
+            Order(self.facts["order"]),
+            Count(self.facts["count"]),
+            recomputation=Recomputation(self.costs),
+        )
+        return least_cost_with_recomputation(problem, with_addresses=with_addresses)
+
+
+def _fault_of_claims(case: RecomputedCase, ended: Ended, graph: Path) -> str | None:
+    """No bound above the least, no value below it, and what is said to be proven is it."""
+    answer, in_bytes = ended.answer, case.least(graph, with_addresses=False)
+    if ended.code not in (0, 3, 4):
+        return f"ends badly: {ended.code} {ended.err[-300:]}"
+    if in_bytes is None:
+        return None if ended.code in (3, 4) else f"plans what cannot be: {answer['status']}"
+    is_small = case.facts["capacity"] <= MOST_BYTES_WITH_ADDRESSES
+    least = case.least(graph, with_addresses=True) if is_small else in_bytes
+    if least is None:
+        return None if ended.code in (3, 4) else f"plans what has no addresses: {answer['status']}"
+    if ended.code == 3:
+        return f"false INFEASIBLE: {least} is possible" if is_small else None
+    value, bound = answer["objective_value"], answer["lower_bound"]
+    if is_small and bound > least:
+        return f"false bound: {bound} above {least}"
+    if value is not None and value < least:
+        return f"impossible value: {value} for {least}"
+    if is_small and answer["status"] == "OPTIMAL" and value != least:
+        return f"false proof: {value} for {least}"
+    return f"left open: {answer['status']} {value} for {least}" if is_small and value is None else None
+
+
+def _fault_of_value(case: RecomputedCase, document: Facts, answer: Facts) -> str | None:
+    """The plan is worth what is claimed of it."""
+    computed = [one["compute"] for one in document["instructions"] if "compute" in one]
+    if case.facts["order"] == "given" and not case.runs_in_order(computed):
+        return f"not in the given order: {computed}"
+    return None if document["result"]["objective_value"] == answer["objective_value"] else "another value in the file"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFiles:
+    """What `check` says of plan files, against a replay on single bytes in which operators may run again."""
+
+    case: RecomputedCase
+    graph: Path
+    program: Program
+
+    def judged_mutants(self, original: Facts) -> Verdict:
+        """Change the file here and there, and look whether both agree."""
+        chance = random.Random(self.case.facts["seed"])
+        for number in range(MUTANTS):
+            document = copy.deepcopy(original)
+            for _ in range(chance.choice((1, 1, 1, 2, 3))):
+                mutate(self.case, document, chance)
+            fault = self.fault_of(document, "mutant.json")
+            if fault is not None:
+                return Verdict(2 + number, f"{fault} after a mutation")
+        return Verdict(2 + MUTANTS)
+
+    def fault_of(self, document: Facts, name: str) -> str | None:
+        """What is wrong with what `check` says of a file."""
+        ended = self.program.ask("check", self.program.write(name, document), self.graph, "--json")
+        if ended.code not in (0, 1, 2):
+            return f"check ends badly: {ended.code} {ended.err[-300:]}"
+        machine, result = self._replayed(document), document["result"]
+        if isinstance(machine, str):
+            return None if ended.code in (1, 2) else f"check passes an illegal plan: {machine}"
+        value = self.case.cost_of(machine.order)
+        if result["objective"] == "traffic":
+            value += machine.moved_bytes - self.case.network.compulsory_bytes
+        is_true = value == result["objective_value"] >= result["lower_bound"] and (
+            result["status"] == "FEASIBLE" or (result["status"] == "OPTIMAL" and result["lower_bound"] == value)
+        )
+        if (ended.code == 0) is not is_true:
+            return f"check misjudges a legal plan: {ended.code}, {result} of {value}, {ended.answer.get('violations')}"
+        return None
+
+    def _replayed(self, document: Facts) -> ByteMachine | str:
+        """The machine after the whole plan, or what is wrong with it."""
+        memory, is_still = document["memories"][0], document["result"]["objective"] == "recomputation"
+        capacity, alignment = memory["capacity_bytes"], memory["alignment_bytes"]
+        machine = ByteMachine(self.case.network, capacity, alignment, is_still, self.case.may_run_again)
+        try:
+            machine.run(document["instructions"])
+        except IllegalError as error:
+            return str(error)
+        is_given = document.get("order") == "given"
+        return "not in the given order" if is_given and not self.case.runs_in_order(machine.order) else machine
