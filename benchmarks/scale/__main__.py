@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from scale.diffusion import diffusion_unet
+from scale.diffusion import DEEP_UNET, LARGE_UNET, diffusion_unet
 from scale.language import BERT, GPT2, GPT2_HEADS_APART, training_of
 from scale.nas import nas_cells
 from scale.phases import PhaseRow, phases_of
@@ -41,6 +41,8 @@ IN_ANY_ORDER: Final[tuple[tuple[Callable[[], Graph], int], ...]] = (
     (lambda: training_of(GPT2), 60),
     (lambda: training_of(BERT, 512, 4), 60),
     (diffusion_unet, 60),
+    (lambda: diffusion_unet(LARGE_UNET), 60),
+    (lambda: diffusion_unet(DEEP_UNET), 60),
     (lambda: nas_cells(40), 60),
     (lambda: windowed(1_000), 60),
     (lambda: layered(100, 10), 60),

@@ -36,6 +36,10 @@ class DiffusionUNet:
 
 
 STABLE_DIFFUSION = DiffusionUNet("stable-diffusion-unet")
+LARGE_UNET = DiffusionUNet("unet-of-three-blocks", blocks=3)
+"""A block more in each level: 2,314 operators."""
+DEEP_UNET = DiffusionUNet("unet-of-two-transformers", depth=2)
+"""A transformer block more wherever there is one: 2,814 operators."""
 SMALL_UNET = DiffusionUNet("small-unet", side=32, channels=(64, 128, 256), blocks=1, heads=4, context_width=256)
 
 
