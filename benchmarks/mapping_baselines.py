@@ -10,8 +10,8 @@ come in an order that mixes presets, layers and objectives, so that the first ro
 from __future__ import annotations
 
 import json
-import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -216,11 +216,16 @@ def table(rows: list[Row]) -> Iterator[str]:
             yield f"{row.key}: {row.status}"
 
 
-def main(path: str, minutes: str = "60", seconds: str = "10") -> None:
+def main() -> None:
     """Adds rows and prints the table."""
-    add_rows(Path(path), float(minutes), float(seconds))
-    print("\n".join(table(rows_of(Path(path)))))
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=Path, metavar="ROWS.jsonl")
+    parser.add_argument("minutes", type=float, nargs="?", default=60.0)
+    parser.add_argument("seconds", type=float, nargs="?", default=10.0)
+    asked = parser.parse_args()
+    add_rows(asked.rows, asked.minutes, asked.seconds)
+    print("\n".join(table(rows_of(asked.rows))))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -20,6 +20,7 @@ from shared.results import write_results
 
 from onchip.app.map import MappingRequest, map_layers
 from onchip.arch.gpu_compiler import CompiledKernel, gpu_compiler
+from onchip.errors import InputError
 from onchip.formats.gpu.dialect import CUDA
 from onchip.formats.gpu.gpu_source import GpuKernel, gpu_kernel
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -42,6 +43,10 @@ def main() -> None:
     parser.add_argument("--only", choices=ARCHITECTURES, help="kernels for this one alone")
     parser.add_argument("--results", type=Path)
     arguments = parser.parse_args()
+    try:
+        gpu_compiler()
+    except InputError as error:
+        parser.error(str(error))
     layers = [name for name, layer in layer_table("resnet50").items() if layer.r == 3 or arguments.all]
     sources = (*PRODUCTS, *(f"cosa:resnet50:{name}" for name in layers))
     print(

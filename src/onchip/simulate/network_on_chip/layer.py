@@ -49,7 +49,7 @@ def layer_on_network(
 ) -> LayerOnNetwork | None:
     """Simulate a mapping; None if it was stopped. `has_refills` is as in `element_rounds`.
 
-    Raises InputError for a machine that is no array of at most 16 elements beside one shared memory.
+    Raises InputError for a mapping that uses more than 16 elements, or a machine without one shared memory beside them.
     """
     rounds = element_rounds(problem, mapping, has_refills=has_refills)
     if rounds.elements > COSA_ELEMENTS:
