@@ -10,6 +10,7 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.cost.schedule.nest_cost import nest_cost
+from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
@@ -129,3 +130,25 @@ def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
     assert found is not None
     assert found.is_quick
     assert not found.is_proven
+
+
+def test_what_loma_does_not_map_is_searched_for_where_a_mapping_is_needed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.map_layer_at", _maps_nothing)
+    mapper, nest = (
+        BestMapper(CHIP, MappingObjective.ENERGY, RUN),
+        NestPlace(0, LAYER, Homes(), weight_is_an_input=False),
+    )
+    room = {"near": 400, "far": 4000}
+    with mapper.quick():
+        assert mapper(nest, room) is None
+    with mapper.quick(is_sure=True):
+        found = mapper(nest, room)
+    assert found is not None
+    assert not found.is_quick
+    assert not found.is_makeshift
+
+
+def _maps_nothing(*_: object) -> None:
+    raise InputError("it is none of its layers", place="layer", expected="another")

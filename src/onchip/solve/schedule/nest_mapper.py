@@ -55,6 +55,7 @@ class BestMapper:
     ahead: MappedAhead | None = None
     is_quick: bool = field(default=False, init=False)
     """Whether what is known, and LOMA, will do for now."""
+    _is_sure: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
     """How long all mappings have taken."""
     _took: dict[Layer, float] = field(default_factory=dict, init=False)
@@ -63,13 +64,13 @@ class BestMapper:
     _waiting: int = field(default=1, init=False)
 
     @contextmanager
-    def quick(self, *, is_quick: bool = True) -> Iterator[None]:
-        """Within it what is known, and LOMA, will do."""
-        before, self.is_quick = self.is_quick, is_quick
+    def quick(self, *, is_quick: bool = True, is_sure: bool = False) -> Iterator[None]:
+        """Within it what is known, and LOMA, will do; with `is_sure` what neither maps is searched for."""
+        before, self.is_quick, self._is_sure = (self.is_quick, self._is_sure), is_quick, is_sure
         try:
             yield
         finally:
-            self.is_quick = before
+            self.is_quick, self._is_sure = before
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
         """Share the time among the nests that are asked for next; workers look for all of them now."""
@@ -109,7 +110,11 @@ class BestMapper:
         if self.run.stop is None:
             found = self._quickly(problem) if is_quick else self._searched(problem, seconds)
         best = self._best(problem, found, similar, is_quick=is_quick)
-        if best is None and found is not Status.INFEASIBLE and not (self.is_quick and self.run.stop is None):
+        may_lack = self.is_quick and not self._is_sure
+        if best is None and is_quick and not may_lack and self.run.stop is None:
+            found = self._searched(problem, seconds)
+            best = self._best(problem, found, similar, is_quick=False)
+        if best is None and found is not Status.INFEASIBLE and not (may_lack and self.run.stop is None):
             best = self._makeshift(problem, room)
         elif self.shows_others and best is not None and not best.others and self.run.stop is None:
             best = replace(best, others=self._front(problem))

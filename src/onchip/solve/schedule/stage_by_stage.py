@@ -168,12 +168,7 @@ class StageByStage:
 
         A short search of each would find nothing for those that take longest, and nothing of it is kept for the next.
         """
-        try:
-            with self.refiner.mapper.quick(is_quick=self.refiner.is_limited):
-                return self.maker.made(stacks, places)
-        except NoMappingError:
-            if not self.refiner.is_limited:
-                raise
+        with self.refiner.mapper.quick(is_quick=self.refiner.is_limited, is_sure=True):
             return self.maker.made(stacks, places)
 
     def _keep(self, attempt: ScheduleAttempt) -> None:
