@@ -19,7 +19,7 @@ from onchip.solve.stacks.ways import Arc, PathToPlace, pareto
 
 @dataclass
 class Table:
-    """True costs (None: cannot be), and how far below them the bounds are."""
+    """True costs (None: cannot be), and how far below them the bounds are; those of even choices get half as far."""
 
     true: dict[int, Criteria | None]
     slack: dict[int, int]
@@ -29,6 +29,12 @@ class Table:
     def bound(self, choice: int) -> Criteria:
         cost = self.true[choice] or (0,) * self.criteria
         return tuple(max(part - self.slack[choice], 0) for part in cost)
+
+    def closer(self, choice: int) -> Criteria | None:
+        cost = self.true[choice]
+        if choice % 2 or cost is None:
+            return None
+        return tuple(max(part - self.slack[choice] // 2, 0) for part in cost)
 
     def least(self, choice: int) -> Criteria:
         return (0,) * self.criteria
@@ -177,6 +183,14 @@ def test_a_choice_whose_bound_is_too_high_is_never_costed() -> None:
     assert found.way is not None
     assert found.way.choices == (0,)
     assert table.asked == [0]
+
+
+def test_a_choice_whose_closer_bound_is_too_high_is_never_costed() -> None:
+    table = Table({0: (90,), 1: (50,)}, {0: 60, 1: 10})
+    problem = Problem((Arc(0, 1, (0, 1)),), 1, table, (0,))
+
+    assert problem.solved().lower_bound == 50
+    assert table.asked == [1]
 
 
 def test_the_least_sum_of_products_is_not_made_of_the_least_products() -> None:

@@ -172,6 +172,10 @@ class RandomCosts:
         share = self._random(choice).random()
         return tuple(int(part * share) for part in cost)
 
+    def closer(self, choice: StackChoice) -> Criteria | None:
+        (cost,), chance = self.costs([choice]), Random(f"{self.seed} {choice} closer")
+        return None if chance.random() < 0.3 else tuple(int(part * chance.random()) for part in cost)
+
     def least(self, choice: StackChoice) -> Criteria:
         return tuple(0 for _ in self.bound(choice) or ())
 

@@ -93,7 +93,7 @@ class StackBounds:
     def floor(self, span: LayerSpan) -> Criteria:
         """Return what the layers of a span cost at least, in whatever stacks and tiles, rounded down."""
         least = self._floors.of(span)
-        return self._rounded_down(least.energy_pj, least.cycles, least.dram_bits)
+        return self.rounded_down(least.energy_pj, least.cycles, least.dram_bits)
 
     def _runs_alone(self, span: LayerSpan) -> bool:
         return self.network.layers[span.start].runs_alone
@@ -108,7 +108,7 @@ class StackBounds:
         if sums is None:
             return None
         each = (sums.energy_pj, sums.cycles, sums.dram_bits)
-        return self._rounded_down(*(float(one.min()) for one in each))
+        return self.rounded_down(*(float(one.min()) for one in each))
 
     def _of_size(self, span: LayerSpan, axis: AxisName, size: int, cached: bool) -> AxisTotals:
         return self._along(span, axis, size, cached=cached)
@@ -125,16 +125,17 @@ class StackBounds:
             energy_pj += own_pj
             dram_bits += elements * source.bits if home == DRAM else 0
         dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0
-        return self._rounded_down(energy_pj, cycles, dram_bits * moved)
+        return self.rounded_down(energy_pj, cycles, dram_bits * moved)
 
-    def _rounded_down(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
+    def rounded_down(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
+        """Return the criteria of a bound, less what sums of floats in another order may differ by."""
         criteria = self.objective.criteria(energy_pj, cycles, dram_bits)
         return tuple(max(floor(part * (1 - ROUNDING)) - 1, 0) for part in criteria)
 
     def _bound_alone(self, choice: StackChoice) -> Criteria:
         layer, homes = self.network.layers[choice.span.start], dict(choice.homes)
         found = alone_bound(layer, self.network.maps, homes, choice.output_home, self._layers.machine)
-        return self._rounded_down(found.energy_pj, found.cycles, found.dram_bits)
+        return self.rounded_down(found.energy_pj, found.cycles, found.dram_bits)
 
     def _sums_inside(self, choice: StackChoice) -> tuple[float, float, float, float]:
         """Energy, cycles and bits of DRAM, without what comes from outside and the stack's output in DRAM.

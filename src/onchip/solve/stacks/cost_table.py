@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from onchip.errors import InternalError
+from onchip.solve.run.limits import Run
 from onchip.solve.stacks.objective import Criteria, value_of
+from onchip.solve.stacks.ways import ensure_time
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
@@ -17,6 +19,9 @@ class ChoiceCosts(Protocol[ChoiceT]):
 
     def bound(self, choice: ChoiceT, /) -> Criteria | None:
         """At most the cost, in each criterion; cheap. None for a choice that cannot be."""
+
+    def closer(self, choice: ChoiceT, /) -> Criteria | None:
+        """A bound nearer the cost of a single choice, not as cheap; None where none is known."""
 
     def least(self, choice: ChoiceT, /) -> Criteria:
         """At most the bound of each choice on its arc; known at once."""
@@ -42,9 +47,30 @@ class Ledger(Generic[ChoiceT]):
     costs: ChoiceCosts[ChoiceT]
     known: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
     _bounds: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
+    _closer: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
 
     def bound(self, choice: ChoiceT) -> Criteria | None:
-        """Of its cost; None if it is known to be impossible."""
+        """Of its cost, the closest so far; None if it is known to be impossible."""
+        return self._closer.get(choice) or self.cheap_bound(choice)
+
+    def is_close(self, choice: ChoiceT) -> bool:
+        """Whether its bound has been brought nearer its cost."""
+        return self._closer.get(choice) is not None
+
+    def bring_closer(self, choices: Sequence[ChoiceT], run: Run) -> bool:
+        """Look for closer bounds of those of which that has not been done; return whether any has one now.
+
+        Raises NoBoundError where the run has to stop.
+        """
+        new = [one for one in dict.fromkeys(choices) if one not in self._closer and one not in self.known]
+        for choice in new:
+            ensure_time(run)
+            found, cheap = self.costs.closer(choice), self.cheap_bound(choice)
+            self._closer[choice] = None if found is None or cheap is None else tuple(map(max, found, cheap))
+        return any(self._closer[choice] is not None for choice in new)
+
+    def cheap_bound(self, choice: ChoiceT) -> Criteria | None:
+        """Of its cost, without looking closer; None if it is known to be impossible."""
         if choice not in self._bounds:
             self._bounds[choice] = self.costs.bound(choice)
         return self._bounds[choice]

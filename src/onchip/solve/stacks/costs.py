@@ -18,6 +18,7 @@ from onchip.facts.fusable import FusableNetwork
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
+from onchip.solve.stacks.rehearsal import Rehearsal, UnsureError
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 
@@ -29,7 +30,8 @@ PROVEN: Final = (OURS, DEFINES)
 class StackCosts:
     """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers.
 
-    `sharing` is what is known of these; without it they may be any mappings, counted as the interpreter does.
+    `sharing` is what is known of these; without it they may be any mappings, counted as the interpreter does. With a
+    `rehearsal` of the mapper single choices have closer bounds.
     """
 
     network: FusableNetwork
@@ -38,6 +40,7 @@ class StackCosts:
     mapper: Mapper
     conventions: Conventions = OURS
     sharing: Sharing | None = None
+    rehearsal: Rehearsal | None = None
     found: dict[StackChoice, StackCost] = field(default_factory=dict)
     refusals: dict[StackChoice, InputError] = field(default_factory=dict)
     _bounds: StackBounds = field(init=False)
@@ -54,6 +57,16 @@ class StackCosts:
             self.refusals[choice] = error
             return None
         return bound if self.conventions in PROVEN else self.objective.zero
+
+    def closer(self, choice: StackChoice) -> Criteria | None:
+        """Return a bound nearer the cost, of the stack run with floors of its mappings; None where none is known."""
+        if self.rehearsal is None or choice.box is not None or self.network.layers[choice.span.start].runs_alone:
+            return None
+        try:
+            sums = self._run(choice, self.rehearsal).sums
+        except (InputError, UnsureError):
+            return None
+        return self._bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
 
     def floor(self) -> Criteria:
         """Return what any strategy costs at least, each of its stacks rounded; nothing for other conventions."""
@@ -99,6 +112,9 @@ class StackCosts:
 
     def cost(self, choice: StackChoice) -> StackCost:
         """Raises InputError where nothing fits."""
+        return self._run(choice, self.mapper)
+
+    def _run(self, choice: StackChoice, mapper: Mapper) -> StackCost:
         stack, homes = stack_of(self.network, choice.span), dict(choice.homes)
         read = {one.name for one in stack.inputs}
         maps, resident_bits = self.network.maps, dict[str, int]()
@@ -109,7 +125,7 @@ class StackCosts:
             stack,
             self.accelerator,
             choice.tiling,
-            self.mapper,
+            mapper,
             self.conventions,
             {name: memory for name, memory in homes.items() if name in read},
             choice.output_home,

@@ -22,6 +22,8 @@ SHARES: Final = (1.0, 0.95, 0.9, 0.85)
 """Of the estimates, one after the other."""
 FIRST_RATIO: Final = 1.3
 """Of cost to bound where nothing is known; what is taken for too low is costed, and then known."""
+CLOSE: Final = "close"
+"""The kind of all choices of which the bound has been brought closer."""
 NEWS: Final = 0.125
 """Ratios change when so large a part of all costs is new."""
 
@@ -36,16 +38,21 @@ class Estimates(Generic[ChoiceT]):
     _ratios: dict[Hashable, tuple[float, ...]] = field(default_factory=dict)
 
     def learn(self) -> None:
-        """Estimate anew, by all costs that are known by now."""
+        """Estimate anew, by all costs that are known by now; closer bounds are a kind of their own."""
         sums: dict[Hashable, list[list[int]]] = {}
         for choice, cost in self.ledger.known.items():
-            bound = self.ledger.bound(choice)
-            if cost is not None and bound is not None:
-                for kind in (self.kind_of(choice), None):
-                    own = sums.setdefault(kind, [[1, 1] for _ in cost])
-                    for both, more, less in zip(own, cost, bound, strict=True):
-                        both[0] += more
-                        both[1] += less
+            kinds: list[tuple[Criteria | None, tuple[Hashable, ...]]] = [
+                (self.ledger.cheap_bound(choice), (self.kind_of(choice), None))
+            ]
+            if self.ledger.is_close(choice):
+                kinds.append((self.ledger.bound(choice), (CLOSE,)))
+            for bound, own_kinds in kinds:
+                if cost is not None and bound is not None:
+                    for kind in own_kinds:
+                        own = sums.setdefault(kind, [[1, 1] for _ in cost])
+                        for both, more, less in zip(own, cost, bound, strict=True):
+                            both[0] += more
+                            both[1] += less
         self._ratios = {kind: tuple(more / less for more, less in own) for kind, own in sums.items()}
 
     def of(self, choice: ChoiceT) -> Criteria | None:
@@ -53,7 +60,8 @@ class Estimates(Generic[ChoiceT]):
         bound = self.ledger.at_least(choice)
         if bound is None or choice in self.ledger.known:
             return bound
-        ratios = self._ratios.get(self.kind_of(choice)) or self._ratios.get(None) or (FIRST_RATIO,) * len(bound)
+        kind = CLOSE if self.ledger.is_close(choice) else self.kind_of(choice)
+        ratios = self._ratios.get(kind) or self._ratios.get(None) or (FIRST_RATIO,) * len(bound)
         return tuple(max(part, int(part * ratio * self.share)) for part, ratio in zip(bound, ratios, strict=True))
 
 
@@ -82,7 +90,7 @@ class GuidedSearch(Generic[ChoiceT]):
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
     _leading: list[tuple[ChoiceT, ...]] = field(init=False)
     _waiting: list[list[_Waiting[ChoiceT]]] = field(init=False)
-    _costed: list[list[ChoiceT]] = field(init=False)
+    _seen: list[list[ChoiceT]] = field(init=False)
     _arcs_of: dict[ChoiceT, set[int]] = field(default_factory=dict)
 
     def improve(self, run: Run, phase: str) -> PathToPlace[ChoiceT] | None:
@@ -90,7 +98,7 @@ class GuidedSearch(Generic[ChoiceT]):
         self._fronts = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
         self._waiting = [[] for _ in self.arcs]
-        self._costed = [[] for _ in self.arcs]
+        self._seen = [[] for _ in self.arcs]
         with suppress(NoBoundError):  # what is found until then is an answer
             for at, arc in enumerate(self.arcs):
                 ensure_time(run)
@@ -115,18 +123,29 @@ class GuidedSearch(Generic[ChoiceT]):
             if way is None or not unknown:
                 self.best = way or self.best
                 return
+            if self.estimates.ledger.bring_closer(unknown, run):
+                self._look_again(unknown, run)
+                continue
             for at in range(0, len(unknown), self.ahead):
                 self.estimates.ledger.learn(unknown[at : at + self.ahead])
             costed += len(unknown)
-            concerned = {at for choice in unknown for at in self._arcs_of[choice]}
-            for at in concerned:
-                self._lead(at)
+            concerned = self._led_on(unknown)
             if costed >= NEWS * len(known):
                 costed = 0
                 self._look_at(None, run)
             else:
                 self._look_at(concerned, run)
             self._offer(way)
+
+    def _led_on(self, choices: Sequence[ChoiceT]) -> set[int]:
+        """Return the arcs of choices of which more is known, others of which lead now."""
+        concerned = {at for choice in choices for at in self._arcs_of[choice]}
+        for at in concerned:
+            self._lead(at)
+        return concerned
+
+    def _look_again(self, choices: Sequence[ChoiceT], run: Run) -> None:
+        self._look_at(self._led_on(choices), run)
 
     def _offer(self, way: PathToPlace[ChoiceT]) -> None:
         """The same choices at their costs, if they all can be."""
@@ -152,8 +171,8 @@ class GuidedSearch(Generic[ChoiceT]):
         """Of the choices of an arc keep those that are known and, of each kind, those of least bound."""
         ledger, kinds = self.estimates.ledger, dict[Hashable, list[ChoiceT]]()
         for waiting in self._waiting[at]:
-            while waiting.first is not None and waiting.first in ledger.known:
-                self._costed[at].append(waiting.first)
+            while waiting.first is not None and (waiting.first in ledger.known or ledger.is_close(waiting.first)):
+                self._seen[at].append(waiting.first)
                 waiting.first = next(waiting.others, None)
             if waiting.first is not None:
                 kinds.setdefault(self.estimates.kind_of(waiting.first), []).append(waiting.first)
@@ -161,4 +180,6 @@ class GuidedSearch(Generic[ChoiceT]):
         unknown = [choice for front in fronts for way in front for choice in way.choices]
         for choice in unknown:
             self._arcs_of.setdefault(choice, set()).add(at)
-        self._leading[at] = (*self._costed[at], *unknown)
+        for choice in self._seen[at]:
+            self._arcs_of.setdefault(choice, set()).add(at)
+        self._leading[at] = (*self._seen[at], *unknown)

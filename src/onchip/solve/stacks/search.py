@@ -82,8 +82,9 @@ class LazySearch(Generic[ChoiceT]):
             self._find_ways()
 
     def advance(self, run: Run) -> None:
-        """Look at what is new on the cheapest way; divide what stands for several choices; if nothing does, cost some.
+        """Look at what is new on the cheapest way; divide what stands for several choices; bring its bounds closer.
 
+        Where nothing of that is left to do, cost some.
         All of it is costed as long as no way is known.
         """
         own = self.way.choices if self.way else ()
@@ -95,7 +96,11 @@ class LazySearch(Generic[ChoiceT]):
             return
         several = {choice: parts for choice in own if (parts := self.ledger.costs.parts(choice))}
         if not several:
-            self._cost(run)
+            if self.ledger.bring_closer(own, run):
+                self._refresh(own)
+                self._find_ways()
+            else:
+                self._cost(run)
             return
         concerned = {at for choice in several for at in self._arcs_of[choice]}
         for at in sorted(concerned):

@@ -41,7 +41,7 @@ FEW_HOMES: Final = 8
 """Ways to place the maps alive at a cut, for a good answer early."""
 SHARE_OF_LISTING: Final = 0.4
 """Of the time that is left, to look at all stacks and homes before more of them are tried."""
-SHARE_OF_IMPROVING: Final = 0.7
+SHARE_OF_IMPROVING: Final = 0.5
 """Of the time that is left then, for better strategies before bounds are raised."""
 
 
@@ -152,8 +152,7 @@ class Solver:
         self, space: StackSpace, first: Sequence[StackSpace], best: PathToPlace[StackChoice] | None
     ) -> PathToPlace[StackChoice] | None:
         """Return the best that some time is enough for: of few homes, of all, and of the first spaces."""
-        for some in (*first[1:], space):
-            best = self._better(replace(some, most_homes=FEW_HOMES), best)
+        best = self._better(replace(space, most_homes=FEW_HOMES), best)
         best = self._better(space, best)
         for few in first:
             best = self._no_worse(few, best)

@@ -10,6 +10,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import LayerCost
@@ -29,6 +30,8 @@ from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.problem_floors import ProblemFloors
+from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.space import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
@@ -76,9 +79,22 @@ class Costing:
 
     def costs(self, run: Run) -> StackCosts:
         """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
-        mapper = MapperInTime(Memoized(self.mapping.mapper(run)), run)
-        conventions = conventions_of(self.accounting)
-        return StackCosts(self.network, self.accelerator, self.objective, mapper, conventions, self._sharing)
+        memory = Memoized(self.mapping.mapper(run))
+        return StackCosts(
+            self.network,
+            self.accelerator,
+            self.objective,
+            MapperInTime(memory, run),
+            conventions_of(self.accounting),
+            self._sharing,
+            self.rehearsal(memory),
+        )
+
+    def rehearsal(self, memory: Memoized) -> Rehearsal | None:
+        """Return what bounds stacks closely, knowing what is remembered; None for mappers of which it is not proven."""
+        if self.mapper != EXACT or self.accounting is not AccountingName.INTERPRETER:
+            return None
+        return Rehearsal(ProblemFloors(MachineFloors(self.accelerator, self._sharing)), memory.known)
 
     @property
     def mapping(self) -> TileMethod:
@@ -108,6 +124,7 @@ def costs_of(costing: Costing, run: Run, pool: TaskPool | None = None) -> Iterat
             MapperInTime(memory, run),
             costs.conventions,
             costs.sharing,
+            costing.rehearsal(memory),
             memory=memory,
             mapping=costing.mapping,
             pool=own,

@@ -1,0 +1,138 @@
+"""Stacks run with floors in place of mappings cost no more than with them, and no less than their cheap bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import islice
+from random import Random
+
+import pytest
+
+from adversary.fusing_machines import random_machine
+from onchip.answer.layer_mapping import MappingError
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.stacks import Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.floors.layer_floors import MachineFloors
+from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.cost.layer.cost import layer_cost
+from onchip.errors import AcceleratorError
+from onchip.facts.fusable import FusableNetwork
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.solve.mapping.exact.exact import solve_exactly
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
+from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps
+from onchip.solve.stacks.space import StackChoice, StackSpace
+from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
+from onchip.solve.stacks.tilings import TileSizes
+from onchip.solve.stacks.workers import Costing
+from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
+from solve.test_fusion_floors import tiny
+from support import fused_files
+from support.nests import random_layer
+from support.stacks import random_stack, tilings_of
+
+CHIP = fused_files.CHIP.replace("512B", "256B")
+MACHINES = (
+    accelerator_from_yaml(CHIP, "chip.yaml"),
+    accelerator_from_yaml(CHIP.replace("dimensions: {K: 2, OX: 2}", "free: 8").replace("serves: [OX], ", ""), "f.yaml"),
+    accelerator_from_yaml(CHIP.replace("{K: 2, OX: 2}", "{lane: 4, OX: 2, FX: 3}"), "w.yaml"),
+)
+TOYS: Sequence[Callable[[int], LayerProblem]] = (toy, lean_toy, homed_toy, narrow_toy)
+
+
+def floors_on(machine: Accelerator, *, divides_loops: bool = False) -> ProblemFloors:
+    return ProblemFloors(MachineFloors(machine, AnyUnrolling(machine, True, divides_loops=divides_loops)))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_no_mapping_costs_less_than_its_problems_floor(seed: int) -> None:
+    problem = TOYS[seed % len(TOYS)](seed)
+    floor_pj = floors_on(problem.accelerator).energy_pj(problem)
+    for mapping in islice(all_mappings(problem), 0, 3000, Random(seed).randint(1, 40)):
+        try:
+            cost = layer_cost(problem, mapping)
+        except (MappingError, AcceleratorError):
+            continue
+        assert floor_pj <= cost.energy_pj * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_the_best_mapping_costs_no_less_than_the_floor_and_there_is_one_where_that_is_sure(seed: int) -> None:
+    """With as little room as there may be."""
+    random, problem = Random(seed), TOYS[seed % len(TOYS)](seed)
+    layer = random_layer(random, 300) if seed % 2 else problem.layer
+    rooms = {
+        level.memory.name: random.choice((1, 2, 3, 4, 6, 8, 16, level.memory.capacity_bytes))
+        for level in problem.levels
+    }
+    room = {level.memory.name: min(rooms[level.memory.name], level.memory.capacity_bytes) for level in problem.levels}
+    try:
+        problem = LayerProblem(layer, problem.accelerator, problem.homes, room)
+    except AcceleratorError:
+        return
+
+    answer = solve_exactly(problem, MappingObjective.ENERGY, Run()).answer
+
+    if answer is None:
+        assert not surely_maps(problem)
+    else:
+        floor_pj = floors_on(problem.accelerator, divides_loops=True).energy_pj(problem)
+        assert floor_pj <= layer_cost(problem, answer).energy_pj * (1 + 1e-9)
+
+
+def costs_of(network: FusableNetwork, machine: Accelerator, objective: FusionObjective) -> StackCosts:
+    return Costing(network, machine, objective, "exact", use_cache=False).costs(Run())
+
+
+def choices_on(costs: StackCosts, sizes: TileSizes) -> list[StackChoice]:
+    def tilings(span: LayerSpan) -> Sequence[Tiling]:
+        return tilings_of(stack_of(costs.network, span).output, sizes)
+
+    arcs, _ = StackSpace(costs.network, costs.accelerator, legal_spans(costs.network), tilings).arcs()
+    return [choice for arc in arcs for choice in arc.choices]
+
+
+def check_some(costs: StackCosts, choices: Sequence[StackChoice]) -> int:
+    """Return how many of the choices have a closer bound."""
+    found = 0
+    for choice in choices:
+        closer, (cost,) = costs.closer(choice), costs.costs([choice])
+        if closer is not None:
+            found += 1
+            assert cost is not None, choice
+            assert all(map(int.__le__, closer, cost)), choice
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("objective", [FusionObjective.ENERGY, FusionObjective.EDP, FusionObjective.DRAM])
+def test_closer_bounds_hold_on_odd_machines(seed: int, objective: FusionObjective) -> None:
+    network = tiny(2000 + seed)[1]
+    machine = accelerator_from_yaml(json.dumps(random_machine(Random(seed))), "tiny.yaml")
+    costs = costs_of(network, machine, objective)
+    every = choices_on(costs, TileSizes.ALL)
+
+    check_some(costs, Random(seed).sample(every, min(8, len(every))))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_closer_bounds_of_stacks_that_branch_hold(seed: int) -> None:
+    stack, random = random_stack(seed), Random(seed)
+    network = FusableNetwork("net", stack.inputs, stack.layers)
+    costs = costs_of(network, random.choice(MACHINES), FusionObjective.ENERGY)
+    every = choices_on(costs, TileSizes.HALVES)
+
+    check_some(costs, random.sample(every, min(5, len(every))))
+
+
+def test_other_mappers_have_no_closer_bounds() -> None:
+    network = tiny(2000)[1]
+    machine = accelerator_from_yaml(json.dumps(random_machine(Random(0))), "tiny.yaml")
+    costs = Costing(network, machine, FusionObjective.ENERGY, "loma", use_cache=False).costs(Run())
+
+    assert all(costs.closer(choice) is None for choice in choices_on(costs, TileSizes.HALVES))
