@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from onchip.answer.result import Status, Stop
 from onchip.solve.run.limits import Run
@@ -21,6 +21,9 @@ from onchip.solve.stacks.objective import Criteria, value_of
 from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_way, ensure_time, front_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+FAR: Final = 1.05
+"""Times the bound: as long as the best way known is above that, ways are costed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class LazySearch(Generic[ChoiceT]):
         """Look at what is new on the cheapest way; divide what stands for several choices; bring its bounds closer.
 
         Where nothing of that is left to do, cost some.
-        All of it is costed as long as no way is known.
+        All of it is costed as long as no way is known, or only one that is FAR above it.
         """
         own = self.way.choices if self.way else ()
         if unseen := {at for choice in own for at in self._arcs_of[choice]} & self._not_looked_at:
@@ -118,12 +121,14 @@ class LazySearch(Generic[ChoiceT]):
     def _cost(self, run: Run) -> None:
         own = list(dict.fromkeys(self.way.choices)) if self.way else []
         unknown = [choice for choice in own if choice not in self.ledger.known]
+        at_least = self.way.value if self.way else 0
+        is_far = self.best is None or self.best.value > FAR * at_least
         batch = [*unknown[: self.ahead], *self._beside(unknown)]
         while batch:
             self.ledger.learn(batch)
             self._refresh([*own, *batch])
             unknown = [choice for choice in unknown if choice not in self.ledger.known]
-            batch = unknown[: self.ahead] if self.best is None and run.stop is None else []
+            batch = unknown[: self.ahead] if is_far and run.stop is None else []
         self._refresh(own)
         self._find_ways()
 
