@@ -22,7 +22,7 @@ from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_wa
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
-FAR: Final = 1.05
+FAR: Final = 1.13
 """Times the bound: as long as the best way known is above that, ways are costed as a whole."""
 
 
