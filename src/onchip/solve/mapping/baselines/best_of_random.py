@@ -23,14 +23,14 @@ MOST_TRIED: Final = 2_000_000
 def solve_at_random(
     problem: LayerProblem, objective: MappingObjective, run: Run, valid: int = VALID
 ) -> Result[LayerMapping]:
-    """The best of the first `valid` mappings that fit; the same for a seed."""
+    """The best of the first `valid` mappings that fit; the same for a seed. In however little time some are tried."""
     random, best = Random(run.limits.seed), Best(problem, objective)
     levels, found = len(problem.levels) + 1, 0
     drawn = (random_tiling(random, problem).mapping(problem, random_orders(random, levels)) for _ in range(MOST_TRIED))
     for chunk, mappings in enumerate(in_chunks(drawn)):
         if not found and chunk * CHUNK >= MOST_WITHOUT_ANY:
             break
-        if run.stop is not None:
+        if chunk and run.stop is not None:
             return best.result(METHOD, run, run.stop)
         fitting = islice((row for row in best.values(mappings) if row[0] < float("inf")), valid - found)
         for value, mapping in fitting:
