@@ -100,7 +100,7 @@ class StackBounds:
 
     def in_order(self, choice: StackChoice) -> Iterator[Tiling] | None:
         """Yield the tilings of a box, the one of least bound first; None where no such bounds are known."""
-        return self._grids.in_order(choice)
+        return self._grids.in_order(choice, self._floors.of(choice.span))
 
     def _bound_in_grid(self, choice: StackChoice) -> Criteria | None:
         """Of all tilings of the choice together, None where nothing is known of these."""

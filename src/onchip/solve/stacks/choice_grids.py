@@ -15,6 +15,7 @@ from onchip.cost.floors.unit_shares import Sharing
 from onchip.errors import InputError
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FusableNetwork
+from onchip.solve.stacks.alone_bounds import AloneBound
 from onchip.solve.stacks.axis_grids import Floats
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import FEW_TILINGS, StackChoice
@@ -51,12 +52,17 @@ class ChoiceGrids:
         found = self._grid_with(longest, tiles.mode, columns, rows)
         return None if found is None else self._sums_in(choice, *found)
 
-    def in_order(self, choice: StackChoice) -> Iterator[Tiling] | None:
-        """Yield the tilings of a box, the one of least bound first; None where no such bounds are known."""
+    def in_order(self, choice: StackChoice, floor: AloneBound) -> Iterator[Tiling] | None:
+        """Yield the tilings of a box, the one of least bound first, none below the floor; None without such bounds."""
         sums = self.sums(choice)
         if sums is None or choice.box is None:
             return None
-        return _in_order(choice.box, reduce(mul, self.objective.of_arrays(sums.energy_pj, sums.cycles, sums.dram_bits)))
+        criteria = self.objective.of_arrays(
+            np.maximum(sums.energy_pj, floor.energy_pj),
+            np.maximum(sums.cycles, floor.cycles),
+            np.maximum(sums.dram_bits, floor.dram_bits),
+        )
+        return _in_order(choice.box, reduce(mul, criteria))
 
     def _sums_in(self, choice: StackChoice, grid: TileGrid, places: Places) -> GridSums:
         homes, start = dict(choice.homes), choice.span.start
