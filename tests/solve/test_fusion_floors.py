@@ -206,6 +206,29 @@ def test_totals_of_tiles_are_those_of_their_pixels(seed: int, axis: AxisName, ca
                 assert totals.tiles == sum(count > 0 for count in each)
 
 
+@SEEDS
+@pytest.mark.parametrize("cached", [False, True])
+def test_rows_and_columns_of_what_is_square_have_the_same_totals(seed: int, cached: bool) -> None:
+    _, network = tiny(3000 + seed)
+    maps = {name: replace(one, columns=one.rows) for name, one in network.maps.items()}
+    layers = tuple(
+        replace(
+            layer, output=maps[layer.output.name], reads=tuple(replace(one, columns=one.rows) for one in layer.reads)
+        )
+        for layer in network.layers
+    )
+    square = replace(network, inputs=tuple(maps[one.name] for one in network.inputs), layers=layers)
+    for span in legal_spans(square):
+        stack = stack_of(square, span)
+        assert stack.is_square
+        for tile in range(1, stack.output.rows + 1):
+            try:
+                rows = axis_totals(stack, AxisName.ROWS, tile, cached=cached)
+            except InputError:
+                continue
+            assert axis_totals(stack, AxisName.COLUMNS, tile, cached=cached) == rows
+
+
 def smallest_of_a_range(stack: Stack, axis: AxisName, *, cached: bool) -> Iterator[tuple[SizeRange, list[int]]]:
     """Ranges of sizes, and the sizes in them of which every tile sees something."""
     pixels = axis.pixels(stack.output)

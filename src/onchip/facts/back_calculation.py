@@ -82,6 +82,16 @@ class BackCalculation:
     maps: Mapping[str, MapUse]
     reads: tuple[tuple[ReadUse, ...], ...]
 
+    @property
+    def kept(self) -> dict[str, int]:
+        """Return the most pixels that any tile keeps, by map."""
+        return {name: int(use.kept.max()) for name, use in self.maps.items()}
+
+    @property
+    def whole(self) -> dict[str, int]:
+        """Return how many pixels all tiles together compute at least once, by map."""
+        return {name: int(use.computed.stops.max() - use.computed.starts.min()) for name, use in self.maps.items()}
+
 
 def back_calculation(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> BackCalculation:
     """Tiles of `tile` pixels of the output; `cached`: what the tile before has computed is not computed again.

@@ -74,8 +74,8 @@ def tiled_axis(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> Tile
     return TiledAxis(
         tuple(_class(found, stack, table[first]) for first in sorted(firsts.tolist())),
         tuple(ranks[inverse.reshape(-1)].tolist()),
-        {name: int(use.kept.max()) for name, use in found.maps.items()},
-        {name: int(use.computed.stops.max() - use.computed.starts.min()) for name, use in found.maps.items()},
+        found.kept,
+        found.whole,
     )
 
 

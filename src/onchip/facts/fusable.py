@@ -141,3 +141,10 @@ class Stack:
     def output(self) -> FeatureMap:
         """The feature map that the last layer writes, and that tiles cut."""
         return self.layers[-1].output
+
+    @property
+    def is_square(self) -> bool:
+        """Return whether rows and columns are alike in all its maps and in how they are read."""
+        maps = (*self.inputs, *(layer.output for layer in self.layers))
+        reads = (read for layer in self.layers for read in layer.reads)
+        return all(one.rows == one.columns for one in maps) and all(read.rows == read.columns for read in reads)

@@ -268,7 +268,9 @@ class StackBounds:
         key = span, axis, sizes, cached
         if key not in self._axes:
             stack = self._stack(span)
-            if isinstance(sizes, int):
+            if axis is AxisName.COLUMNS and stack.is_square:
+                self._axes[key] = self._along(span, AxisName.ROWS, sizes, cached=cached)
+            elif isinstance(sizes, int):
                 self._axes[key] = axis_totals(stack, axis, sizes, cached=cached)
             else:
                 whole = self._along(span, axis, axis.pixels(stack.output), cached=False)

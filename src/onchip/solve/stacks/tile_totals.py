@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.back_calculation_classes import TileClass, tiled_axis
-from onchip.facts.fusable import Stack
+import numpy as np
+
+from onchip.facts.back_calculation import AxisName, MapUse, ReadUse, back_calculation
+from onchip.facts.fusable import FusableLayer, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,45 +67,38 @@ class AxisTotals:
 
 
 def axis_totals(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> AxisTotals:
-    """Of tiles of so many pixels of the stack's output."""
-    tiled = tiled_axis(stack, axis, tile, cached=cached)
-    times = Counter(tiled.order)
-    layers = {layer.name: _totals(stack, axis, at, tiled.classes, times) for at, layer in enumerate(stack.layers)}
-    return AxisTotals(layers, tiled.kept, tiled.whole)
+    """Of tiles of so many pixels of the stack's output; raises InputError as `back_calculation` does."""
+    found = back_calculation(stack, axis, tile, cached=cached)
+    layers = {
+        layer.name: _totals(layer, axis, found.maps[layer.output.name], reads)
+        for layer, reads in zip(stack.layers, found.reads, strict=True)
+    }
+    return AxisTotals(layers, found.kept, found.whole)
 
 
-def _totals(
-    stack: Stack, axis: AxisName, at: int, classes: tuple[TileClass, ...], times: Mapping[int, int]
-) -> LayerTotals:
-    """Classes are in the order in which tiles are."""
-    layer = stack.layers[at]
-    stride = axis.window(layer.reads[0]).stride
-    found = Counter[tuple[int, tuple[int, ...], int, tuple[int, ...], int]]()
-    inner = written = 0
-    cached = [0] * len(layer.reads)
-    for number, one in enumerate(classes):
-        if computed := one.maps[layer.output.name].computed:
-            reads = one.reads[at]
-            zeros = reads[0].zeros_before, reads[0].zeros_after
-            outer = sum(-(-count // stride) for count in zeros if count)
-            own = max(computed - outer, 0), tuple(read.cached for read in reads), one.maps[layer.output.name].written
-            found[computed, tuple(read.seen for read in reads), *own] += times[number]
-            inner += times[number] * own[0]
-            written += times[number] * own[2]
-            cached = [known + times[number] * read.cached for known, read in zip(cached, reads, strict=True)]
-    computed = sum(count * pixels for (pixels, *_), count in found.items())
-    seen = zip(*([count * pixels for pixels in own] for (_, own, *_), count in found.items()), strict=True)
-    most = max(pixels for pixels, *_ in found)
-    slices = tuple(Slice(count, *alike) for alike, count in found.items())
+def _totals(layer: FusableLayer, axis: AxisName, output: MapUse, reads: tuple[ReadUse, ...]) -> LayerTotals:
+    """What tiles have alike is in the order in which they are."""
+    stride, pixels = axis.window(layer.reads[0]).stride, output.computed.lengths
+    outer = -(-reads[0].zeros_before // stride) - (-reads[0].zeros_after // stride)
+    inner = np.maximum(pixels - outer, 0)
+    seen, cached = [read.seen.lengths for read in reads], [read.cached for read in reads]
+    table = np.stack([pixels, *seen, inner, *cached, output.written])[:, pixels > 0]
+    count, behind = len(reads), 2 + len(reads)
+    found = Counter(map(tuple, table.T.tolist()))
+    slices = tuple(
+        Slice(times, own[0], own[1 : 1 + count], own[1 + count], own[behind:-1], own[-1])
+        for own, times in found.items()
+    )
+    most, total = table.max(axis=1).tolist(), table.sum(axis=1).tolist()
     return LayerTotals(
         slices,
         slices,
-        inner,
-        classes[0].maps[layer.output.name].computed,
-        most,
-        found.total(),
-        (most, tuple(map(max, zip(*(own for _, own, *_ in found), strict=True)))),
-        (computed, tuple(map(sum, seen))),
-        tuple(cached),
-        written,
+        total[1 + count],
+        int(pixels[0]),
+        most[0],
+        table.shape[1],
+        (most[0], tuple(most[1 : 1 + count])),
+        (total[0], tuple(total[1 : 1 + count])),
+        tuple(total[behind:-1]),
+        total[-1],
     )
