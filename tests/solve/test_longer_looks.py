@@ -29,7 +29,11 @@ from support.skip_network import PRECISION, skip_chip, skip_network
 CHIP = skip_chip(400, 4000)
 LAYER = Layer(k=2, c=2, p=4, q=4, r=3, s=3, partial_bits=16)
 STACKS = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
-RUN = Run(Limits(60.0))
+
+
+def in_time() -> Run:
+    """A run of limited time, of which there is enough; it begins when it is made."""
+    return Run(Limits(60.0))
 
 
 @dataclass(slots=True)
@@ -50,17 +54,18 @@ class Listening(BestMapper):
 def quickly_composed() -> tuple[Listening, KnownMappings, ScheduleAttempt]:
     """The network layer by layer, everything streamed, with mappings that were found at once."""
     question = ScheduleQuestion(skip_network(), CHIP, PRECISION, ScheduleObjective.LATENCY, uses_cache=False)
-    mapper = Listening(CHIP, MappingObjective.LATENCY, RUN)
+    run = in_time()
+    mapper = Listening(CHIP, MappingObjective.LATENCY, run)
     known = KnownMappings(mapper)
     with mapper.quick():
-        return mapper, known, AttemptMaker(question, known, mapper, RUN).made(STACKS, Places())
+        return mapper, known, AttemptMaker(question, known, mapper, run).made(STACKS, Places())
 
 
 def test_nests_that_are_alike_are_asked_for_once() -> None:
     mapper, known, attempt = quickly_composed()
     before = attempt.value
 
-    LongerLook(known, mapper, counts_cycles=True).improve(attempt, RUN)
+    LongerLook(known, mapper, counts_cycles=True).improve(attempt, mapper.run)
 
     layers = [nest.layer for nest, _, _ in attempt.improver.best.composition.nests]
     assert len(layers) > len(set(layers)) == len(mapper.heard)
@@ -73,7 +78,7 @@ def test_nothing_is_asked_for_in_less_time_than_it_had_before() -> None:
     mapper, known, attempt = quickly_composed()
     mapper.before = 100.0
 
-    LongerLook(known, mapper, counts_cycles=True).improve(attempt, RUN)
+    LongerLook(known, mapper, counts_cycles=True).improve(attempt, mapper.run)
 
     assert mapper.heard == []
 
@@ -104,7 +109,7 @@ def test_what_is_best_in_a_room_is_best_in_every_smaller_one_in_which_it_fits(se
 
 
 def test_what_was_found_at_once_is_found_anew_when_better_is_known_of_its_layer() -> None:
-    mapper = BestMapper(CHIP, MappingObjective.ENERGY, RUN)
+    mapper = BestMapper(CHIP, MappingObjective.ENERGY, in_time())
     known = KnownMappings(mapper)
     room = {"near": 400, "far": 4000}
     streamed, near = (NestPlace(0, LAYER, homes, weight_is_an_input=False) for homes in (Homes(), Homes(input="far")))
@@ -125,7 +130,7 @@ def test_what_was_found_at_once_is_found_anew_when_better_is_known_of_its_layer(
 
 def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
     """Of a layer that was searched for longer than there is time, what is known at other homes is adapted."""
-    mapper = Listening(CHIP, MappingObjective.ENERGY, RUN, before=1000.0)
+    mapper = Listening(CHIP, MappingObjective.ENERGY, in_time(), before=1000.0)
     found = mapper(NestPlace(0, LAYER, Homes(), weight_is_an_input=False), {"near": 400, "far": 4000})
     assert found is not None
     assert found.is_quick
@@ -137,7 +142,7 @@ def test_what_loma_does_not_map_is_searched_for_where_a_mapping_is_needed_at_onc
 ) -> None:
     monkeypatch.setattr("onchip.solve.schedule.nest_mapper.map_layer_at", _maps_nothing)
     mapper, nest = (
-        BestMapper(CHIP, MappingObjective.ENERGY, RUN),
+        BestMapper(CHIP, MappingObjective.ENERGY, in_time()),
         NestPlace(0, LAYER, Homes(), weight_is_an_input=False),
     )
     room = {"near": 400, "far": 4000}
