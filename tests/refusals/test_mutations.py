@@ -29,6 +29,7 @@ MODULES = (
     "order",
     "placement",
     "addresses",
+    "on_chip",
     "states",
     "in_place",
     "replay",

@@ -11,6 +11,7 @@ from onchip.verify.addresses import Addresses, LiveResidency
 from onchip.verify.figures import ROLES_IN_DRAM, Meter, must_be_loaded
 from onchip.verify.in_place import Overwritten
 from onchip.verify.names import Names
+from onchip.verify.on_chip import OnChip
 from onchip.verify.order import GivenOrder
 from onchip.verify.placement import Stays
 from onchip.verify.reporting import Reporting
@@ -32,10 +33,9 @@ class Replay:
         self._problem = problem
         self._graph = problem.graph
         self._forbids_spills = forbids_spills
-        self._scratchpads = {memory.name: memory for memory in problem.memories}
         self._names = Names(problem, self.report)
-        self._residencies: dict[str, dict[str, LiveResidency]] = {name: {} for name in self._scratchpads}
-        self._addresses = {name: Addresses() for name in self._scratchpads}
+        self._on_chip = OnChip(problem)
+        self._addresses = {memory.name: Addresses() for memory in problem.memories}
         self._in_dram = {tensor.name for tensor in problem.counted_tensors if tensor.role in ROLES_IN_DRAM}
         self._written_outputs: set[str] = set()
         self._been_on_chip: set[str] = set()
@@ -70,9 +70,8 @@ class Replay:
                 self.report.of_plan(Rule.OUTPUT_NEVER_WRITTEN, tensor.name, detail)
         self.states.finish()
         self._overwritten.finish()
-        for held in self._residencies.values():
-            for name, residency in held.items():
-                self._stays.end(self._graph.tensor[name], self.report.step - residency.start_step)
+        for name, residency in self._on_chip.all():
+            self._stays.end(self._graph.tensor[name], self.report.step - residency.start_step)
         self._stays.each_is_the_only_one_or_for_one_operator(self.report)
 
     # Allocate and Free
@@ -91,14 +90,14 @@ class Replay:
         self._a_tensor_is_allocated_once_in_a_scratchpad(tensor, memory, residency)
         self._addresses_lie_in_the_scratchpad(tensor, memory, residency)
         self.meter.end(self._residencies_do_not_overlap(tensor, memory, residency))
-        self._residencies[memory.name][tensor.name] = residency
+        self._on_chip[memory.name][tensor.name] = residency
         self.report.no_excuse(tensor.name)
         self.meter.begin(memory.name, tensor.size_bytes, residency.stop_bytes)
         return residency
 
     def _a_tensor_is_allocated_once_in_a_scratchpad(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> None:
         """Otherwise the new residency takes the place, and the bytes, of the old one."""
-        old = self._residencies[memory.name].pop(tensor.name, None)
+        old = self._on_chip[memory.name].pop(tensor.name, None)
         if old is not None:
             detail = f"allocated at {new} while resident at {old} of {memory.name!r}"
             self.report.violation(Rule.ALLOCATED_TWICE, tensor.name, detail)
@@ -119,7 +118,7 @@ class Replay:
 
     def _residencies_do_not_overlap(self, tensor: Tensor, memory: Memory, new: LiveResidency) -> int:
         """What overlaps is said to, and nothing can then overlap it; returns the bytes that it may share."""
-        there = self._residencies[memory.name]
+        there = self._on_chip[memory.name]
         overlapped, shared = self._overwritten.take(tensor.name, new, self._addresses[memory.name], there)
         for name in overlapped:
             detail = f"{new} of {memory.name!r} overlaps {name!r} at {there[name]}"
@@ -137,7 +136,7 @@ class Replay:
         memory = self._names.scratchpad(free.tensor, free.memory)
         if tensor is None or memory is None:
             return
-        residency = self._residencies[memory.name].pop(tensor.name, None)
+        residency = self._on_chip[memory.name].pop(tensor.name, None)
         if residency is not None:
             self._end(tensor, memory, residency)
             self._overwritten.freed(tensor.name)
@@ -194,8 +193,8 @@ class Replay:
             self.meter.move(tensor, copy.source, copy.target)
 
     def _the_source_holds_the_bytes(self, tensor: Tensor, source: str) -> None:
-        if source in self._scratchpads:
-            residency = self._residencies[source].get(tensor.name)
+        if source in self._on_chip:
+            residency = self._on_chip[source].get(tensor.name)
             if residency is None:
                 detail = f"copied out of {source!r}, where it is not resident"
                 self.report.not_resident(Rule.SOURCE_NOT_RESIDENT, tensor.name, detail)
@@ -208,8 +207,8 @@ class Replay:
             self._in_dram.add(tensor.name)
 
     def _the_target_has_a_place(self, tensor: Tensor, target: str) -> None:
-        if target in self._scratchpads:
-            residency = self._residencies[target].get(tensor.name)
+        if target in self._on_chip:
+            residency = self._on_chip[target].get(tensor.name)
             if residency is not None:
                 residency.is_written = True
             else:
@@ -242,7 +241,7 @@ class Replay:
             detail = f"it ran in step {self._step_of[operator.name]} already, and {why}"
             self.report.violation(Rule.OPERATOR_RUN_TWICE, operator.name, detail)
             for name in operator.outputs:
-                for residency in self._residencies_of(self._graph.tensor[name]).values():
+                for residency in self._on_chip.of(self._graph.tensor[name]).values():
                     residency.is_written = True
         self.report.step += 1
 
@@ -253,7 +252,7 @@ class Replay:
     def _what_is_written_again_has_a_fresh_place(self, operator: Operator) -> None:
         """A further run writes into new residencies: nothing has been written there."""
         for name in operator.outputs:
-            written = [one for one in self._residencies_of(self._graph.tensor[name]).values() if one.is_written]
+            written = [one for one in self._on_chip.of(self._graph.tensor[name]).values() if one.is_written]
             if written:
                 detail = f"operator {operator.name!r} runs again and writes it at {written[0]}, where it is still there"
                 self.report.violation(Rule.RECOMPUTED_IN_USE, name, detail)
@@ -268,12 +267,12 @@ class Replay:
 
     def _what_an_operator_reads_is_resident_and_written(self, operator: Operator, tensor: Tensor) -> None:
         """In a scratchpad that holds such an operand; what waits in others the array does not read."""
-        held = self._held_residencies(operator, tensor)
-        if not self._residencies_of(tensor):
+        held = self._on_chip.held(operator, tensor)
+        if not self._on_chip.of(tensor):
             detail = f"operator {operator.name!r} reads it, but it is in no scratchpad"
             self.report.not_resident(Rule.OPERAND_NOT_RESIDENT, tensor.name, detail)
         elif not held:
-            detail = f"operator {operator.name!r} reads it{self._where_not_held(operator, tensor)}"
+            detail = f"operator {operator.name!r} reads it{self._on_chip.where_not_held(operator, tensor)}"
             self.report.not_resident(Rule.OPERAND_NOT_HELD, tensor.name, detail)
         elif not any(residency.is_written for residency in held):
             where = ", ".join(str(residency) for residency in held)
@@ -283,12 +282,12 @@ class Replay:
 
     def _write_output(self, operator: Operator, tensor: Tensor) -> None:
         """Into the one scratchpad in which it is allocated, which holds outputs; copies to others may follow."""
-        residencies, held = self._residencies_of(tensor), self._held_residencies(operator, tensor)
+        residencies, held = self._on_chip.of(tensor), self._on_chip.held(operator, tensor)
         if not residencies:
             detail = f"operator {operator.name!r} writes it, but it is allocated in no scratchpad"
             self.report.not_resident(Rule.OUTPUT_NOT_RESIDENT, tensor.name, detail)
         elif not held:
-            detail = f"operator {operator.name!r} writes it{self._where_not_held(operator, tensor)}"
+            detail = f"operator {operator.name!r} writes it{self._on_chip.where_not_held(operator, tensor)}"
             self.report.not_resident(Rule.OUTPUT_NOT_HELD, tensor.name, detail)
         elif len(residencies) > 1:
             where = ", ".join(map(repr, residencies))
@@ -297,20 +296,3 @@ class Replay:
         for residency in residencies.values():
             residency.is_written = True
         self._been_on_chip.add(tensor.name)
-
-    def _residencies_of(self, tensor: Tensor) -> dict[str, LiveResidency]:
-        """By the scratchpad in which they are."""
-        return {name: held[tensor.name] for name, held in self._residencies.items() if tensor.name in held}
-
-    def _held_residencies(self, operator: Operator, tensor: Tensor) -> list[LiveResidency]:
-        """Those that the array reaches for such an operand."""
-        operand = self._problem.operand(operator, tensor)
-        residencies = self._residencies_of(tensor)
-        return [residency for name, residency in residencies.items() if operand in self._scratchpads[name].holds]
-
-    def _where_not_held(self, operator: Operator, tensor: Tensor) -> str:
-        operand = self._problem.operand(operator, tensor)
-        holding = [name for name, memory in self._scratchpads.items() if operand in memory.holds]
-        where = ", ".join(f"{name!r} at {residency}" for name, residency in self._residencies_of(tensor).items())
-        do = ", ".join(map(repr, holding)) or "none"
-        return f" as {operand}, but it is only in {where}; scratchpads that hold {operand}s: {do}"

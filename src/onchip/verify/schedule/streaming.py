@@ -67,7 +67,7 @@ class StreamingReplay(Replay):
     def finish(self) -> None:
         """The program ends; workspaces may stay."""
         for name, memory in self._resident_workspaces:
-            del self._residencies[memory][name]
+            del self._on_chip[memory][name]
         super().finish()
 
     # Workspaces
@@ -92,7 +92,7 @@ class StreamingReplay(Replay):
             detail = f"freed in {memory.name!r}, where it is not resident"
             self.report.not_resident(Rule.FREED_NOT_RESIDENT, name, detail)
         else:
-            residency = self._residencies[memory.name].pop(name)
+            residency = self._on_chip[memory.name].pop(name)
             self._end(tensor, memory, residency)
 
     def _workspaces_are_those_of_the_operator_that_runs(self, operator: Operator) -> None:
@@ -110,7 +110,7 @@ class StreamingReplay(Replay):
 
     def _allocate(self, allocate: Allocate) -> None:
         """A tensor has a place only in a memory that holds such operands."""
-        tensor, memory = self._graph.tensor.get(allocate.tensor), self._scratchpads.get(allocate.memory)
+        tensor, memory = self._graph.tensor.get(allocate.tensor), self._on_chip.scratchpads.get(allocate.memory)
         if tensor is not None and memory is not None and not self._machine.may_hold(memory.name, tensor):
             detail = f"allocated in {memory.name!r}, which holds {', '.join(memory.holds)}, as {tensor.role}"
             self.report.violation(Rule.TENSOR_NOT_HELD, tensor.name, detail)
@@ -130,8 +130,8 @@ class StreamingReplay(Replay):
 
     def _home_of_what_is_read(self, operator: Operator, operand: TileOperand) -> str | None:
         """The memory nearest the MACs that holds such operands and has all bands; else DRAM has all."""
-        for name, memory in self._scratchpads.items():
-            held = self._residencies[name]
+        for name, memory in self._on_chip.scratchpads.items():
+            held = self._on_chip[name]
             if operand.held_as in memory.holds and all(
                 band in held and held[band].is_written for band in operand.bands
             ):
@@ -145,7 +145,7 @@ class StreamingReplay(Replay):
 
     def _home_of_what_is_written(self, operator: Operator, operand: TileOperand) -> str | None:
         """The one memory in which all bands are resident; if none is resident anywhere, they are written to DRAM."""
-        places = [self._residencies_of(self._graph.tensor[band]) for band in operand.bands]
+        places = [self._on_chip.of(self._graph.tensor[band]) for band in operand.bands]
         if not any(places):
             for band in operand.bands:
                 self._the_target_has_a_place(self._graph.tensor[band], DRAM)
@@ -161,7 +161,7 @@ class StreamingReplay(Replay):
         if any(home not in residencies for residencies in places):
             detail = f"operator {operator.name!r} writes some bands of it into {home!r}, and others elsewhere"
             self.report.violation(Rule.OUTPUT_APART, operand.base, detail)
-        elif Operand.OUTPUT not in self._scratchpads[home].holds:
+        elif Operand.OUTPUT not in self._on_chip.scratchpads[home].holds:
             detail = f"operator {operator.name!r} writes it into {home!r}, which holds no outputs"
             self.report.violation(Rule.OUTPUT_NOT_HELD, operand.base, detail)
         return home
