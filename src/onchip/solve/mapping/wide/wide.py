@@ -62,7 +62,7 @@ class WideMapper:
     value: float = inf
     answer: LayerMapping | None = None
     _ways: list[_Way] = field(default_factory=list)
-    _starts: Iterator[tuple[Layer, LayerMapping]] = field(default_factory=lambda: iter(()))
+    _starts: Iterator[tuple[Layer, LayerMapping]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.problem = self.problem.without_memories_of_no_use()
