@@ -197,4 +197,4 @@ def test_loops_within_loops_end_in_time(tmp_path: Path) -> None:
     began = time.process_time()
     with pytest.raises(InputError, match="its loops take too long to look into"):
         read_model(network, tmp_path)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 60

@@ -17,7 +17,7 @@ from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, T
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
 MUTATIONS = 600
-GREATEST_SECONDS = 10
+GREATEST_SECONDS = 60
 GREATEST_KIB = 2 * 2**20
 
 

@@ -16,7 +16,7 @@ from support.schedule_outcomes import long_outcome, three_in_tiles
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-MOST_SECONDS = 5.0
+MOST_SECONDS = 30.0
 
 pytestmark = needs_chromium
 

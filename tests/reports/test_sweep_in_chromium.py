@@ -23,7 +23,7 @@ from support.swept_stores import hostile, many_points, write_store
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
-MOST_MILLISECONDS = 100
+MOST_MILLISECONDS = 1_000
 HOSTILE = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>\" onload=\"x"
 
 pytestmark = needs_chromium

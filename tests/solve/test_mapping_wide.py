@@ -207,7 +207,7 @@ def test_a_run_that_is_cut_short_answers_what_it_has() -> None:
     assert result.stopped_by in (Stop.TIME_LIMIT, Stop.COMPLETED)
     assert result.objective_value is not None
     assert result.lower_bound <= result.objective_value
-    assert result.seconds < 2
+    assert result.seconds < 30
 
 
 @pytest.mark.parametrize("seed", range(30))

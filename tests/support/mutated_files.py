@@ -26,7 +26,7 @@ Mutation: TypeAlias = Callable[[bytes, random.Random], bytes]
 Table: TypeAlias = Any
 Leaf: TypeAlias = tuple[Any, Any, Any]
 """A value of a JSON file, with the list or object that holds it and its key there."""
-GREATEST_SECONDS: Final = 10
+GREATEST_SECONDS: Final = 60
 GREATEST_BYTES: Final = 2 * 2**30
 _EXTREMES: Final = (0, 1, -1, 2, 7, 255, 2**31 - 1, -(2**31), 2**32, 2**62, 2**63 - 1, -(2**63))
 _WORD: Final = 4

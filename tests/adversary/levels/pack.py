@@ -17,7 +17,7 @@ from oracles.packing_model import bounds_of_packing
 QUESTIONS = ("fits", "minimize", "overflow", "overflow")
 SIZES = ("tiny",) * 14 + ("hasty", "hasty", "large")
 LARGE_SECONDS = 4.0
-MOST_SECONDS_LATE = 5.0
+MOST_SECONDS_LATE = 30.0  # of a slow and busy machine
 """Far more than the documented half second: other processes have the machine, too, and solvers are loaded once."""
 
 

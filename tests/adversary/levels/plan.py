@@ -22,7 +22,7 @@ CROWDS = 0.25
 """The share of networks in which much is alike, and free order decides what leaves."""
 MOST_ORDERS = 40
 LARGE_SECONDS = 5.0
-MOST_SECONDS_LATE = 5.0
+MOST_SECONDS_LATE = 30.0  # of a slow and busy machine
 """Far more than the documented half second: other processes have the machine, too, and solvers are loaded once."""
 
 

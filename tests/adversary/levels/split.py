@@ -25,7 +25,7 @@ MOST_COMBINATIONS = 1500
 MOST_TILES, MOST_GAPS, MOST_PLACES = 5, 7, 128
 NO_SPLIT = ("no split of it fits", "no combination of splits fits")
 NONE_FOUND = "no combination of splits that fits was found"
-SECONDS, PATIENCE = 20, 2
+SECONDS, PATIENCE = 20, 6
 """A limit, and how many times it may take on a machine that has other things to do."""
 OPERANDS = ("input", "weight", "output")
 
