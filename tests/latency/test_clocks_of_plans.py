@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -10,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem, Transfers
+from onchip.answer.program import Allocate, Compute, Copy, Instruction, Plan
+from onchip.arch.memory import DRAM, Operand
 from onchip.cost.timeline.timeline import latency_of_plan
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.verify.latency import latency_cycles
 from onchip.verify.verifier import verify
 from oracles.byte_clock import clocked
-from support.timed_problems import timed_graph, timed_problem
+from support.timed_problems import problem_of_several, timed_graph, timed_problem
 from support.timed_programs import random_program
 
 
@@ -27,10 +30,17 @@ def problem_of(seed: int) -> tuple[Problem, Random]:
     return timed_problem(ChannelBands(parts)(graph), random.randint(6, 14), random), random
 
 
+def problem_in_several(seed: int) -> tuple[Problem, Random]:
+    random = Random(seed)
+    graph = timed_graph(random, random.randint(1, 5))
+    capacities = [random.randint(3, 9) for _ in range(random.choice([2, 2, 3]))]
+    return problem_of_several(graph, capacities, random), random
+
+
 @settings(max_examples=300, deadline=None)
-@given(st.integers(0, 10**9))
-def test_three_clocks_agree_on_random_programs(seed: int) -> None:
-    problem, random = problem_of(seed)
+@given(st.integers(0, 10**9), st.sampled_from([problem_of, problem_in_several]))
+def test_three_clocks_agree_on_random_programs(seed: int, problems: Callable[[int], tuple[Problem, Random]]) -> None:
+    problem, random = problems(seed)
     plan = random_program(problem, random)
     if plan is None:
         return
@@ -59,6 +69,32 @@ def test_three_clocks_agree_on_ten_thousand_programs(thousand: int) -> None:
             == latency_of_plan(problem, plan)
         )
     assert programs >= 1_000
+
+
+def test_what_has_a_place_before_it_is_copied_there_is_read_where_it_is() -> None:
+    graph = timed_graph(Random(0), 1, channels=1, widths=(1,))
+    operator = graph.operators[0]
+    problem = problem_of_several(graph, (4, 4), Random(0), links=0)
+    problem = replace(problem, memories=tuple(replace(one, holds=tuple(Operand)) for one in problem.memories))
+    first, second = (memory.name for memory in problem.memories)
+    moved: list[Instruction] = [Allocate("x", second, 0), Copy("x", DRAM, second), Allocate("x", first, 0)]
+    weights = [
+        each
+        for number, name in enumerate(operator.parameters)
+        for each in (Allocate(name, second, 2 + 2 * number), Copy(name, DRAM, second))
+    ]
+    output = operator.outputs[0]
+    run: list[Instruction] = [
+        Allocate(output, first, 2),
+        Compute(operator.name),
+        Copy("x", DRAM, first),
+        Copy(output, first, DRAM),
+    ]
+    plan = Plan(problem.memories, (*moved, *weights, *run))
+    assert problem.durations is not None
+    assert verify(problem, plan).violations == ()
+    assert latency_cycles(problem, problem.durations, plan) == latency_of_plan(problem, plan)
+    assert clocked(problem, plan.instructions) == latency_of_plan(problem, plan)
 
 
 @settings(max_examples=200, deadline=None)

@@ -5,24 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
-from onchip.arch.memory import DRAM
+from onchip.arch.memory import DRAM, Operand
+from onchip.ir.operator import Operator
+
+Place: TypeAlias = tuple[str, str]
+"""A tensor and the scratchpad that it is in."""
+LOADS: Place = (DRAM, "")
+STORES: Place = ("", DRAM)
 
 
 @dataclass(frozen=True)
 class ByteClock:
-    """One scratchpad; a step makes another clock. `written` and `in_dram` say since when a tensor is there."""
+    """A step makes another clock. `written` and `in_dram` say since when a tensor is there, channels when they begin.
+
+    The array reads a tensor in the first scratchpad that holds such operands and has its bytes.
+    """
 
     problem: Problem
-    busy: tuple[int, ...]
-    places: Mapping[str, range] = field(default_factory=lambda: MappingProxyType({}))
-    written: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    busy: Mapping[str, tuple[int, ...]]
+    places: Mapping[Place, range] = field(default_factory=lambda: MappingProxyType({}))
+    written: Mapping[Place, int] = field(default_factory=lambda: MappingProxyType({}))
     in_dram: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     array_free: int = 0
     queues_free: tuple[int, ...] = ()
-    channels_free: tuple[int, int] = (0, 0)
+    channels_free: Mapping[Place, int] = field(default_factory=lambda: MappingProxyType({}))
     copies: int = 0
     latest: int = 0
 
@@ -30,7 +40,13 @@ class ByteClock:
     def at_start(cls, problem: Problem) -> ByteClock:
         """Nothing has happened."""
         assert problem.durations is not None
-        return cls(problem, (0,) * problem.memories[0].capacity_bytes, queues_free=(0,) * problem.durations.queues)
+        busy = {memory.name: (0,) * memory.capacity_bytes for memory in problem.memories}
+        return cls(problem, busy, queues_free=(0,) * problem.durations.queues)
+
+    @property
+    def loads_free(self) -> int:
+        """When DRAM takes the next load."""
+        return self.channels_free.get(LOADS, 0)
 
     @property
     def moment(self) -> object:
@@ -38,58 +54,78 @@ class ByteClock:
         queues = tuple(
             self.queues_free[(self.copies + k) % len(self.queues_free)] for k in range(len(self.queues_free))
         )
-        there = frozenset((name, place.start, self.written.get(name, 0)) for name, place in self.places.items())
-        stored = frozenset(self.in_dram.items())
-        return self.busy, there, stored, self.array_free, queues, self.channels_free, self.latest
+        there = frozenset((at, place.start, self.written.get(at, 0)) for at, place in self.places.items())
+        busy, stored = tuple(self.busy.values()), frozenset(self.in_dram.items())
+        return busy, there, stored, self.array_free, queues, frozenset(self.channels_free.items()), self.latest
 
     def after(self, instruction: Instruction) -> ByteClock:
         """The clock when an instruction more has been read."""
         match instruction:
-            case Allocate(tensor, _, start):
+            case Allocate(tensor, memory, start):
                 place = range(start, start + self.problem.graph.tensor[tensor].size_bytes)
-                return replace(self, places={**self.places, tensor: place})
-            case Free(tensor):
-                return replace(self, places={name: at for name, at in self.places.items() if name != tensor})
+                return replace(self, places={**self.places, (tensor, memory): place})
+            case Free(tensor, memory):
+                gone = (tensor, memory)
+                written = {at: since for at, since in self.written.items() if at != gone}
+                return replace(self, places={at: p for at, p in self.places.items() if at != gone}, written=written)
             case Copy(tensor, source, target):
                 return self._copied(tensor, source, target)
             case Compute(operator):
                 return self._computed(operator)
 
-    def _free_at(self, tensor: str) -> int:
-        return max(self.busy[byte] for byte in self.places[tensor])
+    def read_in(self, operator: Operator, tensor: str) -> Place:
+        """Where the array reads it."""
+        operand = self.problem.operand(operator, self.problem.graph.tensor[tensor])
+        return next(at for at in self._held(tensor, operand) if at in self.written)
 
-    def _used(self, tensor: str, end: int) -> ByteClock:
-        place, until = self.places[tensor], max(end, self._free_at(tensor))
-        return replace(self, busy=tuple(until if byte in place else old for byte, old in enumerate(self.busy)))
+    def _held(self, tensor: str, operand: Operand) -> list[Place]:
+        """Where it has a place that the array reaches."""
+        reached = [memory.name for memory in self.problem.memories if operand in memory.holds]
+        return [(tensor, name) for name in reached if (tensor, name) in self.places]
+
+    def _free_at(self, at: Place) -> int:
+        return max(self.busy[at[1]][byte] for byte in self.places[at])
+
+    def _used(self, at: Place, end: int) -> ByteClock:
+        place, until = self.places[at], max(end, self._free_at(at))
+        busy = tuple(until if byte in place else old for byte, old in enumerate(self.busy[at[1]]))
+        return replace(self, busy={**self.busy, at[1]: busy})
 
     def _copied(self, tensor: str, source: str, target: str) -> ByteClock:
         durations = self.problem.durations
         assert durations is not None
         cost = self.problem.transfer_cost(self.problem.graph.tensor[tensor], source, target)
-        queue, channel = self.copies % durations.queues, 0 if durations.has_one_channel or source == DRAM else 1
-        ready = self.in_dram.get(tensor, 0) if source == DRAM else self.written[tensor]
+        channel = (source, target)
+        if DRAM in channel:
+            channel = LOADS if durations.has_one_channel or source == DRAM else STORES
+        queue, ends = self.copies % durations.queues, [(tensor, name) for name in (source, target) if name != DRAM]
+        ready = self.in_dram.get(tensor, 0) if source == DRAM else self.written[tensor, source]
         if target != DRAM:
-            ready = max(ready, self._free_at(tensor))
-        start = max(ready, self.queues_free[queue], self.channels_free[channel] - durations.setup_cycles)
-        end = start + cost
+            ready = max(ready, self._free_at((tensor, target)))
+        channel_free = self.channels_free.get(channel, 0)
+        end = max(ready, self.queues_free[queue], channel_free - durations.setup_cycles) + cost
         queues = tuple(end if number == queue else free for number, free in enumerate(self.queues_free))
-        channels = (end, self.channels_free[1]) if channel == 0 else (self.channels_free[0], end)
-        done = replace(self, queues_free=queues, channels_free=channels, copies=self.copies + 1)
-        done = replace(done._used(tensor, end), latest=max(self.latest, end))
+        done = replace(self, queues_free=queues, channels_free={**self.channels_free, channel: end})
+        done = replace(done, copies=self.copies + 1, latest=max(self.latest, end))
+        for at in ends:
+            done = done._used(at, end)
         if target == DRAM:
             return replace(done, in_dram={**self.in_dram, tensor: end})
-        return replace(done, written={**self.written, tensor: end})
+        return replace(done, written={**self.written, (tensor, target): end})
 
     def _computed(self, name: str) -> ByteClock:
         durations, operator = self.problem.durations, self.problem.graph.operator[name]
         assert durations is not None
-        ready = [self.written[tensor] for tensor in operator.reads]
-        ready += [self._free_at(tensor) for tensor in operator.outputs]
+        read = [
+            self.read_in(operator, one.name) for one in self.problem.operands(operator) if one.name in operator.reads
+        ]
+        made = [at for tensor in operator.outputs for at in self._held(tensor, Operand.OUTPUT)]
+        ready = [*(self.written[at] for at in read), *(self._free_at(at) for at in made)]
         end = max(self.array_free, *ready) + durations.of_operator(operator)
         done = replace(self, array_free=end, latest=max(self.latest, end))
-        for tensor in dict.fromkeys((*operator.reads, *operator.outputs)):
-            done = done._used(tensor, end)
-        return replace(done, written={**self.written, **dict.fromkeys(operator.outputs, end)})
+        for at in (*read, *made):
+            done = done._used(at, end)
+        return replace(done, written={**self.written, **dict.fromkeys(made, end)})
 
 
 def clocked(problem: Problem, instructions: tuple[Instruction, ...]) -> int:

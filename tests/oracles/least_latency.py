@@ -42,7 +42,7 @@ def _is_ended(so_far: ProgramSoFar, clock: ByteClock, cycles: int, seen: set[obj
     durations = so_far.problem.durations
     assert durations is not None
     left = (durations.of_operator(one) for one in so_far.problem.graph.operators if one.name not in so_far.has_run)
-    if max(clock.latest, clock.array_free + sum(left), clock.channels_free[0] + _to_load(so_far)) >= cycles:
+    if max(clock.latest, clock.array_free + sum(left), clock.loads_free + _to_load(so_far)) >= cycles:
         return False
     if so_far.is_done:
         return True
@@ -63,9 +63,10 @@ def _is_ended(so_far: ProgramSoFar, clock: ByteClock, cycles: int, seen: set[obj
 
 def _to_load(so_far: ProgramSoFar) -> int:
     """The cycles of the loads without which some operator cannot run any more."""
-    problem, resident = so_far.problem, dict(so_far.resident)
+    problem, resident = so_far.problem, {name for name, _, _ in so_far.resident}
     assert problem.durations is not None
-    missing = (one for one in problem.counted_tensors if one.name in so_far.in_dram and one.name not in resident)
+    missing = [one for one in problem.counted_tensors if one.name in so_far.in_dram and one.name not in resident]
     read = {name for one in problem.graph.operators if one.name not in so_far.has_run for name in one.reads}
-    costs = (problem.transfer_cost(one, DRAM, so_far.memory) for one in missing if one.name in read)
+    names = [memory.name for memory in problem.memories]
+    costs = (min(problem.transfer_cost(one, DRAM, name) for name in names) for one in missing if one.name in read)
     return sum(cost - problem.durations.setup_cycles for cost in costs)

@@ -1,9 +1,10 @@
 """Is there any program that ends sooner? As `least_latency`, in states of whole numbers, for up to six operators.
 
-Programs go load by load, store by store, operator by operator, with every address. Two that have done the same, and
-have everything at the same addresses, differ in times alone: where none of the one's is later than the other's, the
-other need not go on, as nothing ends sooner for what is free later. Times that nothing can wait for any more count as
-none.
+Programs go copy by copy and operator by operator, in one scratchpad or several, with every address. Two that have done
+the same, and have everything at the same addresses, differ in times alone: where none of the one's is later than the
+other's, the other need not go on, as nothing ends sooner for what is free later. Times that nothing can wait for any
+more count as none. A tensor in several scratchpads may leave any of them at any time, as the array reads it in the
+first that has it; else leaving early brings nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +14,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from onchip.answer.problem import Problem
-from onchip.arch.memory import DRAM
-from onchip.ir.tensor import Role
 from oracles.least_latency import TooManyProgramsError, in_all_bands
-
-ABSENT = -1
+from oracles.timed_numbers import ABSENT, OFF_CHIP, TimedNumbers
 
 
 class TimedState(NamedTuple):
-    """What has run and what DRAM has (bits); of each tensor its offset, and since when it is there, and in DRAM.
+    """What has run and what DRAM has (bits); of each place its offset, and since when its tensor is there.
 
-    `busy` says of each byte until when it is in use, `queues` when each is free, the next one first.
+    Place t + m * tensors is tensor t in scratchpad m. `stored` says since when DRAM has each tensor, `busy` of each
+    byte of all scratchpads until when it is in use, `queues` when each is free, the next first; `channels` when loads
+    begin, stores, and copies over each link.
     """
 
     has_run: int
@@ -33,53 +33,25 @@ class TimedState(NamedTuple):
     stored: tuple[int, ...]
     busy: tuple[int, ...]
     queues: tuple[int, ...]
-    channels: tuple[int, int]
+    channels: tuple[int, ...]
     array_free: int
     latest: int
 
 
 @dataclass
-class TimedStates:
+class TimedStates(TimedNumbers):
     """All states of a problem in given bands; `left` is how many more may be gone through."""
 
-    problem: Problem
     left: int
     seen: dict[tuple[int, int, tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Number tensors and operators."""
-        problem, graph, durations = self.problem, self.problem.graph, self.problem.durations
-        assert durations is not None
-        memory, tensors = problem.memories[0], problem.counted_tensors
-        self.setup, self.is_one_channel = durations.setup_cycles, durations.has_one_channel
-        self.capacity, self.alignment = memory.capacity_bytes, memory.alignment_bytes
-        self.queue_count = durations.queues
-        number_of = {one.name: number for number, one in enumerate(tensors)}
-        self.sizes = [one.size_bytes for one in tensors]
-        self.loads = [problem.transfer_cost(one, DRAM, memory.name) for one in tensors]
-        self.stores = [problem.transfer_cost(one, memory.name, DRAM) for one in tensors]
-        self.reads = [sorted({number_of[name] for name in one.reads}) for one in graph.operators]
-        self.writes = [[number_of[name] for name in one.outputs] for one in graph.operators]
-        self.lasting = [durations.of_operator(one) for one in graph.operators]
-        self.readers = [sum(1 << at for at, names in enumerate(self.reads) if number in names) for number in self._all]
-        self.writer = [next((at for at, names in enumerate(self.writes) if one in names), ABSENT) for one in self._all]
-        self.outputs = sum(1 << number for number, one in enumerate(tensors) if one.role is Role.OUTPUT)
-        outside = (Role.INPUT, Role.PARAMETER)
-        self.from_outside = sum(1 << number for number, one in enumerate(tensors) if one.role in outside)
-        self.all_run = (1 << len(self.lasting)) - 1
-        self.before = self._ancestors()
-        self.after = self._tails()
-
-    @property
-    def _all(self) -> range:
-        return range(len(self.sizes))
 
     def begun(self) -> TimedState:
         """Nothing has happened."""
         nothing = (0,) * len(self.sizes)
-        nowhere = (ABSENT,) * len(self.sizes)
-        queues = (0,) * self.queue_count
-        return TimedState(0, self.from_outside, nowhere, nothing, nothing, (0,) * self.capacity, queues, (0, 0), 0, 0)
+        nowhere = (ABSENT,) * (len(self.sizes) * len(self.memories))
+        queues, channels = (0,) * self.queue_count, (0,) * (2 + len(self.links))
+        written, busy = (0,) * len(nowhere), (0,) * self.capacity
+        return TimedState(0, self.from_outside, nowhere, written, nothing, busy, queues, channels, 0, 0)
 
     def ends_before(self, state: TimedState, cycles: int) -> bool:
         """Whether some program that goes on from there ends before that cycle."""
@@ -104,82 +76,147 @@ class TimedStates:
         return True
 
     def _times(self, state: TimedState) -> tuple[int, ...]:
-        """All times that later steps depend on; no copy begins before the next queue and its channel are free."""
-        floor = min(state.array_free, max(state.queues[0], min(state.channels) - self.setup))
+        """All times that later steps depend on; no copy begins before a queue and a channel are free.
+
+        Of several channels the next copy but one may begin before the next one.
+        """
+        is_in_turn = self.is_one_channel and not self.links
+        queue_free = state.queues[0] if is_in_turn else min(state.queues)
+        channels = [free for at, free in enumerate(state.channels) if at != 1 or not self.is_one_channel]
+        floor = min(state.array_free, max(queue_free, min(channels) - self.setup))
         waited_for = (*state.written, *state.stored, *state.busy)
         late = tuple(time if time > floor else 0 for time in waited_for)
         return (*late, *state.queues, *state.channels, state.array_free, state.latest)
 
     def longer(self, state: TimedState) -> Iterator[TimedState]:
-        """Yield what follows by an operator, a store or a load; what is overwritten leaves."""
+        """Yield what follows by an operator, a copy, or a place given up; what is overwritten leaves."""
         for at, reads in enumerate(self.reads):
-            if not state.has_run >> at & 1 and all(state.offsets[one] != ABSENT for one in reads):
-                for placed in self._placed(state, self.writes[at], frozenset(reads)):
-                    yield self._computed(placed, at)
-        for one in self._all:
+            places = [self._read_place(state, one) for one in reads]
+            if not state.has_run >> at & 1 and ABSENT not in places:
+                for placed, made in self._placed(state, self.writes[at], self.written_in, frozenset(places)):
+                    yield self._computed(placed, at, places, made)
+        for one in self.all:
             if not self._is_needed(state, one):
                 continue
-            is_there, has_copy = state.offsets[one] != ABSENT, state.in_dram >> one & 1
-            if is_there and not has_copy and state.has_run >> self.writer[one] & 1:
-                yield self._copied(state, one, is_load=False)
-            elif not is_there and has_copy:
-                for placed in self._placed(state, [one], frozenset()):
-                    yield self._copied(placed, one, is_load=True)
+            there = [memory for memory in self.memories if state.offsets[self.place(one, memory)] != ABSENT]
+            if not state.in_dram >> one & 1:
+                yield from (self._copied(state, one, memory, OFF_CHIP) for memory in there)
+            for memory in self._of_use(one):
+                if memory not in there:
+                    yield from self._brought(state, one, there, memory)
+            if len(there) > 1:
+                yield from (self._without(state, self.place(one, memory)) for memory in there)
+
+    def _of_use(self, tensor: int) -> list[int]:
+        """Scratchpads where the array may read it, or from which a link leads on."""
+        leading_on = {source for source, _ in self.links}
+        return [memory for memory in self.memories if memory in self.read_in[tensor] or memory in leading_on]
+
+    def _brought(self, state: TimedState, tensor: int, there: list[int], memory: int) -> Iterator[TimedState]:
+        sources = [one for one in there if (one, memory) in self.links]
+        if state.in_dram >> tensor & 1:
+            sources.append(OFF_CHIP)
+        for source in sources:
+            staying = frozenset() if source == OFF_CHIP else frozenset({self.place(tensor, source)})
+            for placed, _ in self._placed(state, [tensor], [memory], staying):
+                yield self._copied(placed, tensor, source, memory)
+
+    def _read_place(self, state: TimedState, tensor: int) -> int:
+        """Where the array reads it: in the first scratchpad that has it; else ABSENT."""
+        places = (self.place(tensor, memory) for memory in self.read_in[tensor])
+        return next((place for place in places if state.offsets[place] != ABSENT), ABSENT)
+
+    def _without(self, state: TimedState, place: int) -> TimedState:
+        return state._replace(offsets=_with(state.offsets, place, ABSENT), written=_with(state.written, place, 0))
 
     def _is_needed(self, state: TimedState, tensor: int) -> bool:
         is_read = self.readers[tensor] & ~state.has_run
         return bool(is_read) or bool(self.outputs & ~state.in_dram & 1 << tensor)
 
-    def _placed(self, state: TimedState, tensors: list[int], staying: frozenset[int]) -> Iterator[TimedState]:
-        """Yield each way to place them one after another; what has to stay is not overwritten."""
+    def _placed(
+        self, state: TimedState, tensors: list[int], memories: list[int], staying: frozenset[int]
+    ) -> Iterator[tuple[TimedState, list[int]]]:
+        """Yield each way to place them one after another, and where; what has to stay is not overwritten."""
         if not tensors:
-            yield state
+            yield state, []
             return
         tensor, *others = tensors
-        for start in range(0, self.capacity - self.sizes[tensor] + 1, self.alignment):
-            leaving = {
-                one
-                for one, at in enumerate(state.offsets)
-                if at != ABSENT and at < start + self.sizes[tensor] and start < at + self.sizes[one]
-            }
-            is_lost = any(not state.in_dram >> one & 1 and self._is_needed(state, one) for one in leaving)
-            if leaving & staying or is_lost:
-                continue
-            offsets = [ABSENT if one in leaving else at for one, at in enumerate(state.offsets)]
-            offsets[tensor] = start
-            written = tuple(0 if one in leaving else time for one, time in enumerate(state.written))
-            yield from self._placed(state._replace(offsets=tuple(offsets), written=written), others, staying | {tensor})
+        for memory in memories:
+            room = self.problem.memories[memory].capacity_bytes
+            for start in self.starts[memory]:
+                if start + self.sizes[tensor] > room:
+                    break
+                overwritten = self._overwritten(state, memory, start, start + self.sizes[tensor])
+                if overwritten & staying or self._loses(state, overwritten):
+                    continue
+                placed, mine = state, self.place(tensor, memory)
+                for place in overwritten:
+                    placed = self._without(placed, place)
+                placed = placed._replace(offsets=_with(placed.offsets, mine, start))
+                for longer, made in self._placed(placed, others, memories, staying | {mine}):
+                    yield longer, [mine, *made]
 
-    def _free_at(self, state: TimedState, tensor: int) -> int:
-        start = state.offsets[tensor]
-        return max(state.busy[start : start + self.sizes[tensor]])
+    def _overwritten(self, state: TimedState, memory: int, start: int, stop: int) -> set[int]:
+        """The places that have some of these bytes."""
+        places = ((one, self.place(one, memory)) for one in self.all)
+        return {
+            place
+            for one, place in places
+            if state.offsets[place] != ABSENT
+            and state.offsets[place] < stop
+            and start < state.offsets[place] + self.sizes[one]
+        }
 
-    def _used(self, state: TimedState, tensors: list[int], end: int) -> tuple[int, ...]:
+    def _loses(self, state: TimedState, leaving: set[int]) -> bool:
+        """Whether something that is needed would be nowhere."""
+        tensors = {place % len(self.sizes) for place in leaving}
+        return any(
+            not state.in_dram >> one & 1 and self._is_needed(state, one) and self._count(state, one) == 1
+            for one in tensors
+        )
+
+    def _count(self, state: TimedState, tensor: int) -> int:
+        """In how many scratchpads it is."""
+        return sum(state.offsets[self.place(tensor, memory)] != ABSENT for memory in self.memories)
+
+    def _bytes(self, state: TimedState, place: int) -> slice:
+        """Of a place, among all bytes."""
+        memory, tensor = divmod(place, len(self.sizes))
+        start = self.bases[memory] + state.offsets[place]
+        return slice(start, start + self.sizes[tensor])
+
+    def _free_at(self, state: TimedState, place: int) -> int:
+        return max(state.busy[self._bytes(state, place)])
+
+    def _used(self, state: TimedState, places: list[int], end: int) -> tuple[int, ...]:
         busy = list(state.busy)
-        for tensor in tensors:
-            start = state.offsets[tensor]
-            until = max(end, self._free_at(state, tensor))
-            busy[start : start + self.sizes[tensor]] = [until] * self.sizes[tensor]
+        for place in places:
+            until = max(end, self._free_at(state, place))
+            mine = self._bytes(state, place)
+            busy[mine] = [until] * (mine.stop - mine.start)
         return tuple(busy)
 
-    def _copied(self, state: TimedState, tensor: int, *, is_load: bool) -> TimedState:
-        channel = 0 if is_load or self.is_one_channel else 1
-        ready = max(state.stored[tensor], self._free_at(state, tensor)) if is_load else state.written[tensor]
+    def _copied(self, state: TimedState, tensor: int, source: int, target: int) -> TimedState:
+        channel = 2 + self.links.index((source, target)) if (source, target) in self.links else 0
+        if target == OFF_CHIP and not self.is_one_channel:
+            channel = 1
+        places = [self.place(tensor, memory) for memory in (source, target) if memory != OFF_CHIP]
+        ready = state.stored[tensor] if source == OFF_CHIP else state.written[self.place(tensor, source)]
+        if target != OFF_CHIP:
+            ready = max(ready, self._free_at(state, self.place(tensor, target)))
         start = max(ready, state.queues[0], state.channels[channel] - self.setup)
-        end = start + (self.loads if is_load else self.stores)[tensor]
-        channels = (end, state.channels[1]) if channel == 0 else (state.channels[0], end)
+        end = start + self.cycles[source, target][tensor]
         done = state._replace(
             queues=(*state.queues[1:], end),
-            channels=channels,
+            channels=_with(state.channels, channel, end),
             latest=max(state.latest, end),
-            busy=self._used(state, [tensor], end),
+            busy=self._used(state, places, end),
         )
-        if is_load:
-            return done._replace(written=_with(state.written, tensor, end))
+        if target != OFF_CHIP:
+            return done._replace(written=_with(state.written, self.place(tensor, target), end))
         return done._replace(in_dram=state.in_dram | 1 << tensor, stored=_with(state.stored, tensor, end))
 
-    def _computed(self, state: TimedState, at: int) -> TimedState:
-        reads, writes = self.reads[at], self.writes[at]
+    def _computed(self, state: TimedState, at: int, reads: list[int], writes: list[int]) -> TimedState:
         ready = [*(state.written[one] for one in reads), *(self._free_at(state, one) for one in writes)]
         end = max(state.array_free, *ready) + self.lasting[at]
         written = state.written
@@ -199,11 +236,11 @@ class TimedStates:
         Before an operator ends all that it depends on has run, and what they read has come; after it comes what
         depends on it, one after the other, and a store. What DRAM takes it takes in turns.
         """
-        missing = [one for one in self._all if self._is_missing(state, one)]
-        to_store = [one for one in self._all if self.outputs & ~state.in_dram & 1 << one]
+        missing = [one for one in self.all if self._is_missing(state, one)]
+        to_store = [one for one in self.all if self.outputs & ~state.in_dram & 1 << one]
         loading = self._loading(missing)
         storing = sum(self.stores[one] - self.setup for one in to_store)
-        loads_begin, stores_begin = (max(free, min(state.queues) + self.setup) for free in state.channels)
+        loads_begin, stores_begin = (max(free, min(state.queues) + self.setup) for free in state.channels[:2])
         found = state.latest
         if to_store:
             found = max(found, (loads_begin + loading if self.is_one_channel else stores_begin) + storing)
@@ -234,28 +271,7 @@ class TimedStates:
         """Whether it has to come, as somebody reads it and it is not, and will not be, on the chip otherwise."""
         is_written_later = self.writer[tensor] != ABSENT and not state.has_run >> self.writer[tensor] & 1
         is_read = self.readers[tensor] & ~state.has_run
-        return bool(is_read) and state.offsets[tensor] == ABSENT and not is_written_later
-
-    def _ancestors(self) -> list[int]:
-        """Of each operator all that has to run before it, and itself, as bits; a graph's operators are in order."""
-        found: list[int] = []
-        for at, reads in enumerate(self.reads):
-            mine = 1 << at
-            for one in reads:
-                mine |= found[self.writer[one]] if self.writer[one] != ABSENT else 0
-            found.append(mine)
-        return found
-
-    def _tails(self) -> list[int]:
-        """Of each operator how long it takes at least after it has ended."""
-        found = [0] * len(self.lasting)
-        for at in reversed(range(len(self.lasting))):
-            for one in self.writes[at]:
-                found[at] = max(found[at], self.stores[one] if self.outputs >> one & 1 else 0)
-                for reader in range(at + 1, len(self.lasting)):
-                    if self.readers[one] >> reader & 1:
-                        found[at] = max(found[at], self.lasting[reader] + found[reader])
-        return found
+        return bool(is_read) and not self._count(state, tensor) and not is_written_later
 
 
 def _with(times: tuple[int, ...], at: int, time: int) -> tuple[int, ...]:

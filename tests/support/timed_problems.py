@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
-from onchip.arch.memory import DRAM, Memory
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
@@ -14,6 +15,15 @@ from onchip.ir.tensor import Role, Tensor
 from support.programs import CHAIN, Case
 
 SCRATCHPAD = "sram"
+
+HELD = (
+    *(tuple(Operand) for _ in range(4)),
+    (Operand.INPUT, Operand.OUTPUT),
+    (Operand.INPUT, Operand.WEIGHT),
+    (Operand.OUTPUT,),
+    (Operand.WEIGHT,),
+)
+"""What scratchpads of random machines hold, mostly everything."""
 
 UNTIMED = tuple(one for one in Objective if one not in (Objective.LATENCY, Objective.RECOMPUTATION))
 """Those of problems that need not say how long anything lasts."""
@@ -28,6 +38,29 @@ def timed_problem(graph: Graph, capacity_bytes: int, random: Random, order: Orde
     durations = Durations({}, random.choice([1, 1, 2, 3]), setup_cycles, random.random() < 0.7)
     memories = (Memory(SCRATCHPAD, capacity_bytes, random.choice([1, 1, 1, 2])),)
     return Problem(graph, memories, Objective.LATENCY, order, Count.ALL, Transfers((), rates), durations=durations)
+
+
+def problem_of_several(
+    graph: Graph, capacities_bytes: Sequence[int], random: Random, order: Order = Order.FREE, links: float = 0.3
+) -> Problem:
+    """The graph in several scratchpads of a random machine, unlike in what they hold, align and take how long.
+
+    Of each way between two of them `links` says how likely there is one.
+    """
+    names = [f"{SCRATCHPAD}{number}" for number in range(len(capacities_bytes))]
+    setup_cycles = random.choice([0, 0, 1, 3])
+    memories = tuple(
+        Memory(name, capacity, random.choice([1, 1, 1, 2]), random.choice(HELD))
+        for name, capacity in zip(names, capacities_bytes, strict=True)
+    )
+    if {one for memory in memories for one in memory.holds} != {*Operand}:
+        memories = (replace(memories[0], holds=tuple(Operand)), *memories[1:])
+    joined = tuple((one, other) for one in names for other in names if one != other and random.random() < links)
+    ways = [*((DRAM, name) for name in names), *((name, DRAM) for name in names), *joined]
+    rates = {way: Rate(setup_cycles, (random.choice([(8, 1), (8, 1), (8, 2), (16, 1), (24, 2)]),)) for way in ways}
+    durations = Durations({}, random.choice([1, 1, 2, 3]), setup_cycles, random.random() < 0.7)
+    transfers = Transfers(joined, rates)
+    return Problem(graph, memories, Objective.LATENCY, order, Count.ALL, transfers, durations=durations)
 
 
 def with_durations(problem: Problem) -> Problem:

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from random import Random
+from typing import TypeAlias
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.arch.memory import DRAM
-from onchip.facts.bounds import greatest_need
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+
+Place: TypeAlias = tuple[str, str]
+"""A tensor and the scratchpad that it is in."""
 
 
 @dataclass(frozen=True)
 class ProgramSoFar:
-    """What a program has done: what lies where, what DRAM has, what has run."""
+    """What a program has done: what lies where (tensor, scratchpad, offset), what DRAM has, what has run."""
 
     problem: Problem
-    resident: tuple[tuple[str, int], ...] = ()
+    resident: tuple[tuple[str, str, int], ...] = ()
     in_dram: frozenset[str] = frozenset()
     has_run: frozenset[str] = frozenset()
     instructions: tuple[Instruction, ...] = ()
-
-    @property
-    def memory(self) -> str:
-        """The name of the one scratchpad."""
-        return self.problem.memories[0].name
 
     @property
     def plan(self) -> Plan:
@@ -46,63 +46,109 @@ class ProgramSoFar:
         is_read = any(one.name not in self.has_run and tensor in one.reads for one in graph.operators)
         return is_read or (graph.tensor[tensor].role is Role.OUTPUT and tensor not in self.in_dram)
 
+    def memories_of(self, tensor: str) -> list[str]:
+        """Return the scratchpads that it is in, in the order of the problem."""
+        held = {memory for name, memory, _ in self.resident if name == tensor}
+        return [memory.name for memory in self.problem.memories if memory.name in held]
+
     def next_steps(self) -> Iterator[ProgramSoFar]:
-        """Yield the programs one load, store or operator longer; what is overwritten leaves."""
+        """Yield the programs one copy or operator longer, or one place poorer; what is overwritten leaves."""
         for way in self.ways_on():
             yield from way
 
     def ways_on(self) -> Iterator[Iterator[ProgramSoFar]]:
-        """Yield each store, load and operator that may be next: what it yields are its places."""
-        graph = self.problem.graph
-        held = dict(self.resident)
+        """Yield each copy and operator that may be next, and each place given up: what it yields are its places."""
         for tensor in self.problem.counted_tensors:
-            name = tensor.name
-            if name in held:
-                written = any(name in one.outputs and one.name in self.has_run for one in graph.operators)
-                if written and name not in self.in_dram and self.is_needed(name):
-                    yield self._stored(name)
-            elif name in self.in_dram and self.is_needed(name):
-                yield self._loaded(tensor)
-        for operator in graph.operators:
-            if operator.name not in self.has_run and all(name in held for name in operator.reads):
-                yield self._run(operator)
+            held = self.memories_of(tensor.name)
+            if not self.is_needed(tensor.name):
+                continue
+            if tensor.name not in self.in_dram:
+                yield from (self._stored(tensor.name, memory) for memory in held)
+            for memory in self.problem.memories:
+                if memory.name not in held and self._is_of_use(tensor, memory):
+                    yield from (self._copied(tensor, source, memory) for source in self._sources(tensor, memory))
+            if len(held) > 1:
+                yield from (self._without(tensor.name, memory) for memory in held)
+        for operator in self.problem.graph.operators:
+            if operator.name in self.has_run:
+                continue
+            read = [
+                self._read_in(operator, one) for one in self.problem.operands(operator) if one.name in operator.reads
+            ]
+            places = frozenset(place for place in read if place is not None)
+            if len(places) == len(read):
+                yield self._run(operator, places)
 
-    def _stored(self, name: str) -> Iterator[ProgramSoFar]:
-        stored = (*self.instructions, Copy(name, self.memory, DRAM))
+    def _is_of_use(self, tensor: Tensor, memory: Memory) -> bool:
+        """Whether the array may read it there, or a link leads on."""
+        operand = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
+        leads_on = any(source == memory.name for source, _ in self.problem.transfers.links)
+        return operand in memory.holds or leads_on
+
+    def _sources(self, tensor: Tensor, memory: Memory) -> list[str]:
+        linked = [one for one in self.memories_of(tensor.name) if (one, memory.name) in self.problem.transfers.links]
+        return [DRAM, *linked] if tensor.name in self.in_dram else linked
+
+    def _read_in(self, operator: Operator, tensor: Tensor) -> Place | None:
+        """The first scratchpad that holds such an operand and has it."""
+        operand, held = self.problem.operand(operator, tensor), self.memories_of(tensor.name)
+        names = (one.name for one in self.problem.memories if operand in one.holds and one.name in held)
+        return next(((tensor.name, name) for name in names), None)
+
+    def _stored(self, name: str, memory: str) -> Iterator[ProgramSoFar]:
+        stored = (*self.instructions, Copy(name, memory, DRAM))
         yield replace(self, in_dram=self.in_dram | {name}, instructions=stored)
 
-    def _loaded(self, tensor: Tensor) -> Iterator[ProgramSoFar]:
-        for placed in self._placed((tensor,), frozenset()):
-            yield replace(placed, instructions=(*placed.instructions, Copy(tensor.name, DRAM, self.memory)))
+    def _without(self, name: str, memory: str) -> Iterator[ProgramSoFar]:
+        kept = tuple(one for one in self.resident if one[:2] != (name, memory))
+        yield replace(self, resident=kept, instructions=(*self.instructions, Free(name, memory)))
 
-    def _run(self, operator: Operator) -> Iterator[ProgramSoFar]:
+    def _copied(self, tensor: Tensor, source: str, target: Memory) -> Iterator[ProgramSoFar]:
+        staying = frozenset() if source == DRAM else frozenset({(tensor.name, source)})
+        for placed in self._placed((tensor,), (target,), staying):
+            yield replace(placed, instructions=(*placed.instructions, Copy(tensor.name, source, target.name)))
+
+    def _run(self, operator: Operator, read: frozenset[Place]) -> Iterator[ProgramSoFar]:
         outputs = tuple(self.problem.graph.tensor[name] for name in operator.outputs)
-        for placed in self._placed(outputs, frozenset(operator.reads)):
+        memories = tuple(memory for memory in self.problem.memories if Operand.OUTPUT in memory.holds)
+        for placed in self._placed(outputs, memories, read):
             done = (*placed.instructions, Compute(operator.name))
             yield replace(placed, has_run=self.has_run | {operator.name}, instructions=done)
 
-    def _placed(self, tensors: tuple[Tensor, ...], staying: frozenset[str]) -> Iterator[ProgramSoFar]:
+    def _placed(
+        self, tensors: tuple[Tensor, ...], memories: tuple[Memory, ...], staying: frozenset[Place]
+    ) -> Iterator[ProgramSoFar]:
         """Yield each way to place them one after another; what has to stay is not overwritten."""
         if not tensors:
             yield self
             return
         tensor, *others = tensors
-        memory = self.problem.memories[0]
-        for start in range(0, memory.capacity_bytes - tensor.size_bytes + 1, memory.alignment_bytes):
-            stop = start + tensor.size_bytes
-            leaving = {
-                name
-                for name, at in self.resident
-                if at < stop and start < at + self.problem.graph.tensor[name].size_bytes
-            }
-            is_lost = any(name not in self.in_dram and self.is_needed(name) for name in leaving)
-            if leaving & staying or is_lost:
-                continue
-            kept = tuple(one for one in self.resident if one[0] not in leaving)
-            frees = (Free(name, self.memory) for name in sorted(leaving))
-            begun = (*self.instructions, *frees, Allocate(tensor.name, self.memory, start))
-            longer = replace(self, resident=tuple(sorted((*kept, (tensor.name, start)))), instructions=begun)
-            yield from longer._placed(tuple(others), staying | {tensor.name})
+        for memory in memories:
+            for start in range(0, memory.capacity_bytes - tensor.size_bytes + 1, memory.alignment_bytes):
+                leaving = self._at(memory.name, range(start, start + tensor.size_bytes))
+                if {(name, memory.name) for name in leaving} & staying or self._loses(leaving):
+                    continue
+                kept = tuple(one for one in self.resident if one[1] != memory.name or one[0] not in leaving)
+                frees = (Free(name, memory.name) for name in sorted(leaving))
+                begun = (*self.instructions, *frees, Allocate(tensor.name, memory.name, start))
+                resident = tuple(sorted((*kept, (tensor.name, memory.name, start))))
+                longer = replace(self, resident=resident, instructions=begun)
+                yield from longer._placed(tuple(others), memories, staying | {(tensor.name, memory.name)})
+
+    def _at(self, memory: str, place: range) -> set[str]:
+        """What lies on some of these bytes."""
+        sizes = self.problem.graph.tensor
+        return {
+            name
+            for name, there, at in self.resident
+            if there == memory and at < place.stop and place.start < at + sizes[name].size_bytes
+        }
+
+    def _loses(self, leaving: Set[str]) -> bool:
+        """Whether something that is needed would be nowhere."""
+        return any(
+            name not in self.in_dram and self.is_needed(name) and len(self.memories_of(name)) == 1 for name in leaving
+        )
 
 
 def begun(problem: Problem) -> ProgramSoFar:
@@ -113,7 +159,7 @@ def begun(problem: Problem) -> ProgramSoFar:
 
 def random_program(problem: Problem, random: Random, most_steps: int = 200) -> Plan | None:
     """A random legal program that runs everything; None where chance finds none."""
-    if greatest_need(problem).need_bytes > problem.memories[0].capacity_bytes:
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return None
     so_far = begun(problem)
     for _ in range(most_steps):

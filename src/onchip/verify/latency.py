@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from onchip.answer.problem import Durations, Problem
@@ -20,8 +20,8 @@ def latency_cycles(problem: Problem, durations: Durations, plan: Plan) -> int:
     clock = _PlanClock(problem, durations)
     for instruction in plan.instructions:
         match instruction:
-            case Allocate(tensor, memory, start):
-                clock.allocate(tensor, memory, start)
+            case Allocate(tensor, memory, start, is_state):
+                clock.allocate(tensor, memory, start, is_written=is_state)
             case Free(tensor, memory):
                 del clock.places[tensor, memory]
             case Copy(tensor, source, target):
@@ -33,12 +33,17 @@ def latency_cycles(problem: Problem, durations: Durations, plan: Plan) -> int:
 
 @dataclass(slots=True)
 class _PlaceOfTensor:
-    """Bytes [start, stop) of a scratchpad, until when they are in use, and since when they hold the tensor."""
+    """Bytes [start, stop) of a scratchpad, until when they are in use, and since when they hold the tensor, if so."""
 
     start: int
     stop: int
     used_until: int
     written_at: int = 0
+    is_written: bool = False
+
+    def write(self, end: int) -> None:
+        """They hold the tensor from then on."""
+        self.written_at, self.is_written = end, True
 
 
 @dataclass(slots=True)
@@ -56,10 +61,11 @@ class _PlanClock:
     _channel_until: dict[tuple[str, str], int] = field(default_factory=dict)
     _copies: int = 0
 
-    def allocate(self, tensor: str, memory: str, start: int) -> None:
+    def allocate(self, tensor: str, memory: str, start: int, *, is_written: bool) -> None:
         """A place may be written to as soon as whatever used any of its bytes is done with them."""
         stop = start + self.problem.graph.tensor[tensor].size_bytes
-        self.places[tensor, memory] = _PlaceOfTensor(start, stop, self._used[memory].latest(start, stop))
+        used_until = self._used[memory].latest(start, stop)
+        self.places[tensor, memory] = _PlaceOfTensor(start, stop, used_until, is_written=is_written)
 
     def copy(self, tensor: str, source: str, target: str) -> None:
         """Copy k is set up on queue k mod queues, and then waits for nobody: it begins late enough for that."""
@@ -80,7 +86,7 @@ class _PlanClock:
             self._in_dram_at[tensor] = end
         else:
             self._use([(tensor, target)], end)
-            self.places[tensor, target].written_at = end
+            self.places[tensor, target].write(end)
         self.latest = max(self.latest, end)
 
     def compute(self, name: str) -> None:
@@ -92,14 +98,19 @@ class _PlanClock:
             operand = self.problem.operand(operator, tensor)
             holding = [memory.name for memory in self.problem.memories if operand in memory.holds]
             places = [(tensor.name, memory) for memory in holding if (tensor.name, memory) in self.places]
-            (written if tensor.name in operator.outputs else read).append(places[0])
+            is_output = tensor.name in operator.outputs
+            (written if is_output else read).append(places[0] if is_output else self._read_from(places))
         begins = [self.places[each].written_at for each in read] + [self.places[each].used_until for each in written]
         end = max(self._computed_until, *begins, 0) + self.durations.of_operator(operator)
         self._computed_until = end
         self._use((*read, *written), end)
         for each in written:
-            self.places[each].written_at = end
+            self.places[each].write(end)
         self.latest = max(self.latest, end)
+
+    def _read_from(self, places: Sequence[tuple[str, str]]) -> tuple[str, str]:
+        """The first place that has the bytes: a copy elsewhere may be still to come."""
+        return next(place for place in places if self.places[place].is_written)
 
     def _channel(self, source: str, target: str) -> tuple[str, str]:
         """DRAM, its ports of one direction, or the link between two scratchpads: one transfer at a time has it."""
