@@ -1,12 +1,13 @@
 """CoSA's figure 10: mappings timed on the authors' network on a chip, as ratios, with `exact` as more rows.
 
     python benchmarks/cosa_noc.py [--workloads W ...] [--every N] [--seconds S] [--rounds N] [--processor]
-                                  [--json FILE]
+                                  [--simulated N] [--json FILE]
 
-CoSA has the weights of its paper's program (docs/cosa.md), as its figure 10 has: the architecture is that of its
-Timeloop figures, and weights are chosen for each architecture once. Random is the best of five by the cost model,
-hybrid one thread. `exact` is its mapping for latency, proven or not in the time it has; `exact, network` the best on
-the network of six: for latency, energy and their product, on simba as it is and with ports as slow as the network's.
+CoSA's weights are chosen as its paper chooses them, by a micro-benchmark on this network (cosa/micro_benchmark.py).
+Random is the best of five by the cost model, hybrid one thread. `exact` is its mapping for latency, proven or not in
+the time it has; `six` the best on the network of six by `exact`: for latency, energy and their product, on simba as it
+is and with ports as slow as the network's. `searched` begins with these six and goes on by the network's own cycles,
+`--simulated` mappings far, and ends where the floor of all mappings is reached (docs/network_on_chip.md).
 
 Twice: `authors`, as they count, what a round touches moves once; and `refills`, what the memories cannot keep moves
 again.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import geometric_mean
@@ -25,37 +26,51 @@ from time import perf_counter
 from typing import TypeAlias
 
 from cosa import published
+from cosa.micro_benchmark import best_weights, weights_tried
+from cosa.network import NetworkTimes, with_the_ports_of_the_network
 from shared.processor import count_processor_seconds
 from shared.results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Dram, MemoryLevel
-from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table, layer_tables
 from onchip.ir.layer import Layer
-from onchip.simulate.network_on_chip.layer import layer_on_network
-from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_NETWORK
+from onchip.simulate.network_on_chip.floor import floor_of_layer
+from onchip.solve.mapping.cosa.cheapest import solve_as_cosa_by_cost
+from onchip.solve.mapping.cosa.machine import CosaWeights
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 
 ACCOUNTINGS = {"authors": False, "refills": True}
-METHOD_NAMES = ("cosa", "hybrid", "random", "exact")
-ON_NETWORK = "exact, network"
-ROWS = (*METHOD_NAMES, ON_NETWORK)
+COSA = "cosa"
+METHOD_NAMES = (COSA, "hybrid", "random", "exact")
+SIX, SEARCHED, FLOOR = "six", "searched", "floor"
 PAIRS = (
-    ("random", "cosa"),
-    ("hybrid", "cosa"),
-    ("cosa", "exact"),
-    ("cosa", ON_NETWORK),
-    ("hybrid", ON_NETWORK),
-    ("random", ON_NETWORK),
+    ("random", COSA),
+    ("hybrid", COSA),
+    (COSA, "exact"),
+    (COSA, SIX),
+    (COSA, SEARCHED),
+    ("hybrid", SEARCHED),
+    ("random", SEARCHED),
+    (SEARCHED, FLOOR),
 )
+PROVEN = 1.01
+"""A layer counts as proven where what was found is no more than so many times its floor."""
 Cycles: TypeAlias = dict[str, dict[str, float]]  # by accounting, by method
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is the same of all layers."""
+
+    machine: Accelerator
+    weights: CosaWeights
+    options: Namespace
 
 
 def main() -> int:
@@ -65,22 +80,37 @@ def main() -> int:
         count_processor_seconds()
     start = perf_counter()
     machine = load_accelerator("simba")
+    tried = weights_tried(machine, options.rounds)
+    print("weights of utilisation, compute, traffic: cycles of the micro-benchmark, its layers without a mapping")
+    for one in tried:
+        weights = one.weights
+        print(f"  {weights.utilisation:4} {weights.compute:4} {weights.traffic:4} {one.cycles:9,.0f} {one.without}")
+    asked = Asked(machine, best_weights(tried), options)
+    print(f"chosen: {asked.weights}", flush=True)
     found: dict[str, dict[str, Cycles]] = {}
     for workload in options.workloads:
         layers = list(layer_table(workload).items())[:: options.every]
-        found[workload] = {name: _layer(name, layer, machine, options) for name, layer in layers}
+        found[workload] = {name: _layer(name, layer, asked) for name, layer in layers}
     for accounting in ACCOUNTINGS:
-        print(f"\n{accounting}: geometric means of cycles on the network")
-        print(f"{'workload':27} layers " + " ".join(f"{f'{a} / {b}':>23}" for a, b in PAIRS))
-        rows = {**found, "all": {f"{w} {name}": one for w, some in found.items() for name, one in some.items()}}
-        for workload, layers_found in rows.items():
-            ratios = " ".join(f"{_shown(_ratio(layers_found.values(), accounting, *pair)):>23}" for pair in PAIRS)
-            print(f"{workload:27} {len(layers_found):6} {ratios}")
+        _print_means(found, accounting)
     over_random, over_hybrid = published.LATENCY_ON_NETWORK
     print(f"\nThe paper: random / cosa {over_random}, hybrid / cosa {over_hybrid}. {perf_counter() - start:.0f} s")
     if options.json is not None:
-        write_results(options.json, {"cycles": _written(found)})
+        chosen = {"utilisation": asked.weights.utilisation, "traffic": asked.weights.traffic}
+        write_results(options.json, {"weights": chosen, "cycles": _written(found)})
     return 0
+
+
+def _print_means(found: Mapping[str, Mapping[str, Cycles]], accounting: str) -> None:
+    print(f"\n{accounting}: geometric means of cycles on the network; proven is within {PROVEN - 1:.0%} of the floor")
+    print(f"{'workload':27} layers " + " ".join(f"{f'{a} / {b}':>17}" for a, b in PAIRS) + "  proven, beat cosa")
+    rows = {**found, "all": {f"{w} {name}": one for w, some in found.items() for name, one in some.items()}}
+    for workload, layers in rows.items():
+        ratios = " ".join(f"{_shown(_ratio(layers.values(), accounting, *pair)):>17}" for pair in PAIRS)
+        cycles = [one[accounting] for one in layers.values()]
+        proven = sum(one[SEARCHED] <= PROVEN * one[FLOOR] for one in cycles)
+        better = sum(one[SEARCHED] < one[COSA] for one in cycles)
+        print(f"{workload:27} {len(layers):6} {ratios}  {proven}, {better}")
 
 
 def _options() -> Namespace:
@@ -89,78 +119,54 @@ def _options() -> Namespace:
     parser.add_argument("--every", type=int, default=1, help="only each N-th layer")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each layer and method")
     parser.add_argument("--rounds", type=int, default=1024, help="simulated of a mapping; the rest goes on alike")
+    parser.add_argument("--simulated", type=int, default=12, help="mappings that the search simulates of a layer")
     parser.add_argument("--processor", action="store_true", help="seconds are those of the processor")
     parser.add_argument("--json", type=Path, help="write all cycles, with commit and machine")
     return parser.parse_args()
 
 
-def _layer(name: str, layer: Layer, machine: Accelerator, options: Namespace) -> Cycles:
-    mappings = {method: [_mapping(method, layer, machine, options)] for method in METHOD_NAMES}
-    mappings[ON_NETWORK] = [*mappings["exact"], *_others(layer, machine, options)]
-    cycles: Cycles = {accounting: {} for accounting in ACCOUNTINGS}
-    problem = LayerProblem(layer, machine)
+def _layer(name: str, layer: Layer, asked: Asked) -> Cycles:
+    mappings = {method: _mapping(method, layer, asked.machine, asked) for method in METHOD_NAMES}
+    six = [mappings["exact"], *_others(layer, asked)]
+    problem = LayerProblem(layer, asked.machine)
+    cycles: Cycles = {}
     for accounting, has_refills in ACCOUNTINGS.items():
-        for row, some in mappings.items():
-            values = [_cycles(problem, mapping, options.rounds, has_refills) for mapping in some]
-            cycles[accounting][row] = min(values)
+        times = NetworkTimes(problem, asked.options.rounds, has_refills)
+        found = {method: times.cycles(mapping) for method, mapping in mappings.items()}
+        found[SIX] = min(map(times.cycles, six))
+        found[SEARCHED] = times.searched(six, asked.options.simulated).cost
+        cycles[accounting] = found | {FLOOR: floor_of_layer(problem)}
         shown = "  ".join(f"{row} {value:.4g}" for row, value in cycles[accounting].items())
         print(f"  {name} {accounting}: {shown}", flush=True)
     return cycles
 
 
-def _others(layer: Layer, machine: Accelerator, options: Namespace) -> list[LayerMapping | None]:
+def _others(layer: Layer, asked: Asked) -> list[LayerMapping | None]:
     """What `exact` finds for other objectives, and for latency where the ports are the network's."""
-    other = [
-        _mapping("exact", layer, machine, options, objective)
-        for objective in (MappingObjective.ENERGY, MappingObjective.EDP)
+    others = (MappingObjective.ENERGY, MappingObjective.EDP)
+    slow = with_the_ports_of_the_network(asked.machine)
+    return [
+        *(_mapping("exact", layer, asked.machine, asked, objective) for objective in others),
+        *(_mapping("exact", layer, slow, asked, objective) for objective in MappingObjective),
     ]
-    slow = with_the_ports_of_the_network(machine)
-    return [*other, *(_mapping("exact", layer, slow, options, one) for one in MappingObjective)]
-
-
-def with_the_ports_of_the_network(machine: Accelerator) -> Accelerator:
-    """The same machine where DRAM and the shared memory give no more bits a cycle than the network takes from them."""
-    packet = COSA_NETWORK.payload_bits
-    from_dram = packet // (COSA_NETWORK.endpoints[COSA_DRAM].read_cycles + 1)
-    from_buffer = packet // COSA_NETWORK.packet_flits
-    levels = (*machine.levels[:-1], _with_ports(machine.levels[-1], from_buffer))
-    dram = None if machine.dram is None else _dram_with_ports(machine.dram, from_dram)
-    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    return replace(machine, levels=levels, scratchpads=scratchpads, dram=dram)
-
-
-def _with_ports(level: MemoryLevel, bits_per_cycle: int) -> MemoryLevel:
-    return replace(level, ports=tuple(replace(port, bits_per_cycle=bits_per_cycle) for port in level.ports))
-
-
-def _dram_with_ports(dram: Dram, bits_per_cycle: int) -> Dram:
-    return replace(dram, ports=tuple(replace(port, bits_per_cycle=bits_per_cycle) for port in dram.ports))
 
 
 def _mapping(
     method: str,
     layer: Layer,
     machine: Accelerator,
-    options: Namespace,
+    asked: Asked,
     objective: MappingObjective = MappingObjective.LATENCY,
 ) -> LayerMapping | None:
     """None where there is none, or one that does not fit (CoSA counts capacities its own way)."""
-    problem = LayerProblem(layer, machine)
-    result = METHODS[method].solve(problem, objective, Run(Limits(time_limit_seconds=options.seconds)))
+    problem, run = LayerProblem(layer, machine), Run(Limits(time_limit_seconds=asked.options.seconds))
+    if method == COSA:
+        result = solve_as_cosa_by_cost(problem, objective, run, asked.weights)
+    else:
+        result = METHODS[method].solve(problem, objective, run)
     if result.answer is None or list(verify_mapping(problem, result.answer)):
         return None
     return result.answer
-
-
-def _cycles(problem: LayerProblem, mapping: LayerMapping | None, rounds: int, has_refills: bool) -> float:
-    """Infinite where there is no mapping, or one that is no answer to this network."""
-    if mapping is None:
-        return float("inf")
-    try:
-        run = layer_on_network(problem, mapping, rounds, has_refills=has_refills)
-    except InputError:
-        return float("inf")
-    return float("inf") if run is None else run.cycles
 
 
 def _ratio(

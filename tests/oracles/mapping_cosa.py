@@ -22,6 +22,9 @@ Factor = tuple[str, int]
 Spot = tuple[int, str | None]
 """A level, and the dimension of the array along which the factor runs there."""
 Placed = Sequence[tuple[Factor, Spot]]
+Weights = tuple[float, float, float]
+"""Of utilisation, compute and traffic."""
+PROGRAM_WEIGHTS: Weights = (0.1, 10.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +65,17 @@ class Chain:
         return max((at for at in range(self.shared) if operand in self.entries[at]), default=None)
 
 
-def least_objective(layer: Layer, accelerator: Accelerator, most: int) -> float | None:
+def least_objective(
+    layer: Layer, accelerator: Accelerator, most: int, weights: Weights = PROGRAM_WEIGHTS
+) -> float | None:
     """Infinite where nothing fits, None for more than `most` schedules."""
     chain = Chain.of(layer, accelerator)
     factors = [(loop, prime) for loop, bound in layer.bounds.items() for prime in _primes(bound, loop)]
     spots = [list(_spots(chain, accelerator, factor)) for factor in factors]
     if prod(map(len, spots)) > most:
         return None
-    return min(
-        (objective(chain, layer, list(zip(factors, chosen, strict=True))) for chosen in product(*spots)), default=inf
-    )
+    every = (list(zip(factors, chosen, strict=True)) for chosen in product(*spots))
+    return min((objective(chain, layer, placed, weights) for placed in every), default=inf)
 
 
 def _primes(bound: int, loop: str) -> list[int]:
@@ -87,7 +91,7 @@ def _spots(chain: Chain, accelerator: Accelerator, factor: Factor) -> Iterator[S
                 yield level, name
 
 
-def objective(chain: Chain, layer: Layer, placed: Placed) -> float:
+def objective(chain: Chain, layer: Layer, placed: Placed, weights: Weights = PROGRAM_WEIGHTS) -> float:
     """Eq. 12; infinite where it does not fit."""
     for level, dimensions in enumerate(chain.dimensions):
         for name, units in dimensions.items():
@@ -111,7 +115,8 @@ def objective(chain: Chain, layer: Layer, placed: Placed) -> float:
             elif level > shared:
                 moved += log2(prime) * (1.01 if operand == "weight" else 1)
     at_shared = sorted(factor for factor, spot in placed if spot == (shared, None) and factor[1] > 1)
-    return -0.1 * used + 10 * computed + moved + min(map(_iterated, set(permutations(at_shared))))
+    moved += min(map(_iterated, set(permutations(at_shared))))
+    return -weights[0] * used + weights[1] * computed + weights[2] * moved
 
 
 def _tile(chain: Chain, layer: Layer, placed: Placed, level: int, operand: str) -> int:

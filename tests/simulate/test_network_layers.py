@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
-from random import Random
 
 import pytest
 
@@ -20,11 +18,9 @@ from onchip.simulate.network_on_chip.layer import layer_on_network
 from onchip.simulate.network_on_chip.mesh import COSA_BUFFER, COSA_DRAM, COSA_NETWORK
 from onchip.simulate.network_on_chip.rounds import ElementRounds, element_rounds
 from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask, run_tasks
-from onchip.solve.mapping.baselines.tilings import random_orders, random_tiling
-from onchip.verify.mapping import verify_mapping
 from oracles.network_on_chip import PlainNetwork
+from support.network_mappings import SIMBA, mappings_for_the_network
 
-SIMBA = load_accelerator("simba")
 HOLDERS = {
     INPUT: ("input_buffer", "global_buffer"),
     WEIGHT: ("register", "weight_buffer"),
@@ -81,15 +77,6 @@ def test_the_example_of_cosas_authors_takes_about_as_long_as_on_their_simulator(
     assert found.cycles == pytest.approx(197_566, rel=0.025)  # refreshes of their DRAM are not ours
 
 
-def random_mappings(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
-    random = Random(seed)
-    k, c, p, q = (random.choice([1, 2, 3, 4, 6, 8]) for _ in range(4))
-    layer = Layer(k=k, c=c, p=p, q=q, r=random.choice([1, 3]), s=random.choice([1, 2]))
-    problem = LayerProblem(layer, SIMBA)
-    drawn = (random_tiling(random, problem).mapping(problem, random_orders(random, 6)) for _ in range(10_000))
-    return problem, list(islice((one for one in drawn if not list(verify_mapping(problem, one))), 6))
-
-
 def moved_bits(rounds: ElementRounds, layer: Layer) -> dict[tuple[str, str], int]:
     """By operand, from DRAM and to DRAM, packets not being filled up; sums as elements of partial bits."""
     moved: Counter[tuple[str, str]] = Counter()
@@ -106,7 +93,7 @@ def moved_bits(rounds: ElementRounds, layer: Layer) -> dict[tuple[str, str], int
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_moves_from_and_to_dram_is_what_the_cost_model_counts(seed: int) -> None:
-    problem, mappings = random_mappings(seed)
+    problem, mappings = mappings_for_the_network(seed)
     layer = problem.layer
     for mapping in mappings:
         counted: Counter[tuple[str, str]] = Counter()
@@ -121,7 +108,7 @@ def test_what_moves_from_and_to_dram_is_what_the_cost_model_counts(seed: int) ->
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("has_refills", [False, True])
 def test_a_mapping_runs_as_on_the_plain_network(seed: int, has_refills: bool) -> None:
-    problem, mappings = random_mappings(seed)
+    problem, mappings = mappings_for_the_network(seed)
     rounds = element_rounds(problem, mappings[0], has_refills=has_refills)
     tasks = tasks_of(rounds, min(rounds.count, 4))
     assert run_tasks(COSA_NETWORK, tasks) == PlainNetwork(COSA_NETWORK, tasks).run(200_000)

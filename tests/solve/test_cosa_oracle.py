@@ -12,8 +12,10 @@ from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
+from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.solve.mapping.cosa.machine import CosaWeights
 from onchip.solve.run.limits import Limits, MipSolver, Run
 from oracles import mapping_cosa
 
@@ -78,6 +80,22 @@ def test_the_model_finds_the_least_of_all_schedules(seed: int) -> None:
     assert result.objective_value is not None
     assert result.status is Status.OPTIMAL
     assert result.objective_value == result.lower_bound == pytest.approx(least * VALUE_PER_BIT, abs=1)
+
+
+@pytest.mark.parametrize("weights", [(0.0, 1.0, 1.0), (1.0, 2.0, 5.0), (2.5, 0.0, 0.3), (0.1, 10.0, 4.0)])
+@pytest.mark.parametrize("seed", range(0, SEEDS, 6))
+def test_the_model_finds_the_least_by_any_weights(seed: int, weights: tuple[float, float, float]) -> None:
+    chain, layer = random_case(seed)
+    result = solve_as_cosa(LayerProblem(layer, chain.accelerator()), Run(), weights=CosaWeights(*weights))
+    least = mapping_cosa.least_objective(layer, chain.accelerator(), 10**7, weights)
+    assert least is not None
+    assert result.objective_value == result.lower_bound == pytest.approx(least * VALUE_PER_BIT, abs=1)
+
+
+@pytest.mark.parametrize("weights", [(-1.0, 1.0, 1.0), (0.15, 1.0, 1.0), (0.1, 1.0, 0.01)])
+def test_weights_that_are_no_tenths_are_refused(weights: tuple[float, float, float]) -> None:
+    with pytest.raises(InputError, match="counts"):
+        CosaWeights(*weights)
 
 
 @pytest.mark.parametrize("solver", [MipSolver.HIGHS, MipSolver.SCIP])

@@ -10,6 +10,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.errors import InputError
 from onchip.simulate.network_on_chip.dataflow import tasks_of
+from onchip.simulate.network_on_chip.floor import floor_of_rounds
 from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
 from onchip.simulate.network_on_chip.rounds import PLACE, element_rounds
 from onchip.simulate.network_on_chip.traffic import NetworkRun, TaskKind, TrafficTask, run_tasks
@@ -22,8 +23,8 @@ MOST_ROUNDS: Final = 4096
 class LayerOnNetwork:
     """What a mapping takes; `flit_hops` and `dram_packets` are of the rounds that were simulated.
 
-    Where these are not all, `cycles` go on as they did in the second half of what was simulated. An element computes
-    for `compute_cycles` in all.
+    Where these are not all, `cycles` go on as they did in the second half of what was simulated, and are never below
+    the floor of all rounds. An element computes for `compute_cycles` in all.
     """
 
     cycles: int
@@ -60,7 +61,10 @@ def layer_on_network(
     run = run_tasks(COSA_NETWORK, tasks, stop)
     if run is None:
         return None
-    cycles = run.cycles + (rounds.count - simulated) * _cycles_of_a_round(tasks, run, simulated)
+    cycles: float = run.cycles
+    if simulated < rounds.count:
+        going_on = (rounds.count - simulated) * _cycles_of_a_round(tasks, run, simulated)
+        cycles = max(cycles + going_on, floor_of_rounds(rounds))
     dram = sum(one.size for one in tasks if one.kind is TaskKind.SEND and COSA_DRAM in (one.actor, *one.receivers))
     return LayerOnNetwork(round(cycles), rounds.count * rounds.cycles, rounds.count, simulated, run.flit_hops, dram)
 

@@ -81,7 +81,7 @@ def element_rounds(problem: LayerProblem, mapping: LayerMapping, *, has_refills:
     Raises InputError for a machine without such elements, and for a mapping whose tiles are not nested that way.
     """
     shared, own = _levels(problem)
-    along = _element_dimensions(shared, own, problem)
+    along = element_dimensions(problem)
     mapping, layer = mapping.without_loops_of_one(), mapping.layer(problem.layer)
     names = {level.memory.name for level in own}
     inside = max((_cut(operand, names, mapping) for operand in layer.operands), default=0)
@@ -102,6 +102,17 @@ def element_rounds(problem: LayerProblem, mapping: LayerMapping, *, has_refills:
         movements[operand] = Movement(_groups(operand, beside, digits), element, flow)
     cycles = prod(loop.size for loop in mapping.nest[:inside] if loop.along is None)
     return ElementRounds(len(digits), outer, cycles, movements)
+
+
+def element_dimensions(problem: LayerProblem) -> set[str]:
+    """Return the dimensions of the array along which elements lie: those that no memory below the shared one serves.
+
+    Raises InputError for a machine without such elements.
+    """
+    shared, own = _levels(problem)
+    array = problem.accelerator.array
+    sizes = set(array.sizes) if array is not None else set()
+    return sizes.difference(*(level.serves or () for level in own)) & set(shared.serves or sizes)
 
 
 def _flow(
@@ -132,13 +143,6 @@ def _levels(problem: LayerProblem) -> tuple[MemoryLevel, tuple[MemoryLevel, ...]
         what = f"accelerator {problem.accelerator.name!r} has no elements with memories of their own"
         raise InputError(what, place=PLACE, expected="one shared memory above all others, as of simba")
     return levels[-1], own
-
-
-def _element_dimensions(shared: MemoryLevel, own: tuple[MemoryLevel, ...], problem: LayerProblem) -> set[str]:
-    """The dimensions of the array along which elements lie: those that no memory below the shared one serves."""
-    array = problem.accelerator.array
-    sizes = set(array.sizes) if array is not None else set()
-    return sizes.difference(*(level.serves or () for level in own)) & set(shared.serves or sizes)
 
 
 def _cut(operand: str, memories: set[str], mapping: LayerMapping) -> int:

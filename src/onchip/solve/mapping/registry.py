@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
-from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
+from onchip.errors import InternalError, UsageError
 from onchip.plugins import PluginGroup, guarded
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
@@ -72,23 +71,9 @@ def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resul
 
 
 def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    """Of schedules that are equal to CoSA the one that costs least; one that does not fit costs infinitely much."""
-    from onchip.cost.layer.batch import LayerCosts
-    from onchip.solve.mapping.cosa.cosa import solve_as_cosa
+    from onchip.solve.mapping.cosa.cheapest import solve_as_cosa_by_cost
 
-    try:
-        batch = LayerCosts(problem)
-    except AcceleratorError:
-        raise
-    except InputError:  # loops too long for it
-        return solve_as_cosa(problem, run)
-
-    def costs(mappings: Sequence[LayerMapping]) -> list[float]:
-        found = batch.of(mappings)
-        values = [objective.of(*one) for one in zip(found.energy_pj.tolist(), found.cycles.tolist(), strict=True)]
-        return [value if isfinite(energy) else inf for value, energy in zip(values, found.energy_pj, strict=True)]
-
-    return solve_as_cosa(problem, run, tie_break=costs)
+    return solve_as_cosa_by_cost(problem, objective, run)
 
 
 EVEN: Final = MappingMethod("exact-even", "the best even mapping, proven", _even, is_proof=True)

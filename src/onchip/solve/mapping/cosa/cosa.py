@@ -11,7 +11,7 @@ from onchip.answer.result import Result, Status
 from onchip.errors import InputError, InternalError
 from onchip.ir.layer import Layer
 from onchip.solve.joint.mip import MipOutcome, solve_mip
-from onchip.solve.mapping.cosa.machine import CosaMachine
+from onchip.solve.mapping.cosa.machine import CosaMachine, CosaWeights
 from onchip.solve.mapping.cosa.model import CosaModel
 from onchip.solve.mapping.cosa.objective import fits, objective_of
 from onchip.solve.mapping.cosa.placement import factors_of
@@ -30,6 +30,7 @@ def solve_as_cosa(
     *,
     tie_break: TieBreak | None = None,
     largest_prime: int | None = None,
+    weights: CosaWeights | None = None,
 ) -> Result[LayerMapping]:
     """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
 
@@ -37,12 +38,13 @@ def solve_as_cosa(
 
     Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for
     one that another model refuses: CoSA counts capacities its own way). Bounds are padded until no prime factor is
-    above `largest_prime`; without it they stay as they are, as in the paper.
+    above `largest_prime`; without it they stay as they are, as in the paper. Without `weights` the
+    objective has those of the authors' program.
     """
     if problem.room_bytes or any(problem.homes):
         raise InputError("CoSA's tiles have all memories to themselves", place="layer", expected="operands in DRAM")
     layer = problem.layer if largest_prime is None else _padded(problem.layer, largest_prime)
-    machine = CosaMachine.of(layer, problem.accelerator)
+    machine = CosaMachine.of(layer, problem.accelerator, weights)
     model = CosaModel(machine, factors_of(machine.layer.bounds))
     return _answered(model, solve_mip(model.model, run, mostly_linear=True), run, tie_break)
 

@@ -11,7 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
-from onchip.errors import AcceleratorError
+from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 
 RELATED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -22,6 +22,8 @@ RELATED: Final[Mapping[str, tuple[str, ...]]] = {
 """A of CoSA's Table IV: R and S reach the input through its halo alone. G, which CoSA does not know, leads anywhere."""
 WINDOWS: Final[Mapping[str, str]] = {"R": "P", "S": "Q"}
 """Which output loop slides over the input with which filter loop."""
+EXACT: Final = 1e-9
+"""Tenths that differ by less are the same."""
 INPUT_SHARE_BESIDE_OUTPUT: Final = 0.25
 """Of a memory that holds inputs and outputs; outputs have the rest (the program's partition ratios)."""
 
@@ -38,10 +40,28 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class CosaWeights:
+    """What utilisation, compute and traffic count in Eq. 12, in tenths: by default as in the authors' program.
+
+    The paper chooses them for an architecture by a micro-benchmark.
+    """
+
+    utilisation: float = 0.1
+    compute: float = 10.0
+    traffic: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, weight in zip(self.__slots__, (self.utilisation, self.compute, self.traffic), strict=True):
+            if weight < 0 or abs(10 * weight - round(10 * weight)) > EXACT:
+                raise InputError(f"{name} counts {weight}", place="CoSA's weights", expected="tenths, 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
 class CosaMachine:
     """`entries` says for each level how many elements of each operand fit (B and M of the paper).
 
-    `units` says how many factors side by side have room at a place (S), `loops` whose factors may be there.
+    `units` says how many factors side by side have room at a place (S), `loops` whose factors may be there; `weights`
+    are those of the objective.
     """
 
     layer: Layer
@@ -49,9 +69,10 @@ class CosaMachine:
     entries: tuple[Mapping[str, int], ...]
     units: Mapping[Place, int]
     loops: Mapping[Place, tuple[str, ...]]
+    weights: CosaWeights = CosaWeights()
 
     @classmethod
-    def of(cls, layer: Layer, accelerator: Accelerator) -> CosaMachine:
+    def of(cls, layer: Layer, accelerator: Accelerator, weights: CosaWeights | None = None) -> CosaMachine:
         """Without the memories that have no room for anything.
 
         Raises AcceleratorError where there is no array, or the memories are no chain of ever fewer instances.
@@ -78,6 +99,7 @@ class CosaMachine:
             ),
             units,
             {place: loops_along(array, place.along or "") for place in units},
+            weights or CosaWeights(),
         )
 
     @property

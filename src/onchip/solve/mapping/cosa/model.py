@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
 from onchip.solve.joint.mip import MipOutcome
 from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, Place
-from onchip.solve.mapping.cosa.objective import TRAFFIC_WEIGHT, added_by, window_weight
+from onchip.solve.mapping.cosa.objective import added_by, window_weight
 from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class CosaModel:
         terms = [cost * self.placed[key] for key, cost in costs.items()]
         wide = round(self.objective_per_unit * window_weight(self.machine))
         widened = [-wide * window for window in self.window.values()]
-        reused = -round(self.objective_per_unit * TRAFFIC_WEIGHT) * self.reused
+        reused = -round(self.objective_per_unit * self.machine.weights.traffic) * self.reused
         self.offset = wide * sum(map(self._widest, self.window))
         self.offset -= sum(min(0, cost) * self.factors[factor] for (factor, _), cost in costs.items())
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))

@@ -6,17 +6,14 @@ the paper's schedules were made; docs/cosa.md lists them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log2, prod
 from typing import Final
 
 from onchip.ir.layer import INPUT, WEIGHT
-from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, Place
+from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, CosaWeights, Place
 from onchip.solve.mapping.cosa.placement import Factor, FactorPlacement
 
-UTILISATION_WEIGHT: Final = 0.1
-COMPUTE_WEIGHT: Final = 10.0
-TRAFFIC_WEIGHT: Final = 1.0
 WEIGHT_BUFFER_FACTOR: Final = 1.01
 """The buffer that weights reach straight from DRAM counts this much more."""
 WEIGHTS_FROM_DRAM_FACTOR: Final = 1.01
@@ -34,16 +31,19 @@ class CosaObjective:
     utilisation: float
     compute: float
     traffic: float
+    weights: CosaWeights = field(default_factory=CosaWeights)
 
     @property
     def total(self) -> float:
         """What is minimised (Eq. 12)."""
-        return -UTILISATION_WEIGHT * self.utilisation + COMPUTE_WEIGHT * self.compute + TRAFFIC_WEIGHT * self.traffic
+        weights = self.weights
+        return -weights.utilisation * self.utilisation + weights.compute * self.compute + weights.traffic * self.traffic
 
 
 def objective_of(machine: CosaMachine, placement: FactorPlacement) -> CosaObjective:
     """The terms of Eq. 12."""
-    return CosaObjective(utilisation(machine, placement), compute(machine, placement), traffic(machine, placement))
+    terms = utilisation(machine, placement), compute(machine, placement), traffic(machine, placement)
+    return CosaObjective(*terms, machine.weights)
 
 
 def tile_elements(machine: CosaMachine, placement: FactorPlacement, level: int, operand: str) -> int:
@@ -92,7 +92,7 @@ def utilisation(machine: CosaMachine, placement: FactorPlacement) -> float:
 
 def window_weight(machine: CosaMachine) -> float:
     """What a bit of the window counts in Eq. 12, negated: it is in the input buffer, where weights may lie, too."""
-    return UTILISATION_WEIGHT * (WEIGHT_BUFFER_FACTOR if machine.input_level == machine.weight_level else 1)
+    return machine.weights.utilisation * (WEIGHT_BUFFER_FACTOR if machine.input_level == machine.weight_level else 1)
 
 
 def compute(machine: CosaMachine, placement: FactorPlacement) -> float:
@@ -157,4 +157,5 @@ def added_by(machine: CosaMachine, factor: Factor, place: Place) -> float:
         else:
             moved += own * (WEIGHTS_FROM_DRAM_FACTOR if operand == WEIGHT else 1)
     computed = own if place.along is None else 0
-    return -UTILISATION_WEIGHT * used + COMPUTE_WEIGHT * computed + TRAFFIC_WEIGHT * moved
+    weights = machine.weights
+    return -weights.utilisation * used + weights.compute * computed + weights.traffic * moved

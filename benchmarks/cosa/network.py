@@ -1,0 +1,75 @@
+"""Mappings on the network on a chip of CoSA's authors: what they take, their floors, and a search by both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Dram, MemoryLevel
+from onchip.errors import InputError
+from onchip.simulate.network_on_chip.floor import floor_of_layer, floor_of_rounds
+from onchip.simulate.network_on_chip.layer import layer_on_network
+from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
+from onchip.simulate.network_on_chip.rounds import ElementRounds, element_rounds
+from onchip.solve.mapping.by_floor import FloorSearch, SearchedMapping
+
+NEVER = float("inf")
+
+
+@dataclass(slots=True)
+class NetworkTimes:
+    """Cycles of one layer's mappings, counted in one way; what the network sees alike is simulated once."""
+
+    problem: LayerProblem
+    rounds_simulated: int
+    has_refills: bool
+    _known: dict[str, float] = field(default_factory=dict)
+
+    def cycles(self, mapping: LayerMapping | None) -> float:
+        """Infinite where there is no mapping, or one that is no answer to this network."""
+        if mapping is None or (rounds := self._rounds(mapping)) is None:
+            return NEVER
+        seen = str(rounds)
+        if seen not in self._known:
+            run = layer_on_network(self.problem, mapping, self.rounds_simulated, has_refills=self.has_refills)
+            self._known[seen] = NEVER if run is None else run.cycles
+        return self._known[seen]
+
+    def floor(self, mapping: LayerMapping) -> float:
+        """Cycles that its simulation does not end before."""
+        rounds = self._rounds(mapping)
+        return NEVER if rounds is None else floor_of_rounds(rounds)
+
+    def searched(self, starts: Iterable[LayerMapping | None], most_simulated: int) -> SearchedMapping:
+        """The mapping with the least cycles that a search from these finds, which ends at the layer's floor."""
+        search = FloorSearch(self.problem, self.floor, self.cycles, lambda mapping: str(self._rounds(mapping)))
+        return search.run([one for one in starts if one is not None], most_simulated, floor_of_layer(self.problem))
+
+    def _rounds(self, mapping: LayerMapping) -> ElementRounds | None:
+        try:
+            rounds = element_rounds(self.problem, mapping, has_refills=self.has_refills)
+        except InputError:
+            return None
+        return rounds if rounds.elements <= COSA_ELEMENTS else None
+
+
+def with_the_ports_of_the_network(machine: Accelerator) -> Accelerator:
+    """The same machine where DRAM and the shared memory give no more bits a cycle than the network takes from them."""
+    packet = COSA_NETWORK.payload_bits
+    from_dram = packet // (COSA_NETWORK.endpoints[COSA_DRAM].read_cycles + 1)
+    from_buffer = packet // COSA_NETWORK.packet_flits
+    levels = (*machine.levels[:-1], _with_ports(machine.levels[-1], from_buffer))
+    dram = None if machine.dram is None else _dram_with_ports(machine.dram, from_dram)
+    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    return replace(machine, levels=levels, scratchpads=scratchpads, dram=dram)
+
+
+def _with_ports(level: MemoryLevel, bits_per_cycle: int) -> MemoryLevel:
+    return replace(level, ports=tuple(replace(port, bits_per_cycle=bits_per_cycle) for port in level.ports))
+
+
+def _dram_with_ports(dram: Dram, bits_per_cycle: int) -> Dram:
+    return replace(dram, ports=tuple(replace(port, bits_per_cycle=bits_per_cycle) for port in dram.ports))
