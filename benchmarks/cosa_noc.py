@@ -130,8 +130,9 @@ def _layer(name: str, layer: Layer, asked: Asked) -> Cycles:
     six = [mappings["exact"], *_others(layer, asked)]
     problem = LayerProblem(layer, asked.machine)
     cycles: Cycles = {}
+    known: dict[str, float] = {}
     for accounting, has_refills in ACCOUNTINGS.items():
-        times = NetworkTimes(problem, asked.options.rounds, has_refills)
+        times = NetworkTimes(problem, asked.options.rounds, has_refills, known)
         found = {method: times.cycles(mapping) for method, mapping in mappings.items()}
         found[SIX] = min(map(times.cycles, six))
         found[SEARCHED] = times.searched(six, asked.options.simulated).cost

@@ -1,6 +1,6 @@
 """Whether `exact` is ever above a baseline, and how much of it is proven: presets by layers by objectives.
 
-    python benchmarks/mapping_baselines.py ROWS.jsonl [MINUTES [SECONDS]]
+    python benchmarks/mapping_baselines.py ROWS.jsonl [MINUTES [SECONDS]] [--results FILE.json]
 
 Adds rows to ROWS.jsonl for MINUTES (60), each asked of `exact` for at most SECONDS (10), and prints the table of all
 rows there are; what is in the file is not asked again. Every method's answer is costed by the same model. Questions
@@ -20,6 +20,8 @@ from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Final
+
+from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
@@ -222,9 +224,13 @@ def main() -> None:
     parser.add_argument("rows", type=Path, metavar="ROWS.jsonl")
     parser.add_argument("minutes", type=float, nargs="?", default=60.0)
     parser.add_argument("seconds", type=float, nargs="?", default=10.0)
+    parser.add_argument("--results", type=Path, metavar="FILE.json", help="write all rows, with commit and machine")
     asked = parser.parse_args()
     add_rows(asked.rows, asked.minutes, asked.seconds)
-    print("\n".join(table(rows_of(asked.rows))))
+    found = rows_of(asked.rows)
+    print("\n".join(table(found)))
+    if asked.results is not None:
+        write_results(asked.results, [asdict(row) for row in found])
 
 
 if __name__ == "__main__":

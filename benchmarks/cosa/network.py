@@ -21,22 +21,25 @@ NEVER = float("inf")
 
 @dataclass(slots=True)
 class NetworkTimes:
-    """Cycles of one layer's mappings, counted in one way; what the network sees alike is simulated once."""
+    """Cycles of one layer's mappings, counted in one way; what the network sees alike is simulated once.
+
+    `known` may be shared by both ways to count, as it is by rounds.
+    """
 
     problem: LayerProblem
     rounds_simulated: int
     has_refills: bool
-    _known: dict[str, float] = field(default_factory=dict)
+    known: dict[str, float] = field(default_factory=dict)
 
     def cycles(self, mapping: LayerMapping | None) -> float:
         """Infinite where there is no mapping, or one that is no answer to this network."""
         if mapping is None or (rounds := self._rounds(mapping)) is None:
             return NEVER
         seen = str(rounds)
-        if seen not in self._known:
+        if seen not in self.known:
             run = layer_on_network(self.problem, mapping, self.rounds_simulated, has_refills=self.has_refills)
-            self._known[seen] = NEVER if run is None else run.cycles
-        return self._known[seen]
+            self.known[seen] = NEVER if run is None else run.cycles
+        return self.known[seen]
 
     def floor(self, mapping: LayerMapping) -> float:
         """Cycles that its simulation does not end before."""

@@ -1,4 +1,7 @@
-"""What a benchmark has measured, with the commit and the machine, in a file to be compared with the next."""
+"""What a benchmark has measured, with the commit and the machine, in a file to be compared with the next.
+
+A commit is lost when its branch is moved; the tree of its sources, the version and the day are not.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import os
 import platform
 import subprocess
 import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +24,9 @@ def write_results(path: Path, results: object) -> None:
     measured = {
         "command": " ".join((name, *map(_without_folders_of_the_machine, sys.argv[1:]))),
         "commit": commit(),
+        "sources": sources(),
+        "version": version("onchip"),
+        "day": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "results": results,
     }
@@ -33,8 +41,16 @@ def _without_folders_of_the_machine(argument: str) -> str:
 
 def commit() -> str:
     """The commit that is checked out, with `+` where files differ from it; empty outside of a repository."""
-    found = _git("rev-parse", "--short=12", "HEAD")
-    return f"{found}+" if found and _git("status", "--porcelain", "--untracked-files=no") else found
+    return _with_mark(_git("rev-parse", "--short=12", "HEAD"), ".")
+
+
+def sources() -> str:
+    """The tree of `src`, which is the same in every commit with the same sources, marked as `commit` is."""
+    return _with_mark(_git("rev-parse", "--short=12", "HEAD:src"), "src")
+
+
+def _with_mark(found: str, folder: str) -> str:
+    return f"{found}+" if found and _git("status", "--porcelain", "--untracked-files=no", "--", folder) else found
 
 
 def _git(*arguments: str) -> str:

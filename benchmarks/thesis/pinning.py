@@ -1,7 +1,7 @@
 """The multi-scratchpad thesis again (Jang, Drexel 2023): its networks, its sizes, its tables, and its rivals.
 
-    PYTHONPATH=benchmarks python -m thesis.pinning [--json] [--tensors capped tiled] [--only NAME ...]
-                                                   [--sizes KB ...] [--free]
+    PYTHONPATH=benchmarks python -m thesis.pinning [--json] [--tensors capped tiled] [--only NAME ...] [--sizes KB ...]
+                                                   [--free] [--results FILE.json]
 
 Three scratchpads of 32 to 2048 KB and infinite ones that hold everything, as the thesis's model has them;
 16 bits, all tensors counted, raw operators, the given order. Bytes are all that crosses between DRAM and the
@@ -19,7 +19,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
+from shared.results import write_results
 from thesis.published import (
     FULL_FROM_128_KB,
     GREATEST_SPEED_UP,
@@ -235,6 +237,7 @@ def main() -> int:
     parser.add_argument("--tensors", nargs="+", choices=("capped", "tiled"), default=["capped", "tiled"])
     parser.add_argument("--only", nargs="+", choices=tuple(TABLE_7_1), default=list(TABLE_7_1))
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES_KB))
+    parser.add_argument("--results", type=Path, metavar="FILE.json", help="write the rows, with commit and machine")
     parser.add_argument("--free", action="store_true", help="exact in any order, against exact in the given one")
     arguments = parser.parse_args()
     found = []
@@ -247,6 +250,8 @@ def main() -> int:
         tables = tables_of(found)
         print_tables(tables)
         print_rivals(tables)
+    if arguments.results is not None:
+        write_results(arguments.results, [asdict(row) for row in found])
     return 0 if print_exact(found) else 1
 
 

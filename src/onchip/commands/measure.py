@@ -28,8 +28,8 @@ class MeasureOptions:
 def measure_command(options: MeasureOptions) -> int:
     """Compile each mapping of a file as C, run it on one thread of this machine, and compare its time and values.
 
-    Beside the model's prediction stands what numpy (products) or onnxruntime (convolutions) reaches on the same
-    problem, run in turn with it. Values that differ are exit code 1. Needs a C compiler: gcc, clang, or ziglang.
+    Beside the model's prediction stands what numpy (products of floats) or onnxruntime (all others) reaches on the
+    same problem, run in turn with it. Values that differ are exit code 1. Needs a C compiler: gcc, clang, or ziglang.
     """
     from onchip.app.measure import MeasureRequest, measure_mappings
     from onchip.reports.mapping.measured import measured_object, measured_table
