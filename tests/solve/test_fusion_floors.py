@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from random import Random
 
 import numpy as np
 import pytest
 
-from adversary.fusing import graph_file, oracle_network, random_network
 from adversary.fusing_machines import random_machine
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
@@ -23,28 +22,22 @@ from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import AcceleratorError, InputError
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.layer import Layer
-from onchip.lower.layers.fusable_of import fusable_of
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
-from onchip.solve.stacks.seen_shares import skips_nothing
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
-from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
-from onchip.solve.stacks.tile_totals import LayerTotals, axis_totals
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.stacks.workers import Costing
-from oracles.fused_pixels import computed
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
 from support.stacks import tilings_of
+from support.tiny_networks import tiny
 
 ROUNDED = 1 + 1e-9
 Mapped = tuple[LayerProblem, LayerMapping]
@@ -169,115 +162,6 @@ def test_no_more_units_are_at_work_than_are_counted(mapped: Maker, keeps: bool, 
         layer, machine = problem.layer, problem.accelerator
         shares = AnyUnrolling(machine, every_memory_keeps=keeps).of([layer])
         assert layer.macs / shares.at_work <= cost.cycles * ROUNDED
-
-
-def tiny(seed: int) -> tuple[dict[str, object], FusableNetwork]:
-    """The facts of a network that can be read, and the network."""
-    random = Random(seed)
-    while True:
-        facts = random_network(random)
-        try:
-            return facts, fusable_of(graph_from_json(json.dumps(graph_file(facts)).encode(), "tiny.json"))
-        except InputError:
-            continue
-
-
-@SEEDS
-@pytest.mark.parametrize("axis", AxisName)
-@pytest.mark.parametrize("cached", [False, True])
-def test_totals_of_tiles_are_those_of_their_pixels(seed: int, axis: AxisName, cached: bool) -> None:
-    facts, network = tiny(seed)
-    pixels = oracle_network(facts)
-    for span in legal_spans(network):
-        stack = stack_of(network, span)
-        for tile in range(1, axis.pixels(stack.output) + 1):
-            run, number = (span.start, span.stop), 0 if axis is AxisName.ROWS else 1
-            tiles = computed(pixels, run, tile, number, is_cached=cached)
-            try:
-                found = axis_totals(stack, axis, tile, cached=cached)
-            except InputError:
-                assert tiles is None
-                continue
-            assert tiles is not None
-            for layer in stack.layers:
-                each = [len(one[layer.output.name]) for one in tiles]
-                totals = found.layers[layer.name]
-                assert (totals.computed, totals.most, totals.first) == (sum(each), max(each), each[0])
-                assert totals.tiles == sum(count > 0 for count in each)
-
-
-@SEEDS
-@pytest.mark.parametrize("cached", [False, True])
-def test_rows_and_columns_of_what_is_square_have_the_same_totals(seed: int, cached: bool) -> None:
-    _, network = tiny(3000 + seed)
-    maps = {name: replace(one, columns=one.rows) for name, one in network.maps.items()}
-    layers = tuple(
-        replace(
-            layer, output=maps[layer.output.name], reads=tuple(replace(one, columns=one.rows) for one in layer.reads)
-        )
-        for layer in network.layers
-    )
-    square = replace(network, inputs=tuple(maps[one.name] for one in network.inputs), layers=layers)
-    for span in legal_spans(square):
-        stack = stack_of(square, span)
-        assert stack.is_square
-        for tile in range(1, stack.output.rows + 1):
-            try:
-                rows = axis_totals(stack, AxisName.ROWS, tile, cached=cached)
-            except InputError:
-                continue
-            assert axis_totals(stack, AxisName.COLUMNS, tile, cached=cached) == rows
-
-
-def smallest_of_a_range(stack: Stack, axis: AxisName, *, cached: bool) -> Iterator[tuple[SizeRange, list[int]]]:
-    """Ranges of sizes, and the sizes in them of which every tile sees something."""
-    pixels = axis.pixels(stack.output)
-
-    def sees(size: int) -> bool:
-        try:
-            axis_totals(stack, axis, size, cached=cached)
-        except InputError:
-            return False
-        return True
-
-    seeing = [size for size in range(1, pixels + 1) if sees(size)]
-    for least, most in pairwise(sorted({1, *seeing, pixels})):
-        yield SizeRange(least, most, pixels), [size for size in seeing if least <= size <= most]
-    yield SizeRange(1, pixels, pixels), seeing
-
-
-def is_at_most(least: LayerTotals, own: LayerTotals) -> bool:
-    """What a range says of all its sizes is true of one."""
-    reads = range(len(own.cached))
-    return (
-        least.computed <= own.computed
-        and least.most >= own.most
-        and least.tiles <= own.tiles
-        and least.inner <= own.inner
-        and all(least.new(read) <= own.new(read) for read in reads)
-        and all(least.total[1][read] <= own.total[1][read] for read in reads)
-    )
-
-
-@SEEDS
-@pytest.mark.parametrize("axis", AxisName)
-@pytest.mark.parametrize("cached", [False, True])
-def test_a_range_of_sizes_says_less_than_each_of_them(seed: int, axis: AxisName, cached: bool) -> None:
-    _, network = tiny(1000 + seed)
-    for span in legal_spans(network):
-        stack = stack_of(network, span)
-        if not (skips_nothing(stack) and paced_alike(stack)):
-            continue
-        try:
-            whole = axis_totals(stack, axis, axis.pixels(stack.output), cached=False)
-        except InputError:
-            continue
-        for sizes, seeing in smallest_of_a_range(stack, axis, cached=cached):
-            ranged = range_totals(stack, axis, sizes, whole, cached=cached)
-            for size in seeing:
-                own = axis_totals(stack, axis, size, cached=cached)
-                for layer in stack.layers:
-                    assert is_at_most(ranged.layers[layer.name], own.layers[layer.name]), (span, sizes, size)
 
 
 def odd_costs(seed: int, method: str, objective: FusionObjective) -> StackCosts:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, Slice
+from onchip.errors import InputError
+from onchip.solve.stacks.size_tiles import Integers, SizeTiles
 
 Floats: TypeAlias = NDArray[np.float64]
+
+MOST_KEYS: Final = 2**62
+"""Classes are told apart by single integers below."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,47 +46,80 @@ class LayerAxis:
 class AxisGrid:
     """Tiles of several sizes along one axis of a stack, by size in the order of `sizes`."""
 
-    sizes: tuple[int, ...]
-    totals: Sequence[AxisTotals]
-    _layers: dict[str, LayerAxis]
+    of_sizes: SizeTiles
+    _layers: dict[int, LayerAxis] = field(default_factory=dict)
+    _sees_from: int | None = None
+    _sees_not: int = -1
 
-    @classmethod
-    def of(cls, sizes: tuple[int, ...], totals: Sequence[AxisTotals]) -> AxisGrid:
-        """Return the grid of these totals, one for each size."""
-        return cls(sizes, totals, {})
+    def sees_all(self, start: int) -> bool:
+        """Return whether no tile of the layers from that one of the stack on sees nothing but padding."""
+        layers = self.of_sizes.stack.layers
+        seen_from = len(layers) if self._sees_from is None else self._sees_from
+        if start <= self._sees_not:
+            return False
+        for at in reversed(range(start, seen_from)):
+            try:
+                for read in layers[at].reads:
+                    self.of_sizes.computed(read.source)
+            except InputError:
+                self._sees_not = at
+                return False
+            self._sees_from = at
+        return True
 
-    def layer(self, name: str) -> LayerAxis:
-        """Return the tiles of one layer."""
-        if name not in self._layers:
-            self._layers[name] = _layer_axis([one.layers[name] for one in self.totals])
-        return self._layers[name]
+    def layer(self, at: int) -> LayerAxis:
+        """Return the tiles of a layer by its place in the stack; raises InputError where one sees only padding."""
+        if at not in self._layers:
+            self._layers[at] = self._layer_axis(at)
+        return self._layers[at]
 
     def kept(self, name: str) -> Floats:
         """Return by size how many pixels of a map neighbours share through a cache."""
-        return np.array([one.kept[name] for one in self.totals], float)
+        return np.maximum.reduceat(self.of_sizes.kept(name), self.of_sizes.begins).astype(float)
 
     def whole(self, name: str) -> Floats:
         """Return by size how many pixels of a map are computed in all tiles, each counted once."""
-        return np.array([one.whole[name] for one in self.totals], float)
+        spans, begins = self.of_sizes.computed(name), self.of_sizes.begins
+        found = np.maximum.reduceat(spans.stops, begins) - np.minimum.reduceat(spans.starts, begins)
+        return found.astype(float)
+
+    def _layer_axis(self, at: int) -> LayerAxis:
+        tiles, layer = self.of_sizes, self.of_sizes.stack.layers[at]
+        pixels, name = tiles.computed(layer.output.name).lengths, layer.output.name
+        reads = range(len(layer.reads))
+        seen = [tiles.seen(at, number).spans.lengths for number in reads]
+        cached = [tiles.cached_before(at, number) for number in reads]
+        stride, zeros = tiles.axis.window(layer.reads[0]).stride, tiles.seen(at, 0).zeros
+        outer = -(-zeros[0] // stride) - (-zeros[1] // stride)
+        inner = np.maximum(pixels - outer, 0)
+        written = np.minimum(tiles.kept(name), pixels)
+        is_busy = pixels > 0
+        table = np.stack([pixels, *seen, inner, *cached, written])[:, is_busy]
+        classes, which = _classes(table)
+        count, sizes = classes.shape[1], len(tiles.sizes)
+        times = np.bincount(tiles.of_size[is_busy] * count + which, minlength=sizes * count)
+        new = [np.add.reduceat(one - old, tiles.begins) for one, old in zip(seen, cached, strict=True)]
+        by_class, behind = classes.astype(float), 1 + len(seen)
+        return LayerAxis(
+            times.reshape(sizes, count).astype(float),
+            by_class[0],
+            by_class[behind],
+            by_class[-1],
+            by_class[1:behind],
+            by_class[behind + 1 : -1],
+            pixels[tiles.begins].astype(float),
+            np.array(new, float),
+        )
 
 
-def _layer_axis(totals: Sequence[LayerTotals]) -> LayerAxis:
-    places: dict[Slice, int] = {}
-    counted: list[tuple[int, int, float]] = []
-    for size, one in enumerate(totals):
-        for own in one.slices:
-            alike = Slice(1, own.computed, own.seen, own.inner, own.cached, own.written)
-            counted.append((size, places.setdefault(alike, len(places)), own.times))
-    times = np.zeros((len(totals), len(places)))
-    for size, place, count in counted:
-        times[size, place] += count
-    return LayerAxis(
-        times,
-        np.array([one.computed for one in places], float),
-        np.array([one.inner for one in places], float),
-        np.array([one.written for one in places], float),
-        np.array([one.seen for one in places], float).T,
-        np.array([one.cached for one in places], float).T,
-        np.array([one.first for one in totals], float),
-        np.array([[one.new(read) for one in totals] for read in range(len(totals[0].cached))], float),
-    )
+def _classes(table: Integers) -> tuple[Integers, NDArray[np.intp]]:
+    """Return the different columns of a table of whole numbers, and for each column which of these it is."""
+    key, keys = table[0], int(table[0].max()) + 1
+    for row in table[1:]:
+        most = int(row.max()) + 1
+        if keys * most > MOST_KEYS:
+            key = np.unique(key, return_inverse=True)[1]
+            keys = len(key)
+        key, keys = key * most + row, keys * most
+    _, firsts, which = np.unique(key, return_index=True, return_inverse=True)
+    return table[:, firsts], which

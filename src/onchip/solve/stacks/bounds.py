@@ -77,7 +77,7 @@ class StackBounds:
         self._channels = {name: one.channels for name, one in self.network.maps.items()}
         readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
         self._first_readers = dict(reversed(readers))
-        grids = StackGrids(self.network, self._layers, self._of_size, self._first_readers)
+        grids = StackGrids(self.network, self._layers, self._first_readers)
         self._grids = ChoiceGrids(self.network, self.objective, grids, self._longest, self.sharing)
 
     def bound(self, choice: StackChoice) -> Criteria:
@@ -109,9 +109,6 @@ class StackBounds:
             return None
         each = (sums.energy_pj, sums.cycles, sums.dram_bits)
         return self.rounded_down(*(float(one.min()) for one in each))
-
-    def _of_size(self, span: LayerSpan, axis: AxisName, size: int, cached: bool) -> AxisTotals:
-        return self._along(span, axis, size, cached=cached)
 
     def _bound_in_tiles(self, choice: StackChoice) -> Criteria:
         key = choice.span, choice.tiles, choice.output_home

@@ -12,8 +12,6 @@ import numpy as np
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
 from onchip.cost.floors.unit_shares import Sharing
-from onchip.errors import InputError
-from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.stacks.alone_bounds import AloneBound
 from onchip.solve.stacks.axis_grids import Floats
@@ -49,7 +47,7 @@ class ChoiceGrids:
             return None
         columns, rows = (one if isinstance(one, tuple) else (one,) for one in (tiles.columns, tiles.rows))
         longest = span if span.length == 1 else self.longest[span.stop]
-        found = self._grid_with(longest, tiles.mode, columns, rows)
+        found = self._grid_with(longest, span.start, tiles.mode, columns, rows)
         return None if found is None else self._sums_in(choice, *found)
 
     def in_order(self, choice: StackChoice, floor: AloneBound) -> Iterator[Tiling] | None:
@@ -75,37 +73,28 @@ class ChoiceGrids:
         return self._sums[key].at(places)
 
     def _grid_with(
-        self, longest: LayerSpan, mode: OverlapMode, columns: tuple[int, ...], rows: tuple[int, ...]
+        self, longest: LayerSpan, start: int, mode: OverlapMode, columns: tuple[int, ...], rows: tuple[int, ...]
     ) -> tuple[TileGrid, Places] | None:
-        """Return a grid that has these sizes, and where; a new one has the whole axes, too, if it is of several."""
+        """Return a grid that has these sizes, and where; a new one has the whole axes, too, if it is of several.
+
+        None where some tile sees nothing but padding in the layers from `start` on.
+        """
         known = self._grids_of.setdefault((longest, mode), [])
         for grid in known:
-            if (places := grid.places_of(columns, rows)) is not None:
+            places = grid.places_of(columns, rows)
+            if places is not None and self.grids.sees_all(grid, start):
                 return grid, places
         output, few = self.network.layers[longest.stop - 1].output, len(columns) * len(rows) == 1
         across, down = (
             sizes if few else tuple(sorted({*sizes, whole}))
             for sizes, whole in ((columns, output.columns), (rows, output.rows))
         )
-        grid = TileGrid(longest, mode, across, down)
-        if not self._is_seen_by_all(grid):
+        if any((grid.columns, grid.rows) == (across, down) for grid in known):
             return None
+        grid = TileGrid(longest, mode, across, down)
         known.append(grid)
         places = grid.places_of(columns, rows)
-        return None if places is None else (grid, places)
-
-    def _is_seen_by_all(self, grid: TileGrid) -> bool:
-        """Return whether every tile sees something else than padding."""
-        try:
-            for axis, sizes, cached in (
-                (AxisName.ROWS, grid.rows, grid.mode.caches_rows),
-                (AxisName.COLUMNS, grid.columns, grid.mode.caches_columns),
-            ):
-                for size in sizes:
-                    self.grids.axis_of(grid.longest, axis, size, cached)
-        except InputError:
-            return False
-        return True
+        return (grid, places) if places is not None and self.grids.sees_all(grid, start) else None
 
 
 def _in_order(box: TileBox, values: Floats) -> Iterator[Tiling]:

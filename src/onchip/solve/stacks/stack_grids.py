@@ -5,7 +5,7 @@ Stacks that end with the same layer have most of it in common: sums from a layer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableNetwork
+from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.solve.stacks.axis_grids import AxisGrid, Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_grids import GridShare, LayerGrids
 from onchip.solve.stacks.seen_shares import shares_of
+from onchip.solve.stacks.size_tiles import SizeTiles
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
-from onchip.solve.stacks.tile_totals import AxisTotals
 
 Sizes: TypeAlias = tuple[int, ...]
 Places: TypeAlias = tuple[NDArray[np.intp], ...]
-AxisOf: TypeAlias = Callable[[LayerSpan, AxisName, int, bool], AxisTotals]
-"""Of a stack, an axis, a size, and whether its pixels are cached."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,14 +71,15 @@ class GridSums:
 class StackGrids:
     """Bounds of the stacks of one network on one machine in tiles of many sizes; what they share is calculated once.
 
-    What `axis_of` raises for tiles that see nothing but padding is raised for grids with such sizes.
+    Of what some tile of a grid sees nothing but padding nothing is to be asked: `sees_all` says so.
     """
 
     network: FusableNetwork
     bounds: LayerBounds
-    axis_of: AxisOf
     first_readers: Mapping[str, int]
     _layers: LayerGrids = field(init=False)
+    _stacks: dict[LayerSpan, Stack] = field(default_factory=dict)
+    _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
     _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
     _maps: dict[tuple[TileGrid, int, tuple[str, ...], MapPlaces], Floats] = field(default_factory=dict)
@@ -89,11 +88,16 @@ class StackGrids:
     def __post_init__(self) -> None:
         self._layers = LayerGrids(self.bounds)
 
+    def sees_all(self, grid: TileGrid, start: int) -> bool:
+        """Return whether no tile of the grid sees nothing but padding in the layers from `start` on."""
+        axes, place = self._suffixes_of(grid), start - grid.longest.start
+        return axes.rows.sees_all(place) and axes.columns.sees_all(place)
+
     def sums(self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str) -> GridSums:
         """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes."""
         inside = self._sums_inside(grid, start, output_home)
         energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
-        for source in stack_of(self.network, LayerSpan(start, grid.longest.stop)).inputs:
+        for source in self._stack(LayerSpan(start, grid.longest.stop)).inputs:
             home = homes.get(source.name, DRAM)
             elements, own_pj = self._load(grid, start, source.name, home)
             energy_pj = energy_pj + own_pj
@@ -164,7 +168,7 @@ class StackGrids:
             own = self._kept_bits(grid, self.network.layers[at].output.name)
             suffixes.kept_bits.append(own + suffixes.kept_bits[-1] if suffixes.kept_bits else own)
         bits = suffixes.kept_bits[stop - 1 - start]
-        for source in stack_of(self.network, LayerSpan(start, stop)).inputs:
+        for source in self._stack(LayerSpan(start, stop)).inputs:
             if self.first_readers.get(source.name, -1) >= start:
                 bits = bits + self._kept_bits(grid, source.name)
         rooms = [self.bounds.capacities[name] for name in self.bounds.cache_places]
@@ -218,17 +222,16 @@ class StackGrids:
         would see, where windows leave nothing out between neighbours and all pixels of the layer are computed. Else
         what comes from no cache in the longest stack, in which other readers may have brought more there.
         """
-        suffixes, layer = self._suffixes_of(grid), self.network.layers[at]
-        tiles = (suffixes.rows if axis is AxisName.ROWS else suffixes.columns).layer(layer.name)
+        tiles = self._axes(grid, at)[0 if axis is AxisName.ROWS else 1]
         is_cached = grid.mode.caches_rows if axis is AxisName.ROWS else grid.mode.caches_columns
-        window = axis.window(layer.reads[number])
+        window = axis.window(self.network.layers[at].reads[number])
         new: Floats = tiles.new[number]
         if not is_cached or window.stride > window.reach:
             return new
-        output = self.network.layers[grid.longest.stop - 1].output
-        whole = self.axis_of(grid.longest, axis, axis.pixels(output), False).layers[layer.name]
+        pixels = axis.pixels(self.network.layers[grid.longest.stop - 1].output)
+        whole = self._axis(grid.longest, axis, (pixels,), cached=False).layer(at - grid.longest.start)
         is_complete = tiles.times @ tiles.computed >= whole.computed
-        found: Floats = np.where(is_complete, np.maximum(new, whole.total[1][number]), new)
+        found: Floats = np.where(is_complete, np.maximum(new, whole.new[number]), new)
         return found
 
     def _load_pj(self, at: int, home: str) -> float:
@@ -237,8 +240,8 @@ class StackGrids:
         return min(per_element[name] for name in names[names.index(home) :])
 
     def _axes(self, grid: TileGrid, at: int) -> tuple[LayerAxis, LayerAxis]:
-        suffixes, name = self._suffixes_of(grid), self.network.layers[at].name
-        return suffixes.rows.layer(name), suffixes.columns.layer(name)
+        suffixes, place = self._suffixes_of(grid), at - grid.longest.start
+        return suffixes.rows.layer(place), suffixes.columns.layer(place)
 
     def _suffixes_of(self, grid: TileGrid) -> _Suffixes:
         if grid not in self._suffixes:
@@ -250,4 +253,17 @@ class StackGrids:
         return self._suffixes[grid]
 
     def _axis(self, span: LayerSpan, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisGrid:
-        return AxisGrid.of(sizes, [self.axis_of(span, axis, size, cached) for size in sizes])
+        """What is square has rows and columns alike."""
+        key = span, axis, sizes, cached
+        if key not in self._axis_grids:
+            stack = self._stack(span)
+            if axis is AxisName.COLUMNS and stack.is_square:
+                self._axis_grids[key] = self._axis(span, AxisName.ROWS, sizes, cached=cached)
+            else:
+                self._axis_grids[key] = AxisGrid(SizeTiles(stack, axis, sizes, cached))
+        return self._axis_grids[key]
+
+    def _stack(self, span: LayerSpan) -> Stack:
+        if span not in self._stacks:
+            self._stacks[span] = stack_of(self.network, span)
+        return self._stacks[span]

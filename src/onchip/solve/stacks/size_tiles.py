@@ -1,0 +1,149 @@
+"""Which pixels of maps tiles of many sizes take along one axis: `back_calculation` of all sizes at once.
+
+Tiles of all sizes stand in one array, one size after the other. A map is calculated when it is asked for, from the
+stack's output on: of a long stack of which only the end is looked at the rest costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.errors import InputError
+from onchip.facts.back_calculation import AxisName, Spans
+from onchip.facts.fusable import Stack
+from onchip.ir.window import Window
+
+Integers: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenPixels:
+    """What one read of a layer sees of a map in every tile, and how many `zeros` before and behind it."""
+
+    spans: Spans
+    zeros: tuple[Integers, Integers]
+
+
+@dataclass(slots=True)
+class SizeTiles:
+    """Tiles of several `sizes` along one axis of a stack; `cached`: what the tile before has computed stays.
+
+    What is asked of a map or a layer raises InputError where a tile sees nothing but padding of what it needs.
+    """
+
+    stack: Stack
+    axis: AxisName
+    sizes: Sequence[int]
+    cached: bool
+    begins: Integers = field(init=False)
+    """By size, which tile is its first."""
+    of_size: Integers = field(init=False)
+    """By tile, the number of its size."""
+    _pixels: dict[str, int] = field(init=False)
+    _readers: dict[str, list[tuple[int, int]]] = field(init=False)
+    """By map, the layers that read it, each with the number of its read."""
+    _computed: dict[str, Spans] = field(init=False)
+    _seen: dict[tuple[int, int], SeenPixels] = field(default_factory=dict)
+    _calculated_from: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        output, layers = self.stack.output, self.stack.layers
+        maps = (*self.stack.inputs, *(layer.output for layer in layers))
+        self._pixels = {one.name: self.axis.pixels(one) for one in maps}
+        self._readers = {one.name: [] for one in maps}
+        for at, layer in enumerate(layers):
+            for number, read in enumerate(layer.reads):
+                self._readers[read.source].append((at, number))
+        pixels = self._pixels[output.name]
+        firsts = [pixels % size or size for size in self.sizes]
+        stops = [np.arange(first, pixels + 1, size) for first, size in zip(firsts, self.sizes, strict=True)]
+        counts = np.array([len(one) for one in stops])
+        self.begins = np.concatenate(([0], counts.cumsum()[:-1]))
+        self.of_size = np.repeat(np.arange(len(counts)), counts)
+        behind = np.concatenate(stops).astype(np.int64)
+        self._computed = {output.name: Spans(self._after_the_one_before(behind, 0), behind)}
+        self._calculated_from = len(layers) - 1
+
+    def computed(self, name: str) -> Spans:
+        """Return which pixels of a map every tile computes."""
+        if name not in self._computed:
+            needed = min(at for at, _ in self._readers[name])
+            for at in reversed(range(needed, self._calculated_from)):  # no recursion: chains are longer than that
+                self._calculate(self.stack.layers[at].output.name)
+                self._calculated_from = at
+            self._calculate(name)
+        return self._computed[name]
+
+    def seen(self, at: int, number: int) -> SeenPixels:
+        """Return what a layer sees of one of its reads."""
+        if (at, number) not in self._seen:
+            layer = self.stack.layers[at]
+            read = layer.reads[number]
+            own, size = self.computed(layer.output.name), self._pixels[read.source]
+            self._seen[at, number] = _through(self.axis.window(read), size, own)
+        return self._seen[at, number]
+
+    def cached_before(self, at: int, number: int) -> Integers:
+        """Return how many of the pixels that a layer sees come from a cache, in every tile."""
+        seen = self.seen(at, number).spans
+        if not self.cached:
+            return np.zeros_like(seen.starts)
+        source = self.computed(self.stack.layers[at].reads[number].source)
+        from_cache: Integers = np.maximum(np.minimum(seen.stops, source.starts) - seen.starts, 0)
+        return from_cache
+
+    def kept(self, name: str) -> Integers:
+        """Return how many pixels of a map wait in a cache for later tiles, behind every tile."""
+        stops = self.computed(name).stops
+        if not self.cached or not self._readers[name]:
+            return np.zeros_like(stops)
+        found: Integers = np.maximum(stops - self._next_first(name), 0)
+        return found
+
+    def _calculate(self, name: str) -> None:
+        """The outermost edges over all readers; where caches are, from where the tile before ended."""
+        if name in self._computed:
+            return
+        seen = [self.seen(*reader).spans for reader in self._readers[name]]
+        stops = np.max([one.stops for one in seen], axis=0)
+        starts = np.min([one.starts for one in seen], axis=0)
+        if self.cached:
+            starts = self._after_the_one_before(stops, starts)
+        self._computed[name] = Spans(starts, stops)
+
+    def _after_the_one_before(self, stops: Integers, first: Integers | int) -> Integers:
+        """Where the tile before ends; of the first one of each size, there."""
+        starts = np.concatenate((stops[:1], stops[:-1]))
+        starts[self.begins] = first if isinstance(first, int) else first[self.begins]
+        return starts
+
+    def _next_first(self, name: str) -> Integers:
+        """The first pixel that any reader sees in later tiles; behind the map where nothing is left for them."""
+        size, found = self._pixels[name], []
+        for at, number in self._readers[name]:
+            layer = self.stack.layers[at]
+            window, stops = self.axis.window(layer.reads[number]), self.computed(layer.output.name).stops
+            last = stops[np.append(self.begins[1:], len(stops)) - 1][self.of_size]
+            later = np.minimum(np.maximum(stops * window.stride - window.pad, 0), size * window.repeat)
+            found.append(np.where(stops < last, later // window.repeat, size))
+        least: Integers = np.min(found, axis=0)
+        return least
+
+
+def _through(window: Window, size: int, computed: Spans) -> SeenPixels:
+    """What is seen of a map of so many pixels; nothing where nothing is computed."""
+    positions, is_busy = size * window.repeat, computed.lengths > 0
+    first = computed.starts * window.stride - window.pad
+    behind = (computed.stops - 1) * window.stride - window.pad + window.reach
+    begins = np.minimum(np.maximum(first, 0), positions) // window.repeat
+    ends = -(-np.minimum(np.maximum(behind, 0), positions) // window.repeat)
+    spans = Spans(np.where(is_busy, begins, ends), ends)
+    if (is_busy & (spans.lengths <= 0)).any():
+        raise InputError("a tile sees nothing but padding", place="tile", expected="larger tiles")
+    zeros = (np.maximum(-first, 0), np.maximum(behind - positions, 0))
+    return SeenPixels(spans, zeros)
