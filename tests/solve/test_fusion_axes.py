@@ -150,7 +150,9 @@ def assert_alike(found: LayerAxis, every: list[LayerTotals]) -> None:
         }
         own = {(one.computed, one.seen, one.inner, one.cached, one.written): one.times for one in totals.slices}
         assert mine == own
-        assert found.first[at] == totals.first
+        first = found.first_class[at]
+        assert 0 < found.computed[first] == totals.first
+        assert found.times[at, first] > 0
         assert tuple(found.new[:, at]) == tuple(totals.new(read) for read in range(len(totals.cached)))
     assert found.tiles.tolist() == [one.tiles for one in every]
 

@@ -25,6 +25,7 @@ class Table:
     slack: dict[int, int]
     criteria: int = 1
     asked: list[int] = field(default_factory=list)
+    least_asked: int = 0
 
     def bound(self, choice: int) -> Criteria:
         cost = self.true[choice] or (0,) * self.criteria
@@ -36,8 +37,11 @@ class Table:
             return None
         return tuple(max(part - self.slack[choice] // 2, 0) for part in cost)
 
-    def least(self, choice: int) -> Criteria:
-        return (0,) * self.criteria
+    def least(self, choices: Sequence[int]) -> Criteria:
+        """Below all bounds, less so each time that it is asked."""
+        self.least_asked += 1
+        bounds = [self.bound(choice) for choice in choices]
+        return tuple(max(min(each) - 9 // self.least_asked, 0) for each in zip(*bounds, strict=True))
 
     def parts(self, choice: int) -> Sequence[int]:
         return ()

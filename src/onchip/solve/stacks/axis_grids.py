@@ -23,7 +23,7 @@ class LayerAxis:
 
     `times` says by size and class how many tiles there are. All else is in pixels. By class: what is `computed`, and of
     it `inner` where no zeros are seen and `written` to a cache; by read and class what is `seen`, and of it `cached`.
-    By size: what the `first` tile computes, and by read and size what all tiles together see `new`, from no cache.
+    By size: of which class the first tile is, and by read and size what all tiles together see `new`, from no cache.
     """
 
     times: Floats
@@ -32,7 +32,7 @@ class LayerAxis:
     written: Floats
     seen: Floats
     cached: Floats
-    first: Floats
+    first_class: NDArray[np.intp]
     new: Floats
 
     @property
@@ -96,6 +96,7 @@ class AxisGrid:
         is_busy = pixels > 0
         table = np.stack([pixels, *seen, inner, *cached, written])[:, is_busy]
         classes, which = _classes(table)
+        firsts = is_busy.cumsum()[tiles.begins] - 1  # of the first tiles, in which every layer computes something
         count, sizes = classes.shape[1], len(tiles.sizes)
         times = np.bincount(tiles.of_size[is_busy] * count + which, minlength=sizes * count)
         new = [np.add.reduceat(one - old, tiles.begins) for one, old in zip(seen, cached, strict=True)]
@@ -107,7 +108,7 @@ class AxisGrid:
             by_class[-1],
             by_class[1:behind],
             by_class[behind + 1 : -1],
-            pixels[tiles.begins].astype(float),
+            which[firsts],
             np.array(new, float),
         )
 

@@ -6,7 +6,7 @@ Stacks that end with the same layer have most of it in common: in equal tiles, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 from typing import Final, TypeAlias
@@ -89,6 +89,19 @@ class StackBounds:
             return floor
         own = self._bound_alone(choice) if self._runs_alone(choice.span) else self._bound_in_tiles(choice)
         return tuple(map(max, floor, own))
+
+    def least(self, choices: Sequence[StackChoice]) -> Criteria:
+        """Return what each of several choices costs at least that differ in their tiles alone.
+
+        Of the longest stack known that ends there, in the same tiles, and of the floors of the layers before it.
+        """
+        span = choices[0].span
+        floor, end = self.floor(span), self._grids.longest_end(choices)
+        if end is None:
+            return floor
+        start, inside = end
+        least = self._floors.of(LayerSpan(span.start, start)).plus(inside)
+        return tuple(map(max, floor, self.rounded_down(least.energy_pj, least.cycles, least.dram_bits)))
 
     def floor(self, span: LayerSpan) -> Criteria:
         """Return what the layers of a span cost at least, in whatever stacks and tiles, rounded down."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import mul
@@ -34,6 +34,9 @@ class ChoiceGrids:
     _grids_of: dict[tuple[LayerSpan, OverlapMode], list[TileGrid]] = field(default_factory=dict)
     _inputs: dict[LayerSpan, tuple[str, ...]] = field(default_factory=dict)
     _sums: dict[tuple[TileGrid, int, tuple[str, ...]], GridSums] = field(default_factory=dict)
+    _known_from: dict[tuple[int, str], int] = field(default_factory=dict)
+    """By where a stack ends, and where its output lies: where the longest one begins of which sums are known."""
+    _ends: dict[tuple[int, int, str, tuple[Tiling | TileBox, ...]], AloneBound | None] = field(default_factory=dict)
 
     def sums(self, choice: StackChoice) -> GridSums | None:
         """Return by rows and columns what the tilings of a choice cost at least; None where nothing is known.
@@ -45,10 +48,38 @@ class ChoiceGrids:
         runs_alone = self.network.layers[span.start].runs_alone
         if not keeps or runs_alone or (choice.box is not None and choice.box.count > FEW_TILINGS):
             return None
-        columns, rows = (one if isinstance(one, tuple) else (one,) for one in (tiles.columns, tiles.rows))
         longest = span if span.length == 1 else self.longest[span.stop]
-        found = self._grid_with(longest, span.start, tiles.mode, columns, rows)
+        found = self._grid_with(longest, span.start, tiles.mode, *_sizes(tiles))
         return None if found is None else self._sums_in(choice, *found)
+
+    def longest_end(self, choices: Sequence[StackChoice]) -> tuple[int, AloneBound] | None:
+        """Return where the longest stack begins that ends as these do and is known, and its least cost in their tiles.
+
+        Of what it loads nothing is counted, as layers before it may make that. The choices differ in their tiles alone.
+        None without such a stack within theirs, or where nothing is known of some tiles.
+        """
+        span, output_home = choices[0].span, choices[0].output_home
+        start = self._known_from.get((span.stop, output_home))
+        if start is None or span.length == 1:
+            return None
+        start = max(start, span.start)
+        key = span.stop, start, output_home, tuple(choice.tiles for choice in choices)
+        if key not in self._ends:
+            every = [self._inside(choice, start) for choice in choices]
+            found = [one for one in every if one is not None]
+            self._ends[key] = reduce(_least_of, found) if len(found) == len(every) else None
+        own = self._ends[key]
+        return None if own is None else (start, own)
+
+    def _inside(self, choice: StackChoice, start: int) -> AloneBound | None:
+        if choice.box is not None and choice.box.count > FEW_TILINGS:
+            return None
+        found = self._grid_with(self.longest[choice.span.stop], start, choice.tiles.mode, *_sizes(choice.tiles))
+        if found is None:
+            return None
+        grid, places = found
+        sums = self.grids.sums_inside(grid, start, choice.output_home).at(places)
+        return AloneBound(float(sums.energy_pj.min()), float(sums.cycles.min()), int(sums.dram_bits.min()))
 
     def in_order(self, choice: StackChoice, floor: AloneBound) -> Iterator[Tiling] | None:
         """Yield the tilings of a box, the one of least bound first, none below the floor; None without such bounds."""
@@ -69,6 +100,9 @@ class ChoiceGrids:
         own = tuple(homes.get(name, DRAM) for name in self._inputs[choice.span])
         key = grid, start, (*own, choice.output_home)
         if key not in self._sums:
+            if choice.box is not None:  # of a few tilings alone others need not be known
+                end = choice.span.stop, choice.output_home
+                self._known_from[end] = min(start, self._known_from.get(end, start))
             self._sums[key] = self.grids.sums(grid, start, homes, choice.output_home)
         return self._sums[key].at(places)
 
@@ -95,6 +129,17 @@ class ChoiceGrids:
         known.append(grid)
         places = grid.places_of(columns, rows)
         return (grid, places) if places is not None and self.grids.sees_all(grid, start) else None
+
+
+def _sizes(tiles: Tiling | TileBox) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Columns and rows."""
+    return (tiles.columns, tiles.rows) if isinstance(tiles, TileBox) else ((tiles.columns,), (tiles.rows,))
+
+
+def _least_of(one: AloneBound, other: AloneBound) -> AloneBound:
+    return AloneBound(
+        min(one.energy_pj, other.energy_pj), min(one.cycles, other.cycles), min(one.dram_bits, other.dram_bits)
+    )
 
 
 def _in_order(box: TileBox, values: Floats) -> Iterator[Tiling]:

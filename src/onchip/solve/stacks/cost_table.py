@@ -23,8 +23,8 @@ class ChoiceCosts(Protocol[ChoiceT]):
     def closer(self, choice: ChoiceT, /) -> Criteria | None:
         """A bound nearer the cost of a single choice, not as cheap; None where none is known."""
 
-    def least(self, choice: ChoiceT, /) -> Criteria:
-        """At most the bound of each choice on its arc; known at once."""
+    def least(self, choices: Sequence[ChoiceT], /) -> Criteria:
+        """At most the cost of each choice of an arc, by what bounds of others have shown so far; known at once."""
 
     def parts(self, choice: ChoiceT, /) -> Sequence[ChoiceT]:
         """What it stands for, if that is several choices, of each of which it has a bound: these are never costed."""

@@ -76,9 +76,9 @@ class StackCosts:
         together = self._bounds.floor(LayerSpan(0, len(layers)))
         return tuple(max(part - len(layers), 0) for part in together)
 
-    def least(self, choice: StackChoice) -> Criteria:
-        """Return the floor of its layers in any tiles; nothing for other conventions."""
-        return self._bounds.floor(choice.span) if self.conventions in PROVEN else self.objective.zero
+    def least(self, choices: Sequence[StackChoice]) -> Criteria:
+        """Return a floor of stacks that differ in their tiles alone; nothing for other conventions."""
+        return self._bounds.least(choices) if self.conventions in PROVEN else self.objective.zero
 
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         """Those of a box of tilings."""

@@ -6,7 +6,7 @@ Arrays are by tile (class of rows, class of columns) or, summed over all tiles, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, lcm
 
 import numpy as np
@@ -50,6 +50,9 @@ class _Tiles:
     columns: LayerAxis
     floors: tuple[LayerFloors, ...]
     shape: NDArray[np.intp]
+    per_element: Mapping[str, float]
+    """Of inputs by home, what costs least in any of the shapes."""
+    outputs: Mapping[str, float]
 
     @property
     def pixels(self) -> Floats:
@@ -72,6 +75,7 @@ class LayerGrids:
     bounds: LayerBounds
     _factors: dict[tuple[int, int], int] = field(default_factory=dict)
     _floors: dict[tuple[str, int, int], LayerFloors] = field(default_factory=dict)
+    _known: dict[tuple[str, LayerAxis, LayerAxis], _Tiles] = field(default_factory=dict)
 
     def share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
         """Return what all tiles cost at least, without feature maps where they lie."""
@@ -93,15 +97,14 @@ class LayerGrids:
         return GridShare(energy_pj, cycles, bits, weights_pj, np.outer(rows.tiles, columns.tiles) - 1, dearer_pj)
 
     def _weights_pj(self, tiles: _Tiles) -> Floats:
-        """By home and size, weights lying there or higher; in the first tile of all they come from DRAM."""
+        """By home and size, weights lying there or higher; in the first tile of all they come from DRAM.
+
+        Every layer computes something in that tile.
+        """
         rows, columns, weights = tiles.rows, tiles.columns, tiles.layer.layer.elements(Operand.WEIGHT)
         each = self._weight_cases(tiles.floors, tiles.shape, tiles.pixels, tiles.layer).min(axis=2)
-        first = self._tiles(tiles.layer, *(replace(axis, computed=axis.first) for axis in (rows, columns)))
-        cases = self._weight_cases(first.floors, first.shape, first.pixels, tiles.layer)
-        least = cases.min(axis=2)
+        least = each[np.ix_(rows.first_class, columns.first_class)]
         begun = least[:, :, -1:] - least
-        unused = (cases[..., -1:] - cases).min(axis=2)
-        begun = np.where((first.pixels > 0)[:, :, None], begun, unused)
         by_home = [begun[:, :, home] + tiles.summed(each[:, :, home]) for home in range(each.shape[2])]
         found: Floats = weights * np.minimum.accumulate(np.array(by_home)[::-1])[::-1]
         return found
@@ -145,8 +148,7 @@ class LayerGrids:
         written = tiles.pixels * layer.output.channels
         kept = np.outer(rows.written, columns.computed) * layer.output.channels * layer.layer.output_bits
         least = nothing + inf
-        per_element = _least_of([one.input.per_element for one in tiles.floors])
-        outputs = _least_of([one.output for one in tiles.floors])
+        per_element, outputs = tiles.per_element, tiles.outputs
         for source in per_element if reads else (DRAM,):
             taken = seen * per_element[source]
             if places.rows:
@@ -173,6 +175,12 @@ class LayerGrids:
         return found
 
     def _tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
+        key = layer.name, rows, columns
+        if key not in self._known:
+            self._known[key] = self._new_tiles(layer, rows, columns)
+        return self._known[key]
+
+    def _new_tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
         output = layer.output
         if (layer.layer.p, layer.layer.q) == (output.rows, output.columns):
             down, down_at = self._shapes(rows.computed, "P")
@@ -182,7 +190,11 @@ class LayerGrids:
             down, shape = self._shapes(np.outer(rows.computed, columns.computed), "G")
             across = [1]
         floors = tuple(self._floors_of(layer, p, q) for p in down for q in across)
-        return _Tiles(layer, rows, columns, floors, shape)
+        inputs, outputs = (
+            _least_of(list({id(one): one for one in each}.values()))
+            for each in ([one.input.per_element for one in floors], [one.output for one in floors])
+        )
+        return _Tiles(layer, rows, columns, floors, shape, inputs, outputs)
 
     def _floors_of(self, layer: FusableLayer, rows: int, columns: int) -> LayerFloors:
         key = layer.name, rows, columns
@@ -192,10 +204,9 @@ class LayerGrids:
 
     def _shapes(self, pixels: Floats, loop: str) -> tuple[list[int], NDArray[np.intp]]:
         """Return the different ones of so many pixels, of those that are alike one, and for each which it is."""
-        some, places = np.unique(pixels, return_inverse=True)
-        alike = [self._alike(round(one), loop) for one in some.tolist()]
+        alike = [self._alike(one, loop) for one in pixels.astype(int).ravel().tolist()]
         found = {one: at for at, one in enumerate(dict.fromkeys(alike))}
-        return list(found), np.array([found[one] for one in alike])[places.reshape(pixels.shape)]
+        return list(found), np.array([found[one] for one in alike]).reshape(pixels.shape)
 
     def _alike(self, pixels: int, loop: str) -> int:
         """The least that has the same ways to be unrolled along the array."""

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 from onchip.answer.result import Status, Stop
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
-from onchip.solve.stacks.objective import Criteria, value_of
+from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_way, ensure_time, front_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
@@ -42,9 +42,10 @@ class LazySearch(Generic[ChoiceT]):
 
     So many choices are costed at a time (`ahead`), where there are as many.
 
-    Where one stands for many choices these are looked at only when the cheapest way leads over it. Where `listing` has
-    to stop before all arcs are looked at, the floors of the others stand for them until the cheapest way leads there.
-    NoBoundError is raised where the `run` has to stop before there is any bound.
+    Where one stands for many choices these are looked at only when the cheapest way leads over it. An arc is looked at
+    only where its floor says that a way to its end might be cheaper over it, and not once `listing` has to stop; the
+    floors of the others stand for them until the cheapest way leads there. NoBoundError is raised where the `run` has
+    to stop before there is any bound.
     """
 
     arcs: Sequence[Arc[ChoiceT]]
@@ -61,19 +62,29 @@ class LazySearch(Generic[ChoiceT]):
     _arcs_of: dict[ChoiceT, list[int]] = field(init=False, default_factory=dict)
     _choices: list[list[ChoiceT]] = field(init=False)
     _not_looked_at: set[int] = field(init=False, default_factory=set)
+    _into: list[list[int]] = field(init=False)
+    """By place the arcs that lead there, the shortest first."""
 
     def __post_init__(self) -> None:
         self._known = [() for _ in self.arcs]
         self._fronts = [() for _ in self.arcs]
         self._choices = [[] for _ in self.arcs]
+        self._into = [[] for _ in range(self.last + 1)]
         for at, arc in enumerate(self.arcs):
             self._take(at, arc.choices)
-            if (self.listing or self.run).stop is None:
-                self._look_at(at)
-            elif arc.choices:
+            self._into[arc.target].append(at)
+            if arc.choices:
                 self._not_looked_at.add(at)
-                self._fronts[at] = (PathToPlace(self.ledger.costs.least(arc.choices[0]), arc.choices[0]),)
+                self._fronts[at] = (PathToPlace(self.ledger.costs.least(arc.choices), arc.choices[0]),)
+        for own in self._into:
+            own.sort(key=lambda at: -self.arcs[at].source)
+        self._look_where_cheaper(self.listing or self.run)
         self._find_ways()
+
+    @property
+    def looked_at(self) -> list[bool]:
+        """Return of each arc whether it has been looked at."""
+        return [at not in self._not_looked_at for at in range(len(self.arcs))]
 
     def refresh(self) -> None:
         """Take note of what the ledger has learned elsewhere, if there is time."""
@@ -92,9 +103,11 @@ class LazySearch(Generic[ChoiceT]):
         """
         own = self.way.choices if self.way else ()
         if unseen := {at for choice in own for at in self._arcs_of[choice]} & self._not_looked_at:
-            self._not_looked_at -= unseen
-            for at in sorted(unseen):
-                self._look_at(at)
+            self._look_where_cheaper(run)
+            for at in sorted(unseen & self._not_looked_at):
+                if not self._raise_floor(at):
+                    self._not_looked_at.remove(at)
+                    self._look_at(at)
             self._find_ways()
             return
         several = {choice: parts for choice in own if (parts := self.ledger.costs.parts(choice))}
@@ -112,6 +125,33 @@ class LazySearch(Generic[ChoiceT]):
                 self._take(at, several[choice])
             self._look_at(at)
         self._find_ways()
+
+    def _look_where_cheaper(self, run: Run) -> None:
+        """Look at arcs over which a way to their ends may be the cheapest, from place to place, until the run stops."""
+        reached: list[Criteria | None] = [self.begun] + [None] * self.last
+        for place in range(1, self.last + 1):
+            for at in self._into[place]:
+                before, known = reached[self.arcs[at].source], reached[place]
+                if before is None or not self._fronts[at]:
+                    continue
+                if at in self._not_looked_at and run.stop is None and self._may_be_cheaper(at, before, known):
+                    self._raise_floor(at)
+                    if self._may_be_cheaper(at, before, known):
+                        self._not_looked_at.remove(at)
+                        self._look_at(at)
+                if self._fronts[at]:
+                    own = sum_of([before, _least_of(self._fronts[at])])
+                    reached[place] = own if known is None else tuple(map(min, own, known))
+
+    def _may_be_cheaper(self, at: int, before: Criteria, known: Criteria | None) -> bool:
+        return known is None or any(map(int.__lt__, sum_of([before, _least_of(self._fronts[at])]), known))
+
+    def _raise_floor(self, at: int) -> bool:
+        """Of an arc that is not looked at, by what is known now of others; return whether it is higher now."""
+        choices, before = self._choices[at], self._fronts[at][0].cost
+        floor = tuple(map(max, before, self.ledger.costs.least(choices)))
+        self._fronts[at] = (PathToPlace(floor, choices[0]),)
+        return floor != before
 
     def _take(self, at: int, choices: Sequence[ChoiceT]) -> None:
         self._choices[at].extend(choices)
@@ -156,6 +196,11 @@ class LazySearch(Generic[ChoiceT]):
         self.best = cheapest_way(self.arcs, self._known, self.last, self.begun)
         at_most = None if self.best is None else self.best.value
         self.way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most, self.run)
+
+
+def _least_of(front: Sequence[PathToPlace[ChoiceT]]) -> Criteria:
+    """Each criterion for itself."""
+    return front[0].cost if len(front) == 1 else tuple(map(min, *(way.cost for way in front)))
 
 
 def best_of(

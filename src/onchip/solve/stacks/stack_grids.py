@@ -35,12 +35,16 @@ class TileGrid:
     mode: OverlapMode
     columns: Sizes
     rows: Sizes
+    _places: dict[tuple[Sizes, Sizes], Places | None] = field(default_factory=dict)
 
-    def places_of(self, columns: Sequence[int], rows: Sequence[int]) -> Places | None:
+    def places_of(self, columns: Sizes, rows: Sizes) -> Places | None:
         """Return where these sizes stand in arrays by size, None unless it has all of them."""
-        if not set(columns) <= set(self.columns) or not set(rows) <= set(self.rows):
-            return None
-        return np.ix_([self.rows.index(size) for size in rows], [self.columns.index(size) for size in columns])
+        key = columns, rows
+        if key not in self._places:
+            has_all = set(columns) <= set(self.columns) and set(rows) <= set(self.rows)
+            down, across = [self.rows.index(one) for one in rows] if has_all else [], self.columns
+            self._places[key] = np.ix_(down, [across.index(one) for one in columns]) if has_all else None
+        return self._places[key]
 
 
 @dataclass(slots=True)
@@ -82,11 +86,19 @@ class StackGrids:
     _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
     _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
+    _readers: Mapping[str, Sequence[int]] = field(init=False)
+    """By map the layers that read it, in order."""
+    _outside: dict[tuple[int, int], Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     _maps: dict[tuple[TileGrid, int, tuple[str, ...], MapPlaces], Floats] = field(default_factory=dict)
     _loaded: dict[tuple[TileGrid, int, str, str], tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._layers = LayerGrids(self.bounds)
+        readers: dict[str, list[int]] = {}
+        for at, layer in enumerate(self.network.layers):
+            for source in dict.fromkeys(read.source for read in layer.reads):
+                readers.setdefault(source, []).append(at)
+        self._readers = readers
 
     def sees_all(self, grid: TileGrid, start: int) -> bool:
         """Return whether no tile of the grid sees nothing but padding in the layers from `start` on."""
@@ -95,7 +107,7 @@ class StackGrids:
 
     def sums(self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str) -> GridSums:
         """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes."""
-        inside = self._sums_inside(grid, start, output_home)
+        inside = self.sums_inside(grid, start, output_home)
         energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
         for source in self._stack(LayerSpan(start, grid.longest.stop)).inputs:
             home = homes.get(source.name, DRAM)
@@ -105,7 +117,8 @@ class StackGrids:
                 dram_bits = dram_bits + elements * source.bits
         return GridSums(energy_pj, inside.cycles, dram_bits)
 
-    def _sums_inside(self, grid: TileGrid, start: int, output_home: str) -> GridSums:
+    def sums_inside(self, grid: TileGrid, start: int, output_home: str) -> GridSums:
+        """Return the same without what comes from outside."""
         key = grid, start, output_home
         if key not in self._inside:
             share = self._share_from(grid, start)
@@ -131,11 +144,12 @@ class StackGrids:
     def _maps_with(self, grid: TileGrid, start: int, output_home: str, cache: str | None) -> Floats:
         last, inner = grid.longest.stop - 1, MapPlaces(rows=cache)
         found = self._maps_from(grid, cache, start)
-        for at in range(start, last):
-            if outside := self._from_outside(at, start):
+        readers = self._outer_readers(start, grid.longest.stop)
+        for at, outside in readers.items():
+            if at != last:
                 found = found + self._maps_of(grid, at, outside, inner) - self._maps_of(grid, at, (), inner)
         own = MapPlaces(output_home, cache)
-        return found + self._maps_of(grid, last, self._from_outside(last, start), own)
+        return found + self._maps_of(grid, last, readers.get(last, ()), own)
 
     def _maps_from(self, grid: TileGrid, cache: str | None, start: int) -> Floats:
         """As if all maps were of the stack, without those of the last layer."""
@@ -154,10 +168,19 @@ class StackGrids:
             self._maps[key] = self._layers.maps_pj(layer, *self._axes(grid, at), inner, places)
         return self._maps[key]
 
-    def _from_outside(self, at: int, start: int) -> tuple[str, ...]:
-        """Return the maps that a layer reads and no layer from `start` on writes."""
-        made = {layer.output.name for layer in self.network.layers[start:at]}
-        return tuple(read.source for read in self.network.layers[at].reads if read.source not in made)
+    def _outer_readers(self, start: int, stop: int) -> Mapping[int, tuple[str, ...]]:
+        """Return the layers of a stack that read what none of them writes, each with these maps."""
+        if (start, stop) not in self._outside:
+            found: dict[int, tuple[str, ...]] = {}
+            for source in self._stack(LayerSpan(start, stop)).inputs:
+                for at in self._readers_within(source.name, start, stop):
+                    found[at] = (*found.get(at, ()), source.name)
+            self._outside[start, stop] = dict(sorted(found.items()))
+        return self._outside[start, stop]
+
+    def _readers_within(self, name: str, start: int, stop: int) -> list[int]:
+        """Return the layers of a stack that read a map, in order."""
+        return [at for at in self._readers.get(name, ()) if start <= at < stop]
 
     def _row_levels(self, grid: TileGrid, start: int) -> Floats | None:
         """By size the number of the lowest memory with room for the cached rows of all maps, if any are."""
@@ -204,7 +227,7 @@ class StackGrids:
         if key not in self._loaded:
             one = self.network.maps[source]
             elements = own_pj = np.zeros((len(grid.rows), len(grid.columns)))
-            for at in range(start, grid.longest.stop):
+            for at in self._readers_within(source, start, grid.longest.stop):
                 layer = self.network.layers[at]
                 for number, share in shares_of(layer, one):
                     rows, columns = (self._taken(grid, axis, at, number) for axis in (AxisName.ROWS, AxisName.COLUMNS))
