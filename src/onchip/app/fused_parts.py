@@ -28,7 +28,7 @@ def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Acceler
 def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
     """Return the stacks of a strategy, each with its cost and the values of all tilings that were looked at for it."""
     tilings: dict[object, list[TilingValue]] = {}
-    for other, value in found.values.items():
+    for other, value in found.values().items():
         tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, *value))
     return tuple(
         CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings.get(choice.without_tiles, ())))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
@@ -25,17 +26,17 @@ from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.spaces import (
     FewTilings,
-    ThinnedTilings,
     ensure_a_tile_fits,
     few_stacks,
     shared_spaces,
     space_described,
     space_of,
     spans_of_option,
+    thinned,
 )
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tile_mappings import tile_mappings
-from onchip.solve.stacks.ways import NoBoundError, PathToPlace
+from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace
 
 FEW_HOMES: Final = 8
 """Ways to place the maps alive at a cut, for a good answer early."""
@@ -49,14 +50,15 @@ SHARE_OF_IMPROVING: Final = 0.5
 class FusionResult:
     """The strategy, its stacks with what they cost, and how many stacks have been costed for it.
 
-    `values` are of its stacks in all tiles: in the unit of the objective, and whether that is the cost or only a bound.
+    `values` says them of its stacks in all tiles, calculated when they are asked for: in the unit of the objective, and
+    whether that is the cost or only a bound.
     """
 
     result: Result[FusionStrategy]
     stacks: tuple[tuple[StackChoice, StackCost], ...]
     costed: int
     space: str
-    values: Mapping[StackChoice, tuple[int, bool]]
+    values: Callable[[], Mapping[StackChoice, tuple[int, bool]]]
 
 
 def solve_fusion(
@@ -92,7 +94,7 @@ def solve_fusion(
         stacks,
         len(solver.ledger.known),
         space_described(space, options),
-        _values_beside(choices, space, solver.ledger),
+        partial(_values_beside, choices, space, solver.ledger),
     )
 
 
@@ -140,20 +142,29 @@ class Solver:
         start = self._better(replace(first[0], most_homes=FEW_HOMES), start)
         listing = self.run.within(SHARE_OF_LISTING * self.run.seconds_left)
         try:
-            search = LazySearch(*space.arcs(self.run), self.begun, self.ledger, self.ahead, self.run, listing)
+            arcs, last = space.arcs(self.run)
+            search = LazySearch(arcs, last, self.begun, self.ledger, self.ahead, self.run, listing)
         except NoBoundError:
             return self._unproven(start, 0)
+        own = [arc for arc, is_looked_at in zip(arcs, search.looked_at, strict=True) if is_looked_at]
         improving = replace(self, run=self.run.within(SHARE_OF_IMPROVING * self.run.seconds_left))
-        start = improving.improved(space, first, start)
+        start = improving.improved(space, own, last, first, start)
         search.refresh()
         return best_of([search], self.run, "strategies", start)
 
     def improved(
-        self, space: StackSpace, first: Sequence[StackSpace], best: PathToPlace[StackChoice] | None
+        self,
+        space: StackSpace,
+        arcs: Sequence[Arc[StackChoice]],
+        last: int,
+        first: Sequence[StackSpace],
+        best: PathToPlace[StackChoice] | None,
     ) -> PathToPlace[StackChoice] | None:
-        """Return the best that some time is enough for: of few homes, of all, and of the first spaces."""
-        best = self._better(replace(space, most_homes=FEW_HOMES), best)
-        best = self._better(space, best)
+        """Return the best that some time is enough for: of few homes, over these arcs, and of the first spaces."""
+        near = replace(space, most_homes=FEW_HOMES)
+        if near.in_dram != space.in_dram:
+            best = self._better(near, best)
+        best = self._better_over(arcs, last, best)
         for few in first:
             best = self._no_worse(few, best)
         return best
@@ -185,10 +196,17 @@ class Solver:
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""
         try:
-            arcs, last = replace(space, tilings=ThinnedTilings(space.tilings)).arcs(self.run)
+            arcs, last = space.arcs(self.run)
         except NoBoundError:
             return best
-        search = GuidedSearch(arcs, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
+        return self._better_over(arcs, last, best)
+
+    def _better_over(
+        self, arcs: Sequence[Arc[StackChoice]], last: int, best: PathToPlace[StackChoice] | None
+    ) -> PathToPlace[StackChoice] | None:
+        """Over these arcs, in only some of many tilings."""
+        some = [replace(arc, choices=tuple(map(thinned, arc.choices))) for arc in arcs]
+        search = GuidedSearch(some, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
         return search.improve(self.run, "first strategies")
 
 

@@ -12,7 +12,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.facts.fusable import FeatureMap, FusableNetwork
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
-from onchip.solve.stacks.space import StackSpace, TilingsOf
+from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import (
     LayerSpan,
     given_stacks,
@@ -141,19 +141,11 @@ def _has(tilings: Tiling | TileBox, one: Tiling) -> bool:
     return one.mode is tilings.mode and one.columns in tilings.columns and one.rows in tilings.rows
 
 
-@dataclass(frozen=True, slots=True)
-class ThinnedTilings:
-    """A space of tilings with only some of each box of many."""
-
-    tilings: TilingsOf
-
-    def __call__(self, span: LayerSpan) -> tuple[Tiling | TileBox, ...]:
-        """With the sizes of the sweep, and the least and the greatest."""
-        some = frozenset((*SWEEP_COLUMNS, *SWEEP_ROWS))
-        return tuple(
-            one.thinned(some) if isinstance(one, TileBox) and one.count > MANY_TILINGS else one
-            for one in self.tilings(span)
-        )
+def thinned(choice: StackChoice) -> StackChoice:
+    """Return it with only some of the tilings of a box of many: sizes of the sweep, and the least and the greatest."""
+    if choice.box is None or choice.box.count <= MANY_TILINGS:
+        return choice
+    return replace(choice, box=choice.box.thinned(frozenset((*SWEEP_COLUMNS, *SWEEP_ROWS))))
 
 
 def ensure_a_tile_fits(network: FusableNetwork, spans: Sequence[LayerSpan], options: FusionOptions) -> None:
