@@ -1,9 +1,10 @@
 """Least latency on the networks and the edge machine of SoMa (HPCA 2025), beside what SoMa itself finds.
 
-`PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--only TEXT] [--soma PROGRAM] [--seed N]`: FOLDER
-holds SoMa's networks as graph files, whose operators state cycles and splits. With SoMa's own program (commit 6e80836,
-built with `make release`) it runs in the same minute, with one thread and one seed, and a row says what it found;
-without it the cycles that it once found. They are printed, never used.
+`PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--only TEXT] [--scratchpads N] [--soma PROGRAM]
+[--seed N]`: FOLDER holds SoMa's networks as graph files, whose operators state cycles and splits. With several
+scratchpads the buffer is cut into so many of equal size, each as fast as the whole. With SoMa's own program (commit
+6e80836, built with `make release`) it runs in the same minute, with one thread and one seed, and a row says what it
+found; without it the cycles that it once found. They are printed, never used.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
 from onchip.app.plan import Request, plan_network
 from onchip.app.target import Target
+from onchip.arch.accelerator import Accelerator
+from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.formats.own.graph_json import write_graph
@@ -62,9 +65,24 @@ QUESTIONS = (
 )
 
 
-def machine_of(question: Question, folder: Path) -> str:
-    """A file of SoMa's edge machine with another buffer and another DRAM."""
+def cut_buffer(machine: Accelerator, count: int) -> Accelerator:
+    """The machine with so many scratchpads of equal size in place of one."""
+    (buffer,) = (level for level in machine.levels if level.is_scratchpad)
+    capacity_bytes = buffer.memory.capacity_bytes // count
+    names = [f"{buffer.memory.name}_{number}" for number in range(count)]
+    cut = [replace(buffer.memory, name=name, capacity_bytes=capacity_bytes) for name in names]
+    levels = [
+        part
+        for level in machine.levels
+        for part in ([replace(level, memory=one) for one in cut] if level is buffer else [level])
+    ]
+    return replace(machine, scratchpads=tuple(cut), levels=tuple(levels))
+
+
+def machine_of(question: Question, scratchpads: int, folder: Path) -> str:
+    """A file of SoMa's edge machine with another buffer, or several, and another DRAM."""
     machine = load_accelerator(f"soma-edge@{question.mebibytes}MiB")
+    machine = machine if scratchpads == 1 else cut_buffer(machine, scratchpads)
     assert machine.dram is not None
     ports = tuple(replace(port, bits_per_cycle=8 * question.bytes_per_cycle) for port in machine.dram.ports)
     path = folder / f"soma-{question.mebibytes}-{question.bytes_per_cycle}.yaml"
@@ -86,13 +104,18 @@ def answer(question: Question, asked: argparse.Namespace, scratch: Path) -> dict
     request = Request(
         network_of(question, asked.folder, scratch),
         Reading(count=Count.ALL),
-        Target(accelerator=machine_of(question, scratch)),
+        Target(accelerator=machine_of(question, asked.scratchpads, scratch)),
         Objective.LATENCY,
         method="timed",
         limits=Limits(asked.seconds),
     )
     cpu_before = time.process_time()
-    outcome = plan_network(request)
+    try:
+        outcome = plan_network(request)
+    except UsageError as error:
+        print(f"{question.network} in {question.mebibytes} MiB: {error}", file=sys.stderr)
+        sizes = {"mebibytes": question.mebibytes, "bytes_per_cycle": question.bytes_per_cycle}
+        return {"network": question.network, **sizes, "status": "not planned"}
     cpu_seconds = time.process_time() - cpu_before
     result = outcome.result
     return {
@@ -154,6 +177,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--only", default="", metavar="TEXT", help="networks with this in their names")
+    parser.add_argument("--scratchpads", type=int, default=1, metavar="N", help="into which the buffer is cut")
     parser.add_argument("--soma", type=Path, metavar="PROGRAM", help="SoMa's own program, to be run beside")
     parser.add_argument("--seed", type=int, default=1, help="of SoMa's annealing")
     parser.add_argument("--json", type=Path, metavar="RESULTS.json")
@@ -166,7 +190,7 @@ def main() -> int:
                 continue
             row = answer(question, asked, Path(scratch))
             rows.append(row)
-            gap = row["gap"]
+            gap = row.get("gap")
             told = {**row, "gap": f"{gap:.3%}" if isinstance(gap, float) else None}
             print("| " + " | ".join(shown(told.get(name)) for name in HEADS) + " |", flush=True)
     if asked.json is not None:

@@ -204,3 +204,25 @@ def test_what_states_its_cycles_is_timed_on_an_array_of_any_dimensions(
     ended = onchip("time", plan, stated, "--accelerator", chip, "--json")
     assert ended.code == 0, ended.err
     assert ended.json["compute_cycles"] == 3 + 8
+
+
+def test_a_plan_in_several_scratchpads_is_checked_timed_explained_and_drawn(
+    onchip: Program, stated: Path, tmp_path: Path
+) -> None:
+    apart = tmp_path / "apart.yaml"
+    one = "  - {name: sram, capacity: CAPACITY, holds: [input, weight, output], scratchpad: true}\n"
+    two = one.replace("input, weight", "input").replace("CAPACITY", "24B")
+    two += one.replace("sram", "weights").replace("input, weight, output", "weight").replace("CAPACITY", "8B")
+    apart.write_text(MACHINE.replace(one, two))
+    plan, report = tmp_path / "apart.json", tmp_path / "apart.html"
+    asked = ("--accelerator", apart, "--objective", "latency", "-o", plan, "--report", report, "--json")
+    found = onchip("plan", stated, *asked).json
+    assert found["lower_bound"] == 4 * 8 <= found["objective_value"]
+    assert onchip("check", plan, stated).code == 0
+    assert (
+        onchip("time", plan, stated, "--accelerator", apart, "--json").json["total_cycles"] == found["objective_value"]
+    )
+    assert onchip("explain", plan, stated).code == 0
+    memories = {"v": "weights", "w": "weights", "x": "sram", "h": "sram", "y": "sram"}
+    placed = [one["allocate"] for one in json.loads(plan.read_text())["instructions"] if "allocate" in one]
+    assert all(each["memory"] == memories[each["tensor"].partition("[")[0].partition("#")[0]] for each in placed)

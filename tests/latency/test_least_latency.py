@@ -22,6 +22,7 @@ from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
+from onchip.solve.latency.homes import Homes
 from onchip.solve.latency.network import latency_bands
 from onchip.solve.latency.placing import PlacedOrder, packed_as_timed, packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
@@ -36,6 +37,11 @@ def small_problem(seed: int, operators: int, order: Order = Order.FREE) -> Probl
     random = Random(seed)
     graph = timed_graph(random, operators)
     return timed_problem(graph, random.randint(5, 20), random, order)
+
+
+def in_one_scratchpad(ways: WaysToRun) -> Homes:
+    """The homes of all operands, whether they fit or not."""
+    return tuple((0,) * len((*one.reads, *one.writes)) for one in ways.operators)
 
 
 def tiny_problem(seed: int) -> Problem:
@@ -64,7 +70,7 @@ def latency_of_legal_program(problem: Problem, search: LatencyBands, found: Plac
     """When what was found ends as the program that is written of it, in the bands of the search."""
     named = {one.name: count for one, count in zip(problem.graph.operators, search.parts, strict=True) if count > 1}
     banded = replace(problem, graph=ChannelBands(named)(problem.graph))
-    plan = ProgramWriter(banded, found.order, found.timing, found.offsets_bytes).plan()
+    plan = ProgramWriter(banded, found).plan()
     assert verify(banded, plan).violations == ()
     return latency_of_plan(banded, plan)
 
@@ -98,7 +104,7 @@ def test_the_search_cuts_as_channel_bands_do(seed: int, operators: int) -> None:
     ways = WaysToRun(problem)
     random = Random(seed)
     parts = [random.choice(sorted(one.cycles)) for one in ways.operators]
-    search = latency_bands(ways)
+    search = latency_bands(ways, in_one_scratchpad(ways))
     search.begin(parts, seed)
     named = {one.name: count for one, count in zip(problem.graph.operators, parts, strict=True) if count > 1}
     lowered = replace(problem, graph=ChannelBands(named)(problem.graph))
@@ -149,13 +155,12 @@ def test_what_is_placed_while_it_is_timed_is_legal_and_ends_as_the_search_says(
     problem = small_problem(seed, operators)
     ways = WaysToRun(problem)
     random = Random(seed)
-    search = latency_bands(ways)
+    search = latency_bands(ways, in_one_scratchpad(ways))
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
-    capacity_bytes = ways.capacity_bytes
-    room = LatencyRoom(capacity_bytes, capacity_bytes, placing, is_longest_first, has_place_for_all, rounds=4)
+    room = LatencyRoom(1.0, 1.0, placing, is_longest_first, has_place_for_all, rounds=4)
     timing = search.evaluate(room)
     if timing.fits:
-        found = PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+        found = PlacedOrder.of_best(search, room, timing)
         assert latency_of_legal_program(problem, search, found) == timing.latency
 
 
@@ -165,7 +170,7 @@ def test_what_is_packed_first_and_then_loaded_as_early_as_can_be_is_legal(seed: 
     problem = small_problem(seed, operators)
     ways = WaysToRun(problem)
     random = Random(seed)
-    search = latency_bands(ways)
+    search = latency_bands(ways, in_one_scratchpad(ways))
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
     found = packed_then_placed(ways, search, Run(Limits()))
     if found is not None:
@@ -178,9 +183,9 @@ def test_what_is_timed_in_bytes_ends_no_later_wherever_it_is_packed(seed: int, o
     problem = small_problem(seed, operators)
     ways = WaysToRun(problem)
     random = Random(seed)
-    search = latency_bands(ways)
+    search = latency_bands(ways, in_one_scratchpad(ways))
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
-    room = LatencyRoom(ways.capacity_bytes, int(ahead * ways.capacity_bytes))
+    room = LatencyRoom(1.0, ahead)
     found = packed_as_timed(ways, search, Run(Limits()), nodes=3_000, room=room)
     if found is not None:
         assert latency_of_legal_program(problem, search, found) <= found.timing.latency

@@ -55,13 +55,17 @@ class TimedStates(TimedNumbers):
 
     def ends_before(self, state: TimedState, cycles: int) -> bool:
         """Whether some program that goes on from there ends before that cycle."""
-        if self.floor(state) >= cycles:
-            return False
-        if state.has_run == self.all_run and self.outputs & ~state.in_dram == 0:
-            return True
-        if not self._is_new(state):
-            return False
-        return any(self.ends_before(longer, cycles) for longer in self.longer(state))
+        going_on = [iter([state])]
+        while going_on:
+            longer = next(going_on[-1], None)
+            if longer is None:
+                going_on.pop()
+            elif self.floor(longer) < cycles:
+                if longer.has_run == self.all_run and self.outputs & ~longer.in_dram == 0:
+                    return True
+                if self._is_new(longer):
+                    going_on.append(self.longer(longer))
+        return False
 
     def _is_new(self, state: TimedState) -> bool:
         """Whether no state that was gone through had done the same as early in everything."""

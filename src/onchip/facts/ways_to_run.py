@@ -83,12 +83,13 @@ class WaysToRun:
         return {tensor: tuple(numbers) for tensor, numbers in readers.items()}
 
     @property
-    def capacity_bytes(self) -> int:
-        """The scratchpad's, up to the next address that a tensor may begin at: sizes are rounded up to these, too."""
-        return self.aligned(self.problem.memories[0].capacity_bytes)
+    def capacities_bytes(self) -> tuple[int, ...]:
+        """The scratchpads', up to the next address that a tensor may begin at: sizes are rounded up to these, too."""
+        memories = self.problem.memories
+        return tuple(self.aligned(memory.capacity_bytes, number) for number, memory in enumerate(memories))
 
     def least_need_bytes(self, operator: int, parts: int) -> int:
-        """Return what the operands of one band take together, each rounded up to the alignment."""
+        """Return what the operands of one band take together in the first scratchpad, rounded up to its alignment."""
         one = self.operators[operator]
         return sum(self.aligned(self.operand_bytes(operator, tensor, parts)) for tensor in (*one.reads, *one.writes))
 
@@ -104,9 +105,9 @@ class WaysToRun:
             return whole.size_bytes
         return size_in_bytes((prod(whole.shape) // channels, width), whole.bits)
 
-    def aligned(self, size_bytes: int) -> int:
-        """Return the bytes up to the next address that a tensor may begin at."""
-        alignment_bytes = self.problem.memories[0].alignment_bytes
+    def aligned(self, size_bytes: int, memory: int = 0) -> int:
+        """Return the bytes up to the next address of a scratchpad, by number, that a tensor may begin at."""
+        alignment_bytes = self.problem.memories[memory].alignment_bytes
         return -(-size_bytes // alignment_bytes) * alignment_bytes
 
     def _ways(self, operator: Operator, number: Mapping[str, int]) -> OperatorWays:

@@ -23,11 +23,13 @@ JointOperator = _core.JointOperator
 JointOutcome = _core.JointOutcome
 JointSearch = _core.JointSearch
 JointTensor = _core.JointTensor
+LatencyAccess = _core.LatencyAccess
 LatencyBands = _core.LatencyBands
 LatencyMachine = _core.LatencyMachine
 LatencyPlacing = _core.LatencyPlacing
 LatencyRoom = _core.LatencyRoom
 LatencyStay = _core.LatencyStay
+LatencyTensor = _core.LatencyTensor
 LatencyTiming = _core.LatencyTiming
 LatencyTransfer = _core.LatencyTransfer
 LatencyWholeOperator = _core.LatencyWholeOperator
@@ -80,11 +82,13 @@ __all__ = [
     "JointOutcome",
     "JointSearch",
     "JointTensor",
+    "LatencyAccess",
     "LatencyBands",
     "LatencyMachine",
     "LatencyPlacing",
     "LatencyRoom",
     "LatencyStay",
+    "LatencyTensor",
     "LatencyTiming",
     "LatencyTransfer",
     "LatencyWholeOperator",

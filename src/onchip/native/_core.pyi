@@ -383,13 +383,24 @@ class LayoutBeam:
         """What lies where, of that run."""
 
 class LatencyMachine:
-    """One scratchpad and its DMA; with one channel loads and stores take turns.
+    """Scratchpads and their DMA; with one channel loads and stores take turns.
 
-    Sizes are rounded up to the alignment: together they may be `capacity_bytes`, and lie within `addressed_bytes`.
+    Of each scratchpad (capacity, addressed) bytes: sizes are rounded up to its alignment, together they may be its
+    capacity, and they lie within as many as are addressed.
     """
 
     def __init__(
-        self, *, capacity_bytes: int, addressed_bytes: int, queues: int, setup_cycles: int, has_one_channel: bool
+        self, *, scratchpads: Sequence[tuple[int, int]], queues: int, setup_cycles: int, has_one_channel: bool
+    ) -> None: ...
+
+class LatencyAccess:
+    """What addresses in a scratchpad are multiples of, and how long loads into it and stores out of it take.
+
+    `load` and `store` are terms of rates.
+    """
+
+    def __init__(
+        self, *, alignment_bytes: int, load: Sequence[tuple[int, int]], store: Sequence[tuple[int, int]]
     ) -> None: ...
 
 class LatencyPlacing(Enum):
@@ -401,7 +412,9 @@ class LatencyPlacing(Enum):
     AFTERWARDS = ...
 
 class LatencyRoom:
-    """How much what stays fills at most, and what is loaded ahead of its step or waits for its store.
+    """Shares of each scratchpad: of what stays, and of what is loaded ahead of its step or waits for its store.
+
+    Where the share is 0 nothing stays from one step to the next, and operators have all room.
 
     What is written is placed first, by its bytes, or `is_longest_first`; with `has_place_for_all` loads, too, which
     may find a better place later. Afterwards all are placed in `rounds`: what had no place, or a late one, is placed
@@ -410,17 +423,26 @@ class LatencyRoom:
 
     def __init__(
         self,
-        capacity_bytes: int,
-        ahead_bytes: int,
+        share: float,
+        ahead_share: float,
         placing: LatencyPlacing = LatencyPlacing.NONE,
         is_longest_first: bool = False,
         has_place_for_all: bool = False,
         rounds: int = 1,
     ) -> None: ...
     @property
-    def capacity_bytes(self) -> int: ...
+    def share(self) -> float: ...
     @property
-    def ahead_bytes(self) -> int: ...
+    def ahead_share(self) -> float: ...
+
+class LatencyTensor:
+    """A band of a tensor in one scratchpad, by number."""
+
+    @property
+    def memory(self) -> int: ...
+    @property
+    def same_as(self) -> int:
+        """The band, in the scratchpad where it is written or read first, that this is in another one; -1 of itself."""
 
 class LatencyStay:
     """One tensor over the half-open range of steps [start, stop); it begins with a load or with its operator."""
@@ -480,10 +502,21 @@ class LatencyTiming:
         """By stay its address; empty where they are not placed."""
 
 class LatencyWholeTensor:
-    """A tensor that may be cut along its channels; one without a shape has one channel."""
+    """A tensor that may be cut along its channels; one without a shape has one channel.
+
+    It lies in one scratchpad: `same_as` is the number of the tensor that it is in another one, or -1.
+    """
 
     def __init__(
-        self, *, size_bytes: int, channels: int, bits_per_channel: int, is_in_dram: bool, is_output: bool
+        self,
+        *,
+        size_bytes: int,
+        channels: int,
+        bits_per_channel: int,
+        is_in_dram: bool,
+        is_output: bool,
+        memory: int,
+        same_as: int,
     ) -> None: ...
 
 class LatencyWholeOperator:
@@ -499,7 +532,7 @@ class LatencyWholeOperator:
     ) -> None: ...
 
 class LatencyBands:
-    """Searches for bands of operators and an order of them that ends sooner; `load` and `store` are terms of rates.
+    """Searches for bands of operators and an order of them that ends sooner; `accesses` are by scratchpad.
 
     Pieces (operators, or bands) are numbered operator by operator, bands of tensors tensor by tensor.
     """
@@ -510,13 +543,11 @@ class LatencyBands:
         operators: Sequence[LatencyWholeOperator],
         machine: LatencyMachine,
         *,
-        alignment_bytes: int,
-        load: Sequence[tuple[int, int]],
-        store: Sequence[tuple[int, int]],
+        accesses: Sequence[LatencyAccess],
         has_given_order: bool,
     ) -> None: ...
-    def begin(self, parts: Sequence[int], seed: int) -> None:
-        """Start over, at the network's own order."""
+    def begin(self, parts: Sequence[int], seed: int, order: Sequence[int] = ()) -> None:
+        """Start over, at an order of the pieces, or at the network's own."""
 
     def limit_room(self, room: LatencyRoom) -> None:
         """From now on orders have this room."""
@@ -549,6 +580,10 @@ class LatencyBands:
     @property
     def sizes_bytes(self) -> list[int]:
         """By band of a tensor in the best."""
+
+    @property
+    def tensors(self) -> list[LatencyTensor]:
+        """The bands of tensors in the best; those that are in another scratchpad, too, come once more after all."""
 
     @property
     def worth(self) -> tuple[int, int, int]:

@@ -3,12 +3,14 @@
 //
 // docs/latency.md says what is decided and why. Nothing here is a proof: bounds are in `facts/latency_bounds.py`.
 //
-// Words. Operators and tensors are numbered from 0 on; step s is the place s of an order. A stay is one tensor in the
-// scratchpad over the half-open range of steps [start, stop); it begins with the operator that writes the tensor, or
-// with a load. A transfer of position p stands in the program after the operator of step p - 1 and before that of
-// step p. Transfers are begun in one row, the row of the queues. Room is counted in bytes, and addresses are
-// found later; or every stay gets its address while it is timed. With addresses the latency is that of the program; in
-// bytes the program ends no later, wherever its stays lie: bytes are free when the store that reads them has ended.
+// Words. Operators, tensors and scratchpads are numbered from 0 on; step s is the place s of an order. A tensor lies in
+// one scratchpad: what is wanted in several is a tensor for each, of which the others are loaded of what the written
+// one was stored as. A stay is one tensor in its scratchpad over the half-open range of steps [start, stop); it begins
+// with the operator that writes the tensor, or with a load. A transfer of position p stands in the program after the
+// operator of step p - 1 and before that of step p. Transfers are begun in one row, the row of the queues. Room is
+// counted in bytes, and addresses are found later; or every stay gets its address while it is timed. With addresses the
+// latency is that of the program; in bytes the program ends no later, wherever its stays lie: bytes are free when the
+// store that reads them has ended.
 
 #pragma once
 
@@ -29,8 +31,10 @@ struct Tensor {
     Bytes bytes = 0;
     Cycles load_cycles = 0;
     Cycles store_cycles = 0;
-    bool is_in_dram = false;  // from the start
+    bool is_in_dram = false;  // from the start, or as another one is
     bool is_output = false;   // is stored once
+    Index memory = 0;         // the scratchpad in which it lies
+    Index same_as = none;     // the tensor whose store brings it to DRAM, too
 };
 
 // Its lists have no tensor twice, nor one that is in both.
@@ -41,9 +45,13 @@ struct Operator {
     std::vector<Index> predecessors;
 };
 
-struct Machine {
+struct Scratchpad {
     Bytes capacity_bytes = 0;
     Bytes addressed_bytes = 0;  // as many of them as addresses may take
+};
+
+struct Machine {
+    std::vector<Scratchpad> scratchpads;
     Index queues = 1;
     Cycles setup_cycles = 0;
     bool has_one_channel = true;  // loads and stores take turns
@@ -87,10 +95,11 @@ struct Timing {
     std::vector<Bytes> offsets;       // of each stay, where it is placed
 };
 
-// How much what stays fills at most, and of that what is loaded ahead of its step or waits for its store.
+// Which share of each scratchpad what stays fills at most, and what is loaded ahead of its step or waits for its store.
+// Where the share is 0 nothing stays from one step to the next, and operators have all room.
 struct Room {
-    Bytes capacity_bytes = 0;
-    Bytes ahead_bytes = 0;
+    double share = 1;
+    double ahead_share = 1;
     Placing placing = Placing::none;
     bool is_longest_first = false;   // what is placed first is placed by how long it stays, else by its bytes
     bool has_place_for_all = false;  // loads have a place for when they are needed from the start, as what is written
@@ -119,37 +128,46 @@ private:
 
     void place_afterwards(const Room& room, const StopToken* stop);
     Index place_all(const std::vector<Stay>& stays);
-    bool time_as_placed(const std::vector<Stay>& stays, Bytes ahead_bytes);
+    bool time_as_placed(const std::vector<Stay>& stays);
     bool is_heavier_when_late(Index failed, const std::vector<Stay>& stays);
-    bool decide_stays(Bytes capacity_bytes);
+    void set_room(const Room& room);
+    bool decide_stays();
     void link_uses();
-    bool make_room(Index step, Bytes capacity_bytes);
+    bool make_room(Index step);
+    Index least_wanted(Index step, Index memory) const;
+    void leave(Index tensor);
     void begin_stay(Index tensor, Index step);
     void end_stay(Index tensor, Index stop);
     void fill_room();
     bool place_first(const Room& room, const std::vector<Bytes>& offsets);
     bool place_as_low_as_can_be(Index number);
-    bool time(Bytes ahead_bytes);
+    void clear_addresses();
+    bool time();
     bool is_too_late() const;
-    void compute_until(Index step, Bytes ahead_bytes);
+    void compute_until(Index step);
     Cycles outputs_free_at(Index step);
-    Cycles room_free_at(Index step, Cycles start, Bytes ahead_bytes);
-    Cycles stored_before(Index position, Cycles start) const;
+    Cycles room_free_at(Index step, Cycles start);
+    Cycles stored_before(Index position, Cycles start, Index memory) const;
     void use(Index tensor, Cycles end);
     Turn turn(Cycles ready, Cycles cycles, bool is_store) const;
-    Index store_before(Index tensor, const Turn& load, Index position, Bytes most_bytes);
+    Index store_before(std::size_t at, const Turn& load, Index position);
     bool wait(Index number, Index step, Bytes most_bytes);
-    Index earliest_position(Index number, Bytes ahead_bytes);
+    Index earliest_position(Index number);
     Cycles room_at(Index number, Index earliest) const;
     bool stays_on(Index number, Index stop) const;
     void keep_until(Index number, Index stop);
     Index position_at(Cycles cycle, Index first, Index last) const;
-    bool place_load(std::size_t at, Bytes ahead_bytes);
+    bool place_load(std::size_t at);
     void begin(Index stay, bool is_store, Index position, const Turn& turn);
     void store(Index number);
     Turn turn_of_store(Index number) const;
     template <typename Test>
     void store_all(Test has_to_go);
+
+    Index memory_of(Index stay) const { return problem_.tensors[timing_.stays[stay].tensor].memory; }
+    Index stored_as(Index tensor) const {
+        return problem_.tensors[tensor].same_as == none ? tensor : problem_.tensors[tensor].same_as;
+    }
 
     const Problem& problem_;
     const std::vector<Index>* order_ = nullptr;
@@ -160,9 +178,11 @@ private:
     // What is resident while stays are decided.
     std::vector<Index> resident_, place_in_resident_, stay_of_, last_use_, last_stay_;
     std::vector<char> is_in_dram_, is_in_step_;
-    Bytes resident_bytes_ = 0;
+    bool keeps_anything_ = true;
+    // By scratchpad.
+    std::vector<Bytes> most_bytes_, ahead_bytes_, resident_bytes_;
     // Time.
-    std::vector<Bytes> room_used_;
+    std::vector<std::vector<Bytes>> room_used_;  // by scratchpad and step
     std::vector<Cycles> arrived_, stored_, queue_free_;
     std::vector<Index> loads_, pending_stores_, producer_step_, stay_now_;
     std::vector<Transfer> storing_;  // those that may go on while what stands there is placed elsewhere
@@ -171,8 +191,8 @@ private:
     Index begun_ = 0, last_position_ = 0, computed_ = 0;
     // Addresses.
     bool is_placing_ = false, has_place_for_all_ = false, is_placed_ = false;
-    AddressMap addresses_;
-    BusyBytes busy_;
+    std::vector<AddressMap> addresses_;  // by scratchpad
+    std::vector<BusyBytes> busy_;
     std::vector<Index> placed_first_, wanted_from_, placed_from_;  // of stays: steps
     std::vector<double> weights_;
 };

@@ -55,20 +55,28 @@ BandSearch::BandSearch(Network network) : network_((network.check(), std::move(n
     readers_.resize(network_.tensors.size());
     for (std::size_t of = 0; of < network_.operators.size(); ++of) {
         for (const Operand& one : network_.operators[of].writes) writer_[one.tensor] = static_cast<Index>(of);
-        for (const Operand& one : network_.operators[of].reads) readers_[one.tensor].push_back(static_cast<Index>(of));
+        for (const Operand& one : network_.operators[of].reads) {
+            readers_[whole(one.tensor)].push_back(static_cast<Index>(of));
+        }
     }
     find_changes();
 }
 
-void BandSearch::begin(const Parts& parts, std::uint64_t seed) {
+// The tensor that is written, of those that are the same in other places.
+Index BandSearch::whole(Index tensor) const {
+    return network_.tensors[tensor].same_as == none ? tensor : network_.tensors[tensor].same_as;
+}
+
+void BandSearch::begin(const Parts& parts, std::uint64_t seed, const std::vector<Index>& order) {
     random_.seed(seed);
     now_.parts = parts;
     now_.cut = cut(network_, parts);
     now_.order.resize(now_.cut.pieces.size());
     std::iota(now_.order.begin(), now_.order.end(), 0);
+    if (order.size() == now_.order.size()) now_.order = order;
     note_places();
     best_ = now_;
-    limit_room({network_.machine.capacity_bytes, network_.machine.capacity_bytes});
+    limit_room({});
 }
 
 void BandSearch::limit_room(const Room& room) {
@@ -188,7 +196,7 @@ std::vector<Index> BandSearch::woven(const Cut& cut, const Parts& parts) const {
     for (std::size_t reader = 0; reader < parts.size(); ++reader) {
         if (parts[reader] == 1 || !network_.operators[reader].cuts_inputs) continue;
         for (const Operand& one : network_.operators[reader].reads) {
-            const Index writer = writer_[one.tensor];
+            const Index writer = writer_[whole(one.tensor)];
             if (writer != none && parts[writer] > 1) group[root(static_cast<Index>(reader))] = root(writer);
         }
     }
@@ -207,13 +215,13 @@ void BandSearch::find_changes() {
     for (std::size_t number = 0; number < network_.operators.size(); ++number) {
         const Index of = static_cast<Index>(number);
         for (const Way& way : network_.operators[of].ways) {
-            if (need_bytes(of, way.parts) <= network_.machine.capacity_bytes) changes_.push_back({{of, way.parts}});
+            if (fits(of, way.parts)) changes_.push_back({{of, way.parts}});
         }
         for (const Index reader : that_cut(of)) {
             std::vector<Index> after = that_cut(reader);
             std::vector<Index> before;
             for (const Operand& one : network_.operators[reader].reads) {
-                if (writer_[one.tensor] != none) before.push_back(writer_[one.tensor]);
+                if (writer_[whole(one.tensor)] != none) before.push_back(writer_[whole(one.tensor)]);
             }
             before.push_back(reader);
             after.insert(after.end(), {of, reader});
@@ -246,8 +254,7 @@ void BandSearch::add_together(const std::vector<Index>& group) {
             const auto& ways = network_.operators[of].ways;
             const bool is_one =
                 std::any_of(ways.begin(), ways.end(), [&](const Way& w) { return w.parts == way.parts; });
-            const bool fits = is_one && need_bytes(of, way.parts) <= network_.machine.capacity_bytes;
-            if (fits && way.parts > 1) change.emplace_back(of, way.parts);
+            if (is_one && way.parts > 1 && fits(of, way.parts)) change.emplace_back(of, way.parts);
         }
         if (change.size() == members.size()) changes_.push_back(std::move(change));
     }

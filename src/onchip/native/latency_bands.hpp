@@ -36,6 +36,14 @@ struct WholeTensor {
     std::int64_t bits_per_channel = 0;
     bool is_in_dram = false;
     bool is_output = false;
+    Index memory = 0;
+    Index same_as = none;  // it is another place of that tensor, cut as it is
+};
+
+// What of a scratchpad the search of whole machines does not know.
+struct Access {
+    Bytes alignment_bytes = 1;
+    Rate load, store;
 };
 
 struct Way {
@@ -60,8 +68,7 @@ struct Network {
     std::vector<WholeTensor> tensors;
     std::vector<WholeOperator> operators;
     Machine machine;
-    Bytes alignment_bytes = 1;
-    Rate load, store;
+    std::vector<Access> accesses;  // by scratchpad
     bool has_given_order = false;
 
     // Throws std::invalid_argument, saying which entry, for what no network has.
@@ -93,8 +100,8 @@ class BandSearch {
 public:
     explicit BandSearch(Network network);
 
-    // Starts over, at an order of the network as given.
-    void begin(const Parts& parts, std::uint64_t seed);
+    // Starts over, at an order of the pieces, or at that of the network as given.
+    void begin(const Parts& parts, std::uint64_t seed, const std::vector<Index>& order = {});
 
     // From now on orders have this room.
     void limit_room(const Room& room);
@@ -114,10 +121,11 @@ public:
     const Parts& parts() const { return best_.parts; }
     const std::vector<Index>& order() const { return best_.order; }
     const std::vector<Bytes>& sizes_bytes() const { return best_.cut.sizes_bytes; }
+    const std::vector<Tensor>& tensors() const { return best_.cut.problem.tensors; }
     Worth worth() const { return best_.worth; }
 
-    // Of one band of so many, rounded up to the alignment.
-    Bytes need_bytes(Index of, Index parts) const;
+    // Whether the operands of one band of so many have room together.
+    bool fits(Index of, Index parts) const;
 
 private:
     using Change = std::vector<std::pair<Index, Index>>;
@@ -131,6 +139,7 @@ private:
         std::vector<std::vector<Place>> places;  // by operator (share that has run, place from 0 to 1), rising
     };
 
+    Index whole(Index tensor) const;
     void find_changes();
     void add_together(const std::vector<Index>& group);
     std::vector<Index> that_cut(Index of) const;

@@ -43,8 +43,18 @@ void add_network(nb::module_& module) {
         .def(
             "__init__",
             [](WholeTensor* place, Bytes bytes, Index channels, std::int64_t bits_per_channel, bool is_in_dram,
-               bool is_output) { new (place) WholeTensor{bytes, channels, bits_per_channel, is_in_dram, is_output}; },
-            nb::kw_only(), "size_bytes"_a, "channels"_a, "bits_per_channel"_a, "is_in_dram"_a, "is_output"_a);
+               bool is_output, Index memory, Index same_as) {
+                new (place) WholeTensor{bytes, channels, bits_per_channel, is_in_dram, is_output, memory, same_as};
+            },
+            nb::kw_only(), "size_bytes"_a, "channels"_a, "bits_per_channel"_a, "is_in_dram"_a, "is_output"_a,
+            "memory"_a, "same_as"_a);
+    nb::class_<Access>(module, "LatencyAccess")
+        .def(
+            "__init__",
+            [](Access* place, Bytes alignment_bytes, const Pairs& load, const Pairs& store) {
+                new (place) Access{alignment_bytes, rate_of(load), rate_of(store)};
+            },
+            nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a);
     nb::class_<WholeOperator>(module, "LatencyWholeOperator")
         .def(
             "__init__",
@@ -63,13 +73,12 @@ void add_latency_bands(nb::module_& module) {
         .def(
             "__init__",
             [](BandSearch* place, std::vector<WholeTensor> tensors, std::vector<WholeOperator> operators,
-               Machine machine, Bytes alignment_bytes, const Pairs& load, const Pairs& store, bool has_given_order) {
-                new (place) BandSearch(Network{std::move(tensors), std::move(operators), machine, alignment_bytes,
-                                               rate_of(load), rate_of(store), has_given_order});
+               Machine machine, std::vector<Access> accesses, bool has_given_order) {
+                new (place) BandSearch(Network{std::move(tensors), std::move(operators), std::move(machine),
+                                               std::move(accesses), has_given_order});
             },
-            "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a,
-            "has_given_order"_a)
-        .def("begin", &BandSearch::begin, "parts"_a, "seed"_a)
+            "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "accesses"_a, "has_given_order"_a)
+        .def("begin", &BandSearch::begin, "parts"_a, "seed"_a, "order"_a = std::vector<Index>{})
         .def("limit_room", &BandSearch::limit_room, "room"_a)
         .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
@@ -87,6 +96,7 @@ void add_latency_bands(nb::module_& module) {
         .def_prop_ro("parts", &BandSearch::parts)
         .def_prop_ro("order", &BandSearch::order)
         .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes)
+        .def_prop_ro("tensors", &BandSearch::tensors)
         .def_prop_ro("worth", &BandSearch::worth);
 }
 

@@ -43,6 +43,14 @@ std::vector<std::vector<Index>> lines_of(const Network& network, const Parts& pa
             }
         }
     }
+    // Those that are the same are cut alike.
+    for (std::size_t tensor = 0; tensor < lines.size(); ++tensor) {
+        const Index same = network.tensors[tensor].same_as;
+        if (same != none) lines[same].insert(lines[same].end(), lines[tensor].begin(), lines[tensor].end());
+    }
+    for (std::size_t tensor = 0; tensor < lines.size(); ++tensor) {
+        if (network.tensors[tensor].same_as != none) lines[tensor] = lines[network.tensors[tensor].same_as];
+    }
     for (std::size_t tensor = 0; tensor < lines.size(); ++tensor) {
         auto& one = lines[tensor];
         one.push_back(0);
@@ -67,14 +75,19 @@ void add_bands(std::vector<Index>& bands, const std::vector<Index>& lines, Index
     }
 }
 
-void add_tensors(Cut& cut, const Network& network, const std::vector<std::vector<Index>>& lines) {
+// `first` is by tensor the number of its first band.
+void add_tensors(Cut& cut, const Network& network, const std::vector<std::vector<Index>>& lines,
+                 const std::vector<Index>& first) {
     for (std::size_t number = 0; number < lines.size(); ++number) {
         const WholeTensor& whole = network.tensors[number];
+        const Access& access = network.accesses[whole.memory];
         for (std::size_t at = 0; at + 1 < lines[number].size(); ++at) {
             const Bytes bytes = band_bytes(whole, lines[number][at + 1] - lines[number][at]);
+            const Index same = whole.same_as == none ? none : first[whole.same_as] + static_cast<Index>(at);
             cut.sizes_bytes.push_back(bytes);
-            cut.problem.tensors.push_back({aligned(bytes, network.alignment_bytes), cycles_of(network.load, bytes),
-                                           cycles_of(network.store, bytes), whole.is_in_dram, whole.is_output});
+            cut.problem.tensors.push_back({aligned(bytes, access.alignment_bytes), cycles_of(access.load, bytes),
+                                           cycles_of(access.store, bytes), whole.is_in_dram, whole.is_output,
+                                           whole.memory, same});
         }
     }
 }
@@ -86,7 +99,8 @@ void add_predecessors(Problem& problem) {
     }
     for (Operator& one : problem.operators) {
         for (const Index tensor : one.reads) {
-            if (writer[tensor] != none) one.predecessors.push_back(writer[tensor]);
+            const Index same = problem.tensors[tensor].same_as, written = same == none ? tensor : same;
+            if (writer[written] != none) one.predecessors.push_back(writer[written]);
         }
         std::sort(one.predecessors.begin(), one.predecessors.end());
         one.predecessors.erase(std::unique(one.predecessors.begin(), one.predecessors.end()), one.predecessors.end());
@@ -104,7 +118,10 @@ Cycles cycles_of_one(const WholeOperator& whole, Index parts) {
 
 void Network::check() const {
     for (std::size_t number = 0; number < tensors.size(); ++number) {
-        if (tensors[number].channels < 1 || tensors[number].bytes < 0 || tensors[number].bits_per_channel < 0) {
+        const WholeTensor& one = tensors[number];
+        const bool has_memory = one.memory >= 0 && static_cast<std::size_t>(one.memory) < accesses.size();
+        const bool has_same = one.same_as >= none && one.same_as < static_cast<Index>(tensors.size());
+        if (one.channels < 1 || one.bytes < 0 || one.bits_per_channel < 0 || !has_memory || !has_same) {
             refuse("tensor", number);
         }
     }
@@ -120,9 +137,11 @@ void Network::check() const {
         }
     }
     const auto is_bad = [](const Term& term) { return term.unit_bits < 1 || term.cycles < 0; };
-    if (alignment_bytes < 1 || std::any_of(load.begin(), load.end(), is_bad) ||
-        std::any_of(store.begin(), store.end(), is_bad)) {
-        throw std::invalid_argument("alignment and units are at least 1, cycles at least 0");
+    for (const Access& one : accesses) {
+        if (one.alignment_bytes < 1 || std::any_of(one.load.begin(), one.load.end(), is_bad) ||
+            std::any_of(one.store.begin(), one.store.end(), is_bad)) {
+            throw std::invalid_argument("alignment and units are at least 1, cycles at least 0");
+        }
     }
 }
 
@@ -135,7 +154,7 @@ Cut cut(const Network& network, const Parts& parts) {
     }
     Cut found;
     found.problem.machine = network.machine;
-    add_tensors(found, network, lines);
+    add_tensors(found, network, lines, first);
     for (std::size_t of = 0; of < parts.size(); ++of) {
         const WholeOperator& whole = network.operators[of];
         for (Index part = 0; part < parts[of]; ++part) {
@@ -156,16 +175,17 @@ Cut cut(const Network& network, const Parts& parts) {
     return found;
 }
 
-Bytes BandSearch::need_bytes(Index of, Index parts) const {
-    Bytes bytes = 0;
+bool BandSearch::fits(Index of, Index parts) const {
+    std::vector<Bytes> free;
+    for (const Scratchpad& one : network_.machine.scratchpads) free.push_back(one.capacity_bytes);
     for (const auto* side : {&network_.operators[of].reads, &network_.operators[of].writes}) {
         for (const Operand& operand : *side) {
             const WholeTensor& tensor = network_.tensors[operand.tensor];
             const Index width = operand.is_cut ? tensor.channels / parts : tensor.channels;
-            bytes += aligned(band_bytes(tensor, width), network_.alignment_bytes);
+            free[tensor.memory] -= aligned(band_bytes(tensor, width), network_.accesses[tensor.memory].alignment_bytes);
         }
     }
-    return bytes;
+    return std::all_of(free.begin(), free.end(), [](Bytes left) { return left >= 0; });
 }
 
 }  // namespace onchip::latency

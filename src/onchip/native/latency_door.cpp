@@ -1,6 +1,9 @@
 // A machine and a timing for Python.
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
+
+#include <utility>
 
 #include "doors.hpp"
 #include "latency.hpp"
@@ -18,11 +21,15 @@ void add_machine(nb::module_& module) {
     nb::class_<Machine>(module, "LatencyMachine")
         .def(
             "__init__",
-            [](Machine* place, Bytes capacity_bytes, Bytes addressed_bytes, Index queues, Cycles setup_cycles,
-               bool has_one_channel) {
-                new (place) Machine{capacity_bytes, addressed_bytes, queues, setup_cycles, has_one_channel};
+            [](Machine* place, const std::vector<std::pair<Bytes, Bytes>>& scratchpads, Index queues,
+               Cycles setup_cycles, bool has_one_channel) {
+                std::vector<Scratchpad> found;
+                for (const auto& [capacity_bytes, addressed_bytes] : scratchpads) {
+                    found.push_back({capacity_bytes, addressed_bytes});
+                }
+                new (place) Machine{std::move(found), queues, setup_cycles, has_one_channel};
             },
-            nb::kw_only(), "capacity_bytes"_a, "addressed_bytes"_a, "queues"_a, "setup_cycles"_a, "has_one_channel"_a);
+            nb::kw_only(), "scratchpads"_a, "queues"_a, "setup_cycles"_a, "has_one_channel"_a);
 }
 
 void add_room(nb::module_& module) {
@@ -34,17 +41,18 @@ void add_room(nb::module_& module) {
     nb::class_<Room>(module, "LatencyRoom")
         .def(
             "__init__",
-            [](Room* place, Bytes capacity_bytes, Bytes ahead_bytes, Placing placing, bool is_longest_first,
+            [](Room* place, double share, double ahead_share, Placing placing, bool is_longest_first,
                bool has_place_for_all, Index rounds) {
-                new (place) Room{capacity_bytes, ahead_bytes, placing, is_longest_first, has_place_for_all, rounds};
+                new (place) Room{share, ahead_share, placing, is_longest_first, has_place_for_all, rounds};
             },
-            "capacity_bytes"_a, "ahead_bytes"_a, "placing"_a = Placing::none, "is_longest_first"_a = false,
+            "share"_a, "ahead_share"_a, "placing"_a = Placing::none, "is_longest_first"_a = false,
             "has_place_for_all"_a = false, "rounds"_a = 1)
-        .def_ro("capacity_bytes", &Room::capacity_bytes)
-        .def_ro("ahead_bytes", &Room::ahead_bytes);
+        .def_ro("share", &Room::share)
+        .def_ro("ahead_share", &Room::ahead_share);
 }
 
 void add_timing(nb::module_& module) {
+    nb::class_<Tensor>(module, "LatencyTensor").def_ro("memory", &Tensor::memory).def_ro("same_as", &Tensor::same_as);
     nb::class_<Stay>(module, "LatencyStay")
         .def_ro("tensor", &Stay::tensor)
         .def_ro("start", &Stay::start)

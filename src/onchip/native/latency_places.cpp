@@ -20,13 +20,14 @@ bool Evaluator::place_first(const Room& room, const std::vector<Bytes>& offsets)
     timing_.offsets.clear();
     if (!is_placing_) return true;
     timing_.offsets.assign(timing_.stays.size(), 0);
-    addresses_.clear(problem_.machine.addressed_bytes, Placing::lowest);
+    clear_addresses();
     placed_first_.clear();
     for (std::size_t number = 0; number < timing_.stays.size(); ++number) {
         const Stay& stay = timing_.stays[number];
         if (!offsets.empty()) {
             timing_.offsets[number] = offsets.at(number);
-            addresses_.put({offsets[number], problem_.tensors[stay.tensor].bytes, stay.start, stay.stop});
+            const Tensor& tensor = problem_.tensors[stay.tensor];
+            addresses_[tensor.memory].put({offsets[number], tensor.bytes, stay.start, stay.stop});
         } else if (has_place_for_all_ || !stay.is_loaded) {
             placed_first_.push_back(static_cast<Index>(number));
         }
@@ -40,16 +41,23 @@ bool Evaluator::place_first(const Room& room, const std::vector<Bytes>& offsets)
     for (const Index number : placed_first_) {
         if (!place_as_low_as_can_be(number)) return false;
     }
-    addresses_.choose(room.placing);
+    for (AddressMap& one : addresses_) one.choose(room.placing);
     return true;
+}
+
+void Evaluator::clear_addresses() {
+    for (std::size_t memory = 0; memory < addresses_.size(); ++memory) {
+        addresses_[memory].clear(problem_.machine.scratchpads[memory].addressed_bytes, Placing::lowest);
+    }
 }
 
 bool Evaluator::place_as_low_as_can_be(Index number) {
     const Stay& stay = timing_.stays[number];
     const Bytes bytes = problem_.tensors[stay.tensor].bytes;
-    const FoundAddress found = addresses_.earliest(bytes, stay.start, stay.start, stay.stop);
+    AddressMap& addresses = addresses_[memory_of(number)];
+    const FoundAddress found = addresses.earliest(bytes, stay.start, stay.start, stay.stop);
     timing_.offsets[number] = found.offset;
-    addresses_.put({found.offset, bytes, stay.start, stay.stop});
+    addresses.put({found.offset, bytes, stay.start, stay.stop});
     return found.offset >= 0;
 }
 
@@ -59,7 +67,7 @@ void Evaluator::place_afterwards(const Room& room, const StopToken* stop) {
     const std::vector<Stay> stays = timing_.stays;
     is_placing_ = has_place_for_all_ = false;
     timing_.offsets.assign(stays.size(), 0);
-    timing_.fits = time(room.ahead_bytes);
+    timing_.fits = time();
     if (!timing_.fits) return;
     const Cycles in_bytes = timing_.latency;
     wanted_from_.clear();
@@ -73,7 +81,7 @@ void Evaluator::place_afterwards(const Room& room, const StopToken* stop) {
     for (Index round = 0; round < room.rounds && best.latency > in_bytes; ++round) {
         if (stop != nullptr && stop->is_asked()) break;
         const Index failed = place_all(stays);
-        if (failed == none && time_as_placed(stays, room.ahead_bytes) && timing_.latency < best.latency) {
+        if (failed == none && time_as_placed(stays) && timing_.latency < best.latency) {
             best = timing_;
             best.fits = true;
         }
@@ -90,23 +98,24 @@ Index Evaluator::place_all(const std::vector<Stay>& stays) {
                      [&](Index one, Index other) { return weights_[one] > weights_[other]; });
     placed_from_.assign(stays.size(), 0);
     timing_.offsets.assign(stays.size(), 0);
-    addresses_.clear(problem_.machine.addressed_bytes, Placing::lowest);
+    clear_addresses();
     for (const Index number : placed_first_) {
         const Stay& stay = stays[number];
         const Bytes bytes = problem_.tensors[stay.tensor].bytes;
-        const FoundAddress found = addresses_.earliest(bytes, wanted_from_[number], stay.start, stay.stop);
+        AddressMap& addresses = addresses_[problem_.tensors[stay.tensor].memory];
+        const FoundAddress found = addresses.earliest(bytes, wanted_from_[number], stay.start, stay.stop);
         if (found.offset < 0) return number;
         timing_.offsets[number] = found.offset;
         placed_from_[number] = found.position;
-        addresses_.put({found.offset, bytes, found.position, stay.stop});
+        addresses.put({found.offset, bytes, found.position, stay.stop});
     }
     return none;
 }
 
-bool Evaluator::time_as_placed(const std::vector<Stay>& stays, Bytes ahead_bytes) {
+bool Evaluator::time_as_placed(const std::vector<Stay>& stays) {
     timing_.stays = stays;
     is_placing_ = is_placed_ = true;
-    const bool is_in_time = time(ahead_bytes);
+    const bool is_in_time = time();
     is_placing_ = is_placed_ = false;
     return is_in_time;
 }

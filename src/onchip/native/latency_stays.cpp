@@ -25,7 +25,10 @@ void Problem::check() const {
     for (std::size_t number = 0; number < tensors.size(); ++number) {
         const Tensor& tensor = tensors[number];
         const bool is_bad = tensor.bytes < 0 || tensor.load_cycles < 0 || tensor.store_cycles < 0;
-        if (is_bad || std::max({tensor.bytes, tensor.load_cycles, tensor.store_cycles}) > never / 1024) {
+        const bool has_numbers = are_numbers({tensor.memory}, machine.scratchpads.size()) &&
+                                 (tensor.same_as == none || are_numbers({tensor.same_as}, tensors.size()));
+        if (is_bad || !has_numbers ||
+            std::max({tensor.bytes, tensor.load_cycles, tensor.store_cycles}) > never / 1024) {
             refuse("tensor", number);
         }
     }
@@ -35,8 +38,10 @@ void Problem::check() const {
                                  are_numbers(one.predecessors, operators.size());
         if (!has_numbers || one.cycles < 0 || one.cycles > never / 1024) refuse("operator", number);
     }
-    if (machine.capacity_bytes < 0 || machine.queues < 1 || machine.setup_cycles < 0) {
-        throw std::invalid_argument("a machine has a capacity, queues and a set-up of at least 0, 1 and 0");
+    const auto has_none = [](const Scratchpad& one) { return one.capacity_bytes < 0; };
+    if (std::any_of(machine.scratchpads.begin(), machine.scratchpads.end(), has_none) || machine.queues < 1 ||
+        machine.setup_cycles < 0) {
+        throw std::invalid_argument("a machine has capacities, queues and a set-up of at least 0, 1 and 0");
     }
 }
 
@@ -51,6 +56,8 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
     is_in_step_.assign(tensors, 0);
     arrived_.resize(tensors);
     stored_.resize(tensors);
+    addresses_.resize(problem.machine.scratchpads.size());
+    busy_.resize(addresses_.size());
 }
 
 const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& room, const std::vector<Bytes>& first,
@@ -60,14 +67,26 @@ const Timing& Evaluator::evaluate(const std::vector<Index>& order, const Room& r
     timing_.stays.clear();
     timing_.latency = never;
     is_placed_ = false;
-    timing_.fits = decide_stays(room.capacity_bytes);
+    set_room(room);
+    timing_.fits = decide_stays();
     if (timing_.fits && room.placing == Placing::afterwards) {
         place_afterwards(room, stop);
     } else {
-        timing_.fits = timing_.fits && place_first(room, first) && time(room.ahead_bytes);
+        timing_.fits = timing_.fits && place_first(room, first) && time();
     }
     if (!timing_.fits) timing_.latency = never;
     return timing_;
+}
+
+void Evaluator::set_room(const Room& room) {
+    keeps_anything_ = room.share > 0;
+    most_bytes_.clear();
+    ahead_bytes_.clear();
+    for (const Scratchpad& one : problem_.machine.scratchpads) {
+        const double bytes = static_cast<double>(one.capacity_bytes);
+        most_bytes_.push_back(room.share > 0 ? static_cast<Bytes>(bytes * room.share) : one.capacity_bytes);
+        ahead_bytes_.push_back(static_cast<Bytes>(bytes * room.ahead_share));
+    }
 }
 
 // Backwards, so that each use knows the one after it.
@@ -94,10 +113,10 @@ void Evaluator::link_uses() {
     }
 }
 
-bool Evaluator::decide_stays(Bytes capacity_bytes) {
+bool Evaluator::decide_stays() {
     link_uses();
     resident_.clear();
-    resident_bytes_ = 0;
+    resident_bytes_.assign(most_bytes_.size(), 0);
     std::fill(stay_of_.begin(), stay_of_.end(), none);
     std::fill(last_stay_.begin(), last_stay_.end(), none);
     for (std::size_t tensor = 0; tensor < problem_.tensors.size(); ++tensor) {
@@ -119,11 +138,15 @@ bool Evaluator::decide_stays(Bytes capacity_bytes) {
             producer_step_[tensor] = step;
             timing_.stays[stay_of_[tensor]].is_loaded = false;
         }
-        const bool has_room = make_room(step, capacity_bytes);
+        const bool has_room = make_room(step);
         for (const auto* operands : {&one.reads, &one.writes}) {
             for (const Index tensor : *operands) {
                 is_in_step_[tensor] = 0;
-                if (upcoming_[tensor] == none) end_stay(tensor, step + 1);
+                if (upcoming_[tensor] == none) {
+                    end_stay(tensor, step + 1);
+                } else if (!keeps_anything_) {
+                    leave(tensor);
+                }
             }
         }
         if (!has_room) return false;
@@ -139,7 +162,7 @@ void Evaluator::begin_stay(Index tensor, Index step) {
     timing_.stays.push_back({tensor, step, step + 1, true, is_stored, before, none});
     place_in_resident_[tensor] = static_cast<Index>(resident_.size());
     resident_.push_back(tensor);
-    resident_bytes_ += problem_.tensors[tensor].bytes;
+    resident_bytes_[problem_.tensors[tensor].memory] += problem_.tensors[tensor].bytes;
 }
 
 void Evaluator::end_stay(Index tensor, Index stop) {
@@ -150,31 +173,44 @@ void Evaluator::end_stay(Index tensor, Index stop) {
     resident_[place_in_resident_[tensor]] = last;
     place_in_resident_[last] = place_in_resident_[tensor];
     resident_.pop_back();
-    resident_bytes_ -= problem_.tensors[tensor].bytes;
+    resident_bytes_[problem_.tensors[tensor].memory] -= problem_.tensors[tensor].bytes;
 }
 
-// What leaves has been useless since its last use, and its stay ends there: what is wanted latest, for the bytes of it
-// that are needed and its way back. False where the operator does not fit.
-bool Evaluator::make_room(Index step, Bytes capacity_bytes) {
-    while (resident_bytes_ > capacity_bytes) {
-        Index worst = none;
-        double most = -1;
-        for (const Index tensor : resident_) {
-            if (is_in_step_[tensor]) continue;
-            const Tensor& one = problem_.tensors[tensor];
-            const bool has_copy = is_in_dram_[tensor] || one.is_output;
-            const Cycles way_back = 1 + one.load_cycles + (has_copy ? 0 : one.store_cycles);
-            const Bytes useful = std::min(one.bytes, resident_bytes_ - capacity_bytes);
-            const double score = static_cast<double>(upcoming_[tensor] - step) * static_cast<double>(useful) /
-                                 static_cast<double>(way_back);
-            if (score > most || (score == most && tensor < worst)) most = score, worst = tensor;
+// What leaves has been useless since its last use, and its stay ends there. False where the operator does not fit.
+bool Evaluator::make_room(Index step) {
+    for (Index memory = 0; memory < static_cast<Index>(most_bytes_.size()); ++memory) {
+        while (resident_bytes_[memory] > most_bytes_[memory]) {
+            const Index leaving = least_wanted(step, memory);
+            if (leaving == none) return false;
+            leave(leaving);
         }
-        if (worst == none) return false;
-        if (!is_in_dram_[worst]) timing_.stays[stay_of_[worst]].is_stored = true;
-        is_in_dram_[worst] = 1;
-        end_stay(worst, last_use_[worst] + 1);
     }
     return true;
+}
+
+// Though it is wanted again.
+void Evaluator::leave(Index tensor) {
+    if (!is_in_dram_[tensor]) timing_.stays[stay_of_[tensor]].is_stored = true;
+    is_in_dram_[tensor] = 1;
+    end_stay(tensor, last_use_[tensor] + 1);
+}
+
+// What is wanted latest, for the bytes of it that are needed and its way back; `none` where all of a scratchpad is
+// used.
+Index Evaluator::least_wanted(Index step, Index memory) const {
+    Index worst = none;
+    double most = -1;
+    for (const Index tensor : resident_) {
+        const Tensor& one = problem_.tensors[tensor];
+        if (is_in_step_[tensor] || one.memory != memory) continue;
+        const bool has_copy = is_in_dram_[tensor] || one.is_output;
+        const Cycles way_back = 1 + one.load_cycles + (has_copy ? 0 : one.store_cycles);
+        const Bytes useful = std::min(one.bytes, resident_bytes_[memory] - most_bytes_[memory]);
+        const double score =
+            static_cast<double>(upcoming_[tensor] - step) * static_cast<double>(useful) / static_cast<double>(way_back);
+        if (score > most || (score == most && tensor < worst)) most = score, worst = tensor;
+    }
+    return worst;
 }
 
 }  // namespace onchip::latency

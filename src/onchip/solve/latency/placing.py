@@ -9,15 +9,14 @@ from itertools import product
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.answer.problem import Problem
 from onchip.facts.ways_to_run import WaysToRun
-from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTiming, StopToken
+from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTensor, LatencyTiming, StopToken
 from onchip.solve.allocation.pack import pack
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
 SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
-"""Of the scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
+"""Of each scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
 QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 """Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
 THOROUGH_NODES: Final = 200_000
@@ -33,13 +32,19 @@ PLACINGS: Final = (LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST)
 class PlacedOrder:
     """An order of pieces with its transfers, and the offset in bytes of each of its stays.
 
-    `room` is what stays could fill, and loads ahead, in bytes.
+    `room` is what stays could fill, and loads ahead; `tensors` say where stays lie.
     """
 
     order: tuple[int, ...]
     room: LatencyRoom
     timing: LatencyTiming
     offsets_bytes: tuple[int, ...]
+    tensors: tuple[LatencyTensor, ...]
+
+    @classmethod
+    def of_best(cls, search: LatencyBands, room: LatencyRoom, timing: LatencyTiming) -> PlacedOrder:
+        """Return the best order of a search as it was placed while it was timed in that room."""
+        return cls(tuple(search.order), room, timing, tuple(timing.offsets_bytes), tuple(search.tensors))
 
 
 def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
@@ -54,7 +59,7 @@ def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> Pla
 def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order with addresses, however late it ends: what fills least is tried first."""
     nodes, _ = QUICKLY[0]
-    for _, room in reversed(_rooms(ways.capacity_bytes, search)):
+    for _, room in reversed(_rooms(search)):
         found = None if run.stop is not None else packed_as_timed(ways, search, run, nodes, room)
         if found is not None:
             return found
@@ -66,17 +71,15 @@ def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float)
     return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
 
 
-def placed_while_timed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
+def placed_while_timed(search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order in which each load takes the address that is free soonest; None if some load has none."""
-    capacity_bytes = ways.capacity_bytes
     for share, has_place_for_all in product(SHARES_PLACED, (False, True)):
         if run.stop is not None:
             return None
-        stays = int(capacity_bytes * share)
         found = _soonest(
             search,
             (
-                LatencyRoom(stays, capacity_bytes, placing, is_longest_first, has_place_for_all)
+                LatencyRoom(share, 1.0, placing, is_longest_first, has_place_for_all)
                 for placing, is_longest_first in product(PLACINGS, (False, True))
             ),
         )
@@ -85,18 +88,18 @@ def placed_while_timed(ways: WaysToRun, search: LatencyBands, run: Run) -> Place
     return None
 
 
-def placed_afterwards(search: LatencyBands, run: Run, room_bytes: int) -> PlacedOrder | None:
+def placed_afterwards(search: LatencyBands, run: Run, share: float) -> PlacedOrder | None:
     """Return the best order timed in bytes, then placed in many rounds; None if no round finds a place for all."""
     best: PlacedOrder | None = None
     rounds = max(STAYS_PLACED_AFTERWARDS // len(search.order), 1)
     for ahead, is_longest_first in product(AHEAD_AFTERWARDS, (True, False)):
         if run.stop is not None:
             break
-        ahead_bytes, token = int(room_bytes * ahead), StopToken()
-        room = LatencyRoom(room_bytes, ahead_bytes, LatencyPlacing.AFTERWARDS, is_longest_first, rounds=rounds)
+        token = StopToken()
+        room = LatencyRoom(share, share * ahead, LatencyPlacing.AFTERWARDS, is_longest_first, rounds=rounds)
         timing = run_watched(partial(search.evaluate, room, stop=token), token.ask, run)
         if timing.fits and (best is None or timing.latency < best.timing.latency):
-            best = PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+            best = PlacedOrder.of_best(search, room, timing)
     return best
 
 
@@ -106,18 +109,17 @@ def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence
     if not found:
         return None
     room, timing = min(found, key=lambda one: one[1].latency)
-    return PlacedOrder(tuple(search.order), room, timing, tuple(timing.offsets_bytes))
+    return PlacedOrder.of_best(search, room, timing)
 
 
 def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order in which what stays is packed, and loads then come as early as they can, also elsewhere."""
     nodes, _ = QUICKLY[1]
     for share in SHARES_PLACED:
-        stays = int(ways.capacity_bytes * share)
-        packed = packed_as_timed(ways, search, run, nodes, LatencyRoom(stays, 0)) if run.stop is None else None
+        packed = packed_as_timed(ways, search, run, nodes, LatencyRoom(share, 0.0)) if run.stop is None else None
         if packed is None:
             continue
-        rooms = [LatencyRoom(stays, ways.capacity_bytes, one, has_place_for_all=True) for one in PLACINGS]
+        rooms = [LatencyRoom(share, 1.0, one, has_place_for_all=True) for one in PLACINGS]
         found = _soonest(search, rooms, packed.offsets_bytes)
         if found is not None:
             return found
@@ -129,7 +131,7 @@ def _first_that_packs(
 ) -> PlacedOrder | None:
     """Go through rooms as the order ends in them, sooner first; each room that does not pack rules out its like."""
     least = 0.0
-    for latency, room in _rooms(ways.capacity_bytes, search):
+    for latency, room in _rooms(search):
         if run.stop is not None or latency >= below:
             return None
         if latency < least:
@@ -145,26 +147,27 @@ def packed_as_timed(
     ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: LatencyRoom
 ) -> PlacedOrder | None:
     """Return the best order as it is in that room with its stays packed; None where so many nodes find no packing."""
-    timing, sizes_bytes = search.evaluate(room), search.sizes_bytes
+    timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
     if not timing.fits:
         return None
-    buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in timing.stays)
-    packing = pack(_packing(ways.problem, buffers), run, nodes).answer
-    if packing is None:
-        return None
-    return PlacedOrder(tuple(search.order), room, timing, packing.offsets_bytes)
+    offsets_bytes = [0] * len(timing.stays)
+    for number, memory in enumerate(ways.problem.memories):
+        there = [at for at, stay in enumerate(timing.stays) if tensors[stay.tensor].memory == number]
+        stays = [timing.stays[at] for at in there]
+        buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in stays)
+        packing = pack(PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes), run, nodes).answer
+        if packing is None:
+            return None
+        for at, offset_bytes in zip(there, packing.offsets_bytes, strict=True):
+            offsets_bytes[at] = offset_bytes
+    return PlacedOrder(tuple(search.order), room, timing, tuple(offsets_bytes), tuple(tensors))
 
 
-def _packing(problem: Problem, buffers: tuple[Buffer, ...]) -> PackingProblem:
-    memory = problem.memories[0]
-    return PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
-
-
-def _rooms(capacity_bytes: int, search: LatencyBands) -> list[tuple[int, LatencyRoom]]:
+def _rooms(search: LatencyBands) -> list[tuple[int, LatencyRoom]]:
     """Return when the best order ends in each room in which it fits, sooner first; of equals the smallest room."""
     found: dict[int, LatencyRoom] = {}
     for stays, ahead in product(SHARES, SHARES):
-        room = LatencyRoom(int(capacity_bytes * stays), int(capacity_bytes * min(stays, ahead)))
+        room = LatencyRoom(stays, min(stays, ahead))
         timing = search.evaluate(room)
         if timing.fits:
             found[timing.latency] = room

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.native import LatencyTiming
+from onchip.native import LatencyTensor, LatencyTiming
+from onchip.solve.latency.placing import PlacedOrder
 
 
 @dataclass(slots=True)
@@ -21,24 +22,22 @@ class ProgramWriter:
     """
 
     problem: Problem
-    order: Sequence[int]
-    timing: LatencyTiming
-    offsets_bytes: Sequence[int]
+    placed: PlacedOrder
     _instructions: list[Instruction] = field(default_factory=list)
     _leaving: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     _written: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def plan(self) -> Plan:
-        """Return the plan; stay i of the timing lies at `offsets_bytes[i]`."""
+        """Return the plan; stay i of the timing lies at offset i."""
         transfers = defaultdict(list)
-        for transfer in self.timing.transfers:
+        for transfer in self._timing.transfers:
             transfers[transfer.position].append(transfer)
-        for number, stay in enumerate(self.timing.stays):
+        for number, stay in enumerate(self._timing.stays):
             self._leaving[stay.stop].append(number)
             if not stay.is_loaded:
                 self._written[stay.start].append(number)
         operators = self.problem.graph.operators
-        for step in range(len(self.order) + 1):
+        for step in range(len(self.placed.order) + 1):
             waiting = {one.stay for one in transfers[step] if one.is_store} & {*self._leaving[step]}
             self._free(number for number in self._leaving[step] if number not in waiting)
             for transfer in transfers[step]:
@@ -47,25 +46,34 @@ class ProgramWriter:
                     self._free((transfer.stay,))
             for number in self._written[step]:
                 self._allocate(number)
-            if step < len(self.order):
-                self._instructions.append(Compute(operators[self.order[step]].name))
+            if step < len(self.placed.order):
+                self._instructions.append(Compute(operators[self.placed.order[step]].name))
         return Plan(self.problem.memories, tuple(self._instructions), self.problem)
 
     def _begin(self, stay: int, *, is_store: bool) -> None:
         if not is_store:
             self._allocate(stay)
-        ends = (self._memory, DRAM) if is_store else (DRAM, self._memory)
+        memory = self._memory(stay)
+        ends = (memory, DRAM) if is_store else (DRAM, memory)
         self._instructions.append(Copy(self._name(stay), *ends))
 
     def _allocate(self, stay: int) -> None:
-        self._instructions.append(Allocate(self._name(stay), self._memory, self.offsets_bytes[stay]))
+        offset_bytes = self.placed.offsets_bytes[stay]
+        self._instructions.append(Allocate(self._name(stay), self._memory(stay), offset_bytes))
 
     def _free(self, stays: Iterable[int]) -> None:
-        self._instructions += (Free(self._name(stay), self._memory) for stay in stays)
+        self._instructions += (Free(self._name(stay), self._memory(stay)) for stay in stays)
 
     def _name(self, stay: int) -> str:
-        return self.problem.counted_tensors[self.timing.stays[stay].tensor].name
+        number, same_as = self._timing.stays[stay].tensor, self._tensor(stay).same_as
+        return self.problem.counted_tensors[number if same_as < 0 else same_as].name
+
+    def _memory(self, stay: int) -> str:
+        return self.problem.memories[self._tensor(stay).memory].name
+
+    def _tensor(self, stay: int) -> LatencyTensor:
+        return self.placed.tensors[self._timing.stays[stay].tensor]
 
     @property
-    def _memory(self) -> str:
-        return self.problem.memories[0].name
+    def _timing(self) -> LatencyTiming:
+        return self.placed.timing

@@ -6,19 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count, cycle
 from math import inf
+from random import Random
 from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.cost.timeline.timeline import latency_of_plan
+from onchip.errors import UsageError
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.latency_bounds import LatencyBound, LatencyBounds
+from onchip.facts.latency_bounds import LatencyBound
+from onchip.facts.merged_latency import least_latency_bound, merged_problem
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyRoom, StopToken
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.latency.network import fewest_parts_that_fit, latency_bands
+from onchip.solve.latency.homes import Homes, HomesOfOperands
+from onchip.solve.latency.network import latency_bands
 from onchip.solve.latency.placing import (
     PlacedOrder,
     packed_then_placed,
@@ -40,7 +44,7 @@ HOTTEST_LATER: Final = 0.003
 """Shares of the latency by which an order may be worse, about, when annealing begins."""
 ROUNDS_IN_VAIN: Final = 4
 ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
-"""Shares of the scratchpad that orders may fill, one after another while what packs ends much later than what fills."""
+"""Shares of each scratchpad that orders may fill, one by one while what packs ends much later than what fills."""
 ROOMS_AFTERWARDS: Final = (0.98, 1.0, 0.99, 0.96)
 """The same of orders whose stays are placed afterwards, again and again."""
 SHARES_OF_TIME: Final = (0.25, 0.15, 0.25, 0.25, 0.25, 0.2, 0.5)
@@ -52,13 +56,17 @@ time limit it is that which counts."""
 MOST_PIECES_CUT: Final = 400
 """Of more no other bands are tried while stays are placed."""
 MUCH_LATER: Final = 1.03
+MOVES_OF_HOMES: Final = 400
+"""Other scratchpads for operands that are tried in one round."""
 
 
 def solve_for_latency(problem: Problem, run: Run) -> Result[Plan]:
-    """Search for the plan that ends soonest in one scratchpad, operators in bands where files say what these cost.
+    """Search for the plan that ends soonest, operators in bands where files say what these cost.
 
-    The plan's own problem has the graph in bands. INFEASIBLE if an operator fits in none of its ways. Raises UsageError
-    where nothing says how long an operator lasts.
+    The plan's own problem has the graph in bands. Of several scratchpads each operator has each operand in one; what
+    goes from one to another goes through DRAM. INFEASIBLE if an operator fits in none of its ways. Raises UsageError
+    where nothing says how long an operator lasts, or where one may fit only with bands of an operand in several
+    scratchpads.
     """
     return _LatencyPlanner(problem, run).result()
 
@@ -68,13 +76,17 @@ class _LatencyPlanner:
         self._problem, self._run = problem, run
         self._ways = WaysToRun(problem)
         self._incumbent = Incumbent(IndexedProblem.of(problem), run)
-        self._search = latency_bands(self._ways)
+        self._homes_of = HomesOfOperands(self._ways)
+        self._random = Random(run.limits.seed)
 
     def result(self) -> Result[Plan]:
         """Search, and say what is known then."""
-        if fewest_parts_that_fit(self._ways, self._ways.capacity_bytes) is None:
+        unfit = self._homes_of.unfit
+        if unfit is not None:
+            self._ensure_it_surely_does_not_fit(unfit)
             return Result(Status.INFEASIBLE, None, None, 0, self._run.seconds, METHOD)
-        bound = LatencyBounds(self._ways).greatest
+        self._take(self._homes_of.start(spreads=True))
+        bound = least_latency_bound(self._problem)
         self._incumbent.raise_bound(bound.cycles)
         for share in ROOMS:
             if self._run.stop is None and not self._incumbent.is_proven and not self._fills(share, bound):
@@ -88,20 +100,20 @@ class _LatencyPlanner:
 
     def _fills(self, share: float, bound: LatencyBound) -> bool:
         """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
-        room_bytes = int(self._ways.capacity_bytes * share)
-        if not self._begin(room_bytes, self._run.limits.seed):
+        if not self._begin(share, self._run.limits.seed):
             return False
-        for quickly in (placed_while_timed, placed_somehow):
-            if self._incumbent.value is None:
-                self._offer(quickly(self._ways, self._search, self._run))
+        if self._incumbent.value is None:
+            self._offer(placed_while_timed(self._search, self._run))
+        if self._incumbent.value is None:
+            self._offer(placed_somehow(self._ways, self._search, self._run))
         self._improve(bound, self._within(0))
         latency = self._search.worth[0]
-        self._offer(placed_while_timed(self._ways, self._search, self._run))
+        self._offer(placed_while_timed(self._search, self._run))
         self._offer(packed_then_placed(self._ways, self._search, self._within(1)))
         order = placed(self._ways, self._search, self._within(1), self._best)
         self._offer(order)
-        if order is not None and (order.room.capacity_bytes, order.room.ahead_bytes) != (room_bytes, room_bytes):
-            self._search.limit_room(order.room)
+        if order is not None and (order.room.share, order.room.ahead_share) != (share, share):
+            self._limit_room(order.room)
             self._improve(bound, self._within(2))
             self._offer(placed(self._ways, self._search, self._within(3), self._best))
         self._offer(placed_better(self._ways, self._search, self._within(1), self._best))
@@ -112,14 +124,14 @@ class _LatencyPlanner:
         """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""
         in_vain, seeds = 0, count(self._run.limits.seed)
         for share in cycle(ROOMS_AFTERWARDS):
-            before, room_bytes = self._best, int(self._ways.capacity_bytes * share)
+            before = self._best
             if in_vain == len(ROOMS_AFTERWARDS) or self._run.stop is not None or self._incumbent.is_proven:
                 return
-            if self._begin(room_bytes, next(seeds)):
+            if self._begin(share, next(seeds)):
                 self._improve(bound, self._within(5))
                 self._anneal(bound, self._within(5))
                 if self._search.worth[0] < before:
-                    self._offer(placed_afterwards(self._search, self._within(6), room_bytes))
+                    self._offer(placed_afterwards(self._search, self._within(6), share))
             in_vain = 0 if self._best < before else in_vain + 1
 
     def _anneal(self, bound: LatencyBound, run: Run) -> None:
@@ -129,26 +141,46 @@ class _LatencyPlanner:
             lambda: self._search.anneal(EVALUATIONS, hottest, bound.cycles, token), token.ask, run, self._report
         )
 
-    def _begin(self, room_bytes: int, seed: int) -> bool:
+    def _begin(self, share: float, seed: int) -> bool:
         """From the fewest bands that fit in such a room; False where some operator fits in none."""
-        parts = fewest_parts_that_fit(self._ways, room_bytes)
+        parts = self._homes_of.fewest_parts_that_fit(self._homes, share)
         if parts is None:
             return False
         self._search.begin(parts, seed)
-        self._search.limit_room(LatencyRoom(room_bytes, room_bytes))
+        self._limit_room(LatencyRoom(share, share))
         return True
+
+    def _limit_room(self, room: LatencyRoom) -> None:
+        self._room = room
+        self._search.limit_room(room)
+
+    def _take(self, homes: Homes) -> None:
+        self._homes, self._search = homes, latency_bands(self._ways, homes)
+
+    def _ensure_it_surely_does_not_fit(self, operator: int) -> None:
+        """No operator may be cut, or this is too large for all scratchpads together; bands need not lie in one."""
+        if all(len(one.cycles) == 1 for one in self._ways.operators):
+            return
+        merged = merged_problem(self._problem)
+        ways, capacity_bytes = WaysToRun(merged), merged.memories[0].capacity_bytes
+        if len(self._problem.memories) > 1 and any(
+            ways.least_need_bytes(operator, parts) <= capacity_bytes for parts in ways.operators[operator].cycles
+        ):
+            what = "it may fit only with bands of what it reads in several scratchpads, which is not planned"
+            name = self._problem.graph.operators[operator].name
+            raise UsageError(what, place=f"operator {name!r}", expected="larger scratchpads, or a larger one")
 
     def _improve_placed(self, bound: LatencyBound) -> None:
         """Orders by when they end with all stays placed, from the best on."""
-        start = placed_while_timed(self._ways, self._search, self._run)
+        start = placed_while_timed(self._search, self._run)
         if start is None or self._incumbent.is_proven:
             return
-        self._search.limit_room(start.room)
+        self._limit_room(start.room)
         pieces = len(start.order)
         most = EVALUATIONS if self._run.deadline.is_set else EVALUATIONS_PLACED // pieces**2
         evaluations = min(EVALUATIONS, most)
         self._improve(bound, self._within(4), evaluations, tries_bands=pieces <= MOST_PIECES_CUT)
-        self._offer(placed_while_timed(self._ways, self._search, self._run))
+        self._offer(placed_while_timed(self._search, self._run))
 
     @property
     def _best(self) -> float:
@@ -175,9 +207,28 @@ class _LatencyPlanner:
             worth = self._search.worth
             if tries_bands:
                 watched(lambda: self._search.cut_otherwise(enough, token))
+            self._move_homes(run, enough)
             rounds += 1
             reorder(HOTTEST_LATER if rounds % 2 == 0 else 0.0)
             in_vain = 0 if self._search.worth < worth else in_vain + 1
+
+    def _move_homes(self, run: Run, enough: int) -> None:
+        """Try other scratchpads for operands, each once in any order, and go on from each that ends sooner."""
+        if len(self._problem.memories) == 1:
+            return
+        moves = [*self._homes_of.moves(), *self._homes_of.swaps(self._homes)]
+        self._random.shuffle(moves)
+        for move in moves[:MOVES_OF_HOMES]:
+            if run.stop is not None or self._search.worth[0] <= enough:
+                return
+            homes, parts = self._homes_of.moved(self._homes, move), self._search.parts
+            if homes == self._homes or not all(self._homes_of.fits(one, parts[one], homes) for one, _ in move):
+                continue
+            search = latency_bands(self._ways, homes)
+            search.begin(parts, self._random.getrandbits(32), self._search.order)
+            search.limit_room(self._room)
+            if search.worth < self._search.worth:
+                self._search, self._homes = search, homes
 
     def _report(self) -> None:
         latency, _, pieces = self._search.worth
@@ -187,7 +238,7 @@ class _LatencyPlanner:
         if order is None:
             return
         problem = self._in_bands(self._search.parts)
-        plan = ProgramWriter(problem, order.order, order.timing, order.offsets_bytes).plan()
+        plan = ProgramWriter(problem, order).plan()
         self._incumbent.offer_plan(plan, latency_of_plan(problem, plan), "latency")
 
     def _in_bands(self, parts: list[int]) -> Problem:

@@ -139,6 +139,7 @@ METHODS: Mapping[str, Method] = {
             solve_for_latency,
             frozenset({Objective.LATENCY}),
             (Order.FREE, Order.GIVEN),
+            scratchpads=None,
         ),
         Method(
             "divide",

@@ -1,0 +1,200 @@
+"""In which scratchpad each operator has each of its operands: a start, and what may be changed of it.
+
+A tensor that its operators want in several scratchpads goes to the others through DRAM.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TypeAlias
+
+from onchip.facts.ways_to_run import Parts, WaysToRun
+
+Homes: TypeAlias = tuple[tuple[int, ...], ...]
+"""By operator the scratchpads, by number, of what it reads and then of what it writes."""
+Use: TypeAlias = tuple[int, int]
+"""An operator, and the place of an operand among what it reads and writes."""
+Move: TypeAlias = Mapping[Use, int]
+"""Scratchpads of some uses."""
+
+
+@dataclass(frozen=True)
+class HomesOfOperands:
+    """What homes there are for the operands of a problem in so many scratchpads."""
+
+    ways: WaysToRun
+
+    @property
+    def unfit(self) -> int | None:
+        """The first operator that fits in no number of parts, each operand in one scratchpad; None if all do."""
+        operators = range(len(self.ways.operators))
+        return next((one for one in operators if self._beside(one, {}, spreads=True) is None), None)
+
+    def start(self, *, spreads: bool) -> Homes:
+        """Return homes in which each operator fits in some number of parts; none may be `unfit`.
+
+        A tensor stays where an operator before has it, if the others then fit. What `spreads` goes where most room is
+        left, else into the first scratchpad that has room.
+        """
+        known: dict[int, int] = {}
+        homes = []
+        for operator in range(len(self.ways.operators)):
+            found = self._beside(operator, known, spreads=spreads) or self._beside(operator, {}, spreads=spreads)
+            assert found is not None
+            homes.append(found)
+            for tensor, home in zip(self._operands(operator), found, strict=True):
+                known.setdefault(tensor, home)
+        return tuple(homes)
+
+    def fewest_parts_that_fit(self, homes: Homes, share: float = 1.0) -> Parts | None:
+        """Return the fewest parts of each operator of which one fits in a share of the scratchpads, if any does."""
+        parts = []
+        for operator, one in enumerate(self.ways.operators):
+            count = next((each for each in sorted(one.cycles) if self.fits(operator, each, homes, share)), None)
+            if count is None:
+                return None
+            parts.append(count)
+        return tuple(parts)
+
+    def moves(self) -> list[Move]:
+        """Return what may be changed: a tensor, one use of it, or two tensors of an operator go elsewhere."""
+        return [*self._moves_of_tensors, *self._moves_of_uses()]
+
+    def swaps(self, homes: Homes) -> Iterator[Move]:
+        """Yield, of each two operands of an operator that lie apart, that each goes where the other is."""
+        for operator, one in enumerate(homes):
+            operands = self._operands(operator)
+            for first, second in combinations(range(len(one)), 2):
+                if one[first] != one[second]:
+                    moved = ((operands[first], one[second]), (operands[second], one[first]))
+                    yield {use: home for tensor, home in moved for use in self._uses[tensor] if self._may(use, home)}
+
+    def moved(self, homes: Homes, move: Move) -> Homes:
+        """Return the homes with some of them changed."""
+        changed = [list(one) for one in homes]
+        for (operator, at), home in move.items():
+            changed[operator][at] = home
+        return tuple(map(tuple, changed))
+
+    @cached_property
+    def _uses(self) -> Mapping[int, Sequence[Use]]:
+        found: dict[int, list[Use]] = defaultdict(list)
+        for operator in range(len(self.ways.operators)):
+            for at, tensor in enumerate(self._operands(operator)):
+                found[tensor].append((operator, at))
+        return found
+
+    @property
+    def _moves_of_tensors(self) -> Iterator[Move]:
+        for uses in self._uses.values():
+            for memory in self._memories:
+                yield {use: memory for use in uses if self._may(use, memory)}
+
+    def _moves_of_uses(self) -> Iterator[Move]:
+        for uses in self._uses.values():
+            for use in uses if len(uses) > 1 else ():
+                yield from ({use: memory} for memory in self._memories if self._may(use, memory))
+
+    def _operands(self, operator: int) -> tuple[int, ...]:
+        one = self.ways.operators[operator]
+        return (*one.reads, *one.writes)
+
+    @property
+    def _memories(self) -> range:
+        return range(len(self.ways.problem.memories))
+
+    def _may(self, use: Use, memory: int) -> bool:
+        """Whether the array takes that operand from there, or gives it."""
+        problem, operator = self.ways.problem, self.ways.problem.graph.operators[use[0]]
+        tensor = self.ways.tensors[self._operands(use[0])[use[1]]]
+        return problem.operand(operator, tensor) in problem.memories[memory].holds
+
+    def fits(self, operator: int, parts: int, homes: Homes, share: float = 1.0) -> bool:
+        """Whether one of so many parts fits in a share of the scratchpads, its operands being where the homes say."""
+        fills = [_Fill() for _ in self._memories]
+        for tensor, home in zip(self._operands(operator), homes[operator], strict=True):
+            fills[home] = fills[home].with_one(*self._bytes(operator, tensor, parts, home))
+        memories = self.ways.problem.memories
+        return all(one.need_bytes <= int(m.capacity_bytes * share) for one, m in zip(fills, memories, strict=True))
+
+    def _bytes(self, operator: int, tensor: int, parts: int, memory: int) -> tuple[int, int]:
+        """Of an operand, and up to the next address in a scratchpad."""
+        size_bytes = self.ways.operand_bytes(operator, tensor, parts)
+        return size_bytes, self.ways.aligned(size_bytes, memory)
+
+    def _beside(self, operator: int, known: Mapping[int, int], *, spreads: bool) -> tuple[int, ...] | None:
+        """Homes of its operands in the fewest parts that have any; those that are known are kept where they may be."""
+        for parts in sorted(self.ways.operators[operator].cycles):
+            found = _Fitting(self, operator, parts, known, spreads=spreads).homes()
+            if found is not None:
+                return found
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    """What lies in a scratchpad at once: bytes up to the next address each, and the most that one leaves up to it."""
+
+    aligned_bytes: int = 0
+    spared_bytes: int = 0
+
+    @property
+    def need_bytes(self) -> int:
+        """Upon each other, the one that leaves most on top."""
+        return self.aligned_bytes - self.spared_bytes
+
+    def with_one(self, size_bytes: int, aligned_bytes: int) -> _Fill:
+        """One more."""
+        return _Fill(self.aligned_bytes + aligned_bytes, max(self.spared_bytes, aligned_bytes - size_bytes))
+
+
+class _Fitting:
+    """A home for each operand of a band, so that all fit: those that are known, what has few choices, then the large.
+
+    Scratchpads alike that are filled alike are tried once.
+    """
+
+    def __init__(
+        self, homes: HomesOfOperands, operator: int, parts: int, known: Mapping[int, int], *, spreads: bool
+    ) -> None:
+        operands, memories = homes._operands(operator), homes._memories
+        may = [[memory for memory in memories if homes._may((operator, at), memory)] for at in range(len(operands))]
+        self._spreads = spreads
+        self._bytes = [[homes._bytes(operator, tensor, parts, memory) for memory in memories] for tensor in operands]
+        self._known = {at: known[tensor] for at, tensor in enumerate(operands) if known.get(tensor) in may[at]}
+        self._may = [[self._known[at]] if at in self._known else one for at, one in enumerate(may)]
+        self._kinds = [(m.capacity_bytes, m.alignment_bytes, *sorted(m.holds)) for m in homes.ways.problem.memories]
+        self._capacities = [memory.capacity_bytes for memory in homes.ways.problem.memories]
+        self._order = sorted(
+            range(len(operands)), key=lambda at: (at not in self._known, len(self._may[at]), -self._bytes[at][0][0])
+        )
+        self._hopeless: set[tuple[int, tuple[object, ...]]] = set()
+        self._found = [0] * len(operands)
+
+    def homes(self) -> tuple[int, ...] | None:
+        """By operand; None where they do not fit."""
+        return tuple(self._found) if self._place(0, tuple(_Fill() for _ in self._capacities)) else None
+
+    def _place(self, index: int, fills: tuple[_Fill, ...]) -> bool:
+        if index == len(self._order):
+            return True
+        alike = [(*kind, fill.aligned_bytes, fill.spared_bytes) for kind, fill in zip(self._kinds, fills, strict=True)]
+        state = (index, tuple(sorted(alike, key=repr) if index >= len(self._known) else alike))
+        if state in self._hopeless:
+            return False
+        at, tried = self._order[index], set[object]()
+        free = [capacity - fill.need_bytes for capacity, fill in zip(self._capacities, fills, strict=True)]
+        for memory in sorted(self._may[at], key=lambda one: -free[one] if self._spreads else one):
+            fill = fills[memory].with_one(*self._bytes[at][memory])
+            if alike[memory] in tried or fill.need_bytes > self._capacities[memory]:
+                continue
+            tried.add(alike[memory])
+            self._found[at] = memory
+            if self._place(index + 1, (*fills[:memory], fill, *fills[memory + 1 :])):
+                return True
+        self._hopeless.add(state)
+        return False

@@ -1,0 +1,106 @@
+"""Least latency in several scratchpads: no program at all of tiny problems ends before a bound."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.problem import Problem, Rate
+from onchip.facts.fitting import operators_that_do_not_fit
+from onchip.facts.indexed import IndexedProblem
+from onchip.facts.merged_latency import least_latency_bound, no_slower
+from oracles.least_latency import TooManyProgramsError, ends_before
+from oracles.least_latency_states import TimedStates, some_program_ends_before
+from support.timed_problems import problem_of_several, timed_graph
+
+
+def odd_problem(seed: int, operators: int) -> Problem:
+    """Two scratchpads or three, with room for a few tensors; some graphs have operators that may run in bands."""
+    random = Random(seed)
+    channels = random.choice([1, 1, 1, 2])
+    graph = timed_graph(random, operators, channels, widths=(1,) if channels == 2 else (1, 1, 2))
+    capacities = [random.randint(1, 4 * channels) for _ in range(random.choice([2, 2, 2, 3]))]
+    return problem_of_several(graph, capacities, random, links=random.choice([0, 0, 0.5]))
+
+
+def bound_holds(seed: int, operators: int, most_states: int) -> bool:
+    """Whether that could be found out; fails where a program ends before the bound."""
+    problem = odd_problem(seed, operators)
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
+        return False
+    bound = least_latency_bound(problem)
+    try:
+        assert not some_program_ends_before(problem, bound.cycles, most_states), (seed, bound)
+    except TooManyProgramsError:
+        return False
+    return True
+
+
+def test_no_program_in_several_scratchpads_ends_before_a_bound() -> None:
+    assert sum(bound_holds(seed, 1 + seed % 4, most_states=200) for seed in range(80)) >= 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(16))
+def test_no_program_in_several_scratchpads_ends_before_a_bound_of_four_thousand(part: int) -> None:
+    seeds = range(250 * part, 250 * (part + 1))
+    assert sum(bound_holds(seed, 1 + seed % 4, most_states=300) for seed in seeds) >= 75
+
+
+def answers_alike(seed: int, operators: int, most_states: int) -> list[bool]:
+    """Whether something ends before each of some cycles, by states and by programs alike."""
+    problem, answers = odd_problem(seed, operators), list[bool]()
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
+        return answers
+    bound = least_latency_bound(problem).cycles
+    for cycles in range(bound, bound + 12, 3):
+        try:
+            answer = some_program_ends_before(problem, cycles, most_states)
+            assert ends_before(problem, cycles, most_states) is answer, (seed, cycles)
+            answers.append(answer)
+        except TooManyProgramsError:
+            continue
+    return answers
+
+
+def test_states_of_several_scratchpads_answer_as_programs_do() -> None:
+    answers = [one for seed in range(12) for one in answers_alike(seed, 1, most_states=80)]
+    assert answers.count(True) >= 3
+    assert answers.count(False) >= 3
+
+
+@pytest.mark.slow
+def test_states_of_several_scratchpads_answer_as_programs_do_of_two_operators() -> None:
+    answers = [one for seed in range(40) for one in answers_alike(seed, 1 + seed % 2, most_states=200)]
+    assert answers.count(True) >= 6
+    assert answers.count(False) >= 6
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_floor_of_what_has_begun_in_several_scratchpads_is_above_its_end(seed: int) -> None:
+    random = Random(seed)
+    states = TimedStates(odd_problem(seed, 1 + seed % 4), 0)
+    state, floors = states.begun(), []
+    for _ in range(300):
+        floors.append(states.floor(state))
+        if state.has_run == states.all_run and states.outputs & ~state.in_dram == 0:
+            assert max(floors) <= state.latest
+            return
+        longer = list(states.longer(state))
+        if not longer:
+            return
+        state = random.choice(longer)
+
+
+TERMS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 5)), min_size=1, max_size=2)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.builds(lambda setup, terms: Rate(setup, tuple(terms)), st.integers(0, 3), TERMS), min_size=1))
+def test_a_merged_rate_is_nowhere_above_any_of_those_it_merges(rates: list[Rate]) -> None:
+    merged = no_slower(rates)
+    for size_bytes in range(40):
+        assert merged.cost(size_bytes) <= min(rate.cost(size_bytes) for rate in rates)
