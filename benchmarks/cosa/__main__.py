@@ -5,10 +5,12 @@
                                               [--methods M ...] [--seconds S]
     PYTHONPATH=benchmarks python -m cosa figure6|figure7|figure8|figure9|table6 [--workloads W ...] [--seconds S]
                                               [--step N] [--processor] [--results FILE.json]
+    PYTHONPATH=benchmarks python -m cosa figure3|figure4 [--results FILE.json]
 
 `formulation`: its own times, and what its optima cost under the cost model here, with ties as the solver leaves them
 and broken by energy. `compare`: geometric means of values, with the paper's beside them; it ends with 1 if a rival
-beats a proof inside the proof's mapspace. `figure6` and on: the paper's, of every `step`th layer; with `--processor`
+beats a proof inside the proof's mapspace. `figure3` and `figure4` are of one layer each, on the network on a chip.
+`figure6` and on: the paper's, of every `step`th layer; with `--processor`
 seconds are those of the processor, so that what else the machine does changes less.
 """
 
@@ -26,6 +28,7 @@ from time import perf_counter
 from cosa import published
 from cosa.against import Compared, compare
 from cosa.figures import FIGURES, Bar, Terms, figure, figure_eight, table_six
+from cosa.spreads import FIGURE_FOUR, FIGURE_THREE, Spread, spread
 from shared.processor import count_processor_seconds
 from shared.results import write_results
 
@@ -78,6 +81,9 @@ def _parser() -> ArgumentParser:
         drawn.add_argument("--step", type=int, default=1, help="every so manieth layer of a workload")
         drawn.add_argument("--processor", action="store_true", help="seconds are those of the processor")
         drawn.add_argument("--results", type=Path, metavar="FILE.json", help="write them, with commit and machine")
+    for name in (FIGURE_THREE, FIGURE_FOUR):
+        on_network = tables.add_parser(name)
+        on_network.add_argument("--results", type=Path, metavar="FILE.json", help="write it, with commit and machine")
     own = tables.add_parser("formulation", formatter_class=ArgumentDefaultsHelpFormatter)
     own.add_argument("--solver", type=MipSolver, choices=list(MipSolver), default=MipSolver.CP_SAT)
     both = tables.add_parser("compare", formatter_class=ArgumentDefaultsHelpFormatter)
@@ -95,10 +101,12 @@ def _parser() -> ArgumentParser:
 
 def _figure(options: Namespace) -> None:
     """One of the paper's figures, or its table of seconds."""
-    if options.processor:
+    found: Sequence[Bar | Terms | Spread]
+    if options.table not in (FIGURE_THREE, FIGURE_FOUR) and options.processor:
         count_processor_seconds()
-    found: Sequence[Bar | Terms]
-    if options.table == FIGURE_EIGHT:
+    if options.table in (FIGURE_THREE, FIGURE_FOUR):
+        found = spread(options.table)
+    elif options.table == FIGURE_EIGHT:
         found = figure_eight(options.seconds)
     elif options.table == TABLE_SIX:
         found = table_six(options.workloads, options.seconds, options.step)

@@ -17,6 +17,9 @@ LATENCY_OF_ONE_LAYER = 7.0
 # A hybrid search of twice as many valid mappings is that much faster hardware.
 HYBRID_WITH_TWICE_THE_MAPPINGS = 0.075
 
+# The slowest mapping over the fastest: figure 3, orders at the global buffer; figure 4, what runs side by side.
+SPREAD_OF_ORDERS, SPREAD_OF_ELEMENTS = 1.7, 4.3
+
 # Seconds, mappings drawn and mappings costed for each layer (Table VI).
 SECONDS = {"cosa": 4.2, "random": 4.6, "hybrid": 379.9}
 DRAWN = {"cosa": 1, "random": 20_000, "hybrid": 67_000_000}

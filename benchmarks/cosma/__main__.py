@@ -1,7 +1,7 @@
 """COSMA's figures and tables, and what it could not prove, beside the paper's own figures.
 
     PYTHONPATH=benchmarks python -m cosma [--section NAME ...] [--network NAME ...] [--time-limit S] [--json]
-                                          [--results FILE.json]
+                                          [--processor] [--results FILE.json]
 
 Networks at one byte per element, batch 1. Every plan is verified. Figures 3 and 4 are bars without
 numbers: of them the paper says the mean reductions, 84 % and 85 %. MiniMalloc's instances are in `packing.py`.
@@ -21,6 +21,7 @@ from cosma.report import print_anytime, print_peaks, print_rivals, print_rows, p
 from cosma.rows import PeakRow, RivalRow, Row
 from cosma.sections import SECTIONS, AnyRow, Asked
 from cosma.sizes import SizeRow, size_lines
+from shared.processor import count_processor_seconds
 from shared.results import write_results
 
 
@@ -52,9 +53,12 @@ def main() -> None:
     parser.add_argument("--network", nargs="+", choices=every, default=every, metavar="NAME")
     parser.add_argument("--time-limit", type=float, metavar="S", help="seconds per row, instead of each section's own")
     parser.add_argument("--seeds", type=int, metavar="N", help="so many generated networks and hard graphs")
+    parser.add_argument("--processor", action="store_true", help="seconds are those of the processor")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     parser.add_argument("--results", type=Path, metavar="FILE.json", help="write the rows, with commit and machine")
     arguments = parser.parse_args()
+    if arguments.processor:
+        count_processor_seconds()
     asked = Asked(tuple(arguments.network), arguments.time_limit, arguments.seeds)
     found: dict[str, list[AnyRow]] = {}
     for name in arguments.section:
