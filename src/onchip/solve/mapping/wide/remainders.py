@@ -29,6 +29,7 @@ LARGEST_PRIME: Final = 5
 """Of a loop in time, so that it may be cut somewhere."""
 FACTORS: Final = 5
 WAYS_LOOKED_AT: Final = 400
+MIRRORED: Final = {"P": "Q", "Q": "P", "R": "S", "S": "R"}
 
 
 def ended_short(layer: Layer, mapping: LayerMapping) -> LayerMapping:
@@ -71,7 +72,10 @@ def starts(problem: LayerProblem, objective: MappingObjective, ways: int) -> Ite
 
 
 def _promising(problem: LayerProblem, objective: MappingObjective, most: int) -> Ways:
-    """Those of fewest turns, or of units that are cheapest to feed; of equal ones the first."""
+    """Those of fewest turns, or of units that are cheapest to feed; of equal ones the first.
+
+    Of a layer that is the same on its side a way and its mirror image are one way, so that more others have a turn.
+    """
     found = some_ways(problem, WAYS_LOOKED_AT)
     turns, fed_pj = turns_of(problem.layer, found), _fed_pj(problem, found)
     match objective:
@@ -81,7 +85,27 @@ def _promising(problem: LayerProblem, objective: MappingObjective, most: int) ->
             order = np.lexsort((fed_pj, turns))
         case MappingObjective.EDP:
             order = np.lexsort((turns, fed_pj * turns))
-    return found[order[:most]]
+    found = found[order]
+    return (_without_mirror_images(found) if _is_same_on_its_side(problem.layer) else found)[:most]
+
+
+def _is_same_on_its_side(layer: Layer) -> bool:
+    """Whether height and width may change places."""
+    top, left, bottom, right = layer.padding
+    pairs = (layer.p, layer.q), (layer.r, layer.s), layer.stride, layer.dilation, (top, left), (bottom, right)
+    return all(one == other for one, other in pairs)
+
+
+def _without_mirror_images(ways: Ways) -> Ways:
+    """Without each way of which one before is the same but for P and Q, R and S."""
+    mirror = [LOOPS.index(MIRRORED.get(loop, loop)) for loop in LOOPS]
+    seen: set[bytes] = set()
+    kept = []
+    for at, way in enumerate(ways):
+        if way[:, mirror].tobytes() not in seen:
+            kept.append(at)
+        seen.add(way.tobytes())
+    return ways[kept]
 
 
 def _fed_pj(problem: LayerProblem, ways: Ways) -> NDArray[np.float64]:

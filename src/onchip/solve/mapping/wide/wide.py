@@ -27,15 +27,13 @@ WIDE_MAPSPACE: Final = (
     "cut at its own places, loops in any order and in any parts, over time and the dimensions of the array, the last "
     "part of a loop shorter where they do not divide it"
 )
-WAYS: Final = 12
+WAYS: Final = 24
 MAPPINGS_OF_A_WAY: Final = 12_000
 MAPPINGS_OF_THE_BEST: Final = 60_000
 SHARE_OF_TIME: Final = 0.3
 """Of a limited run, ahead of the proof."""
 SHARE_OF_BOUND: Final = 0.3
 """Of what is left of it then, for the bound on all mappings."""
-MOST_COSTED: Final = 6
-"""Of longer layers' mappings, those that promise most: they are costed one by one."""
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
 
@@ -108,10 +106,12 @@ class WideMapper:
                 return
 
     def _look_at_ways(self, run: Run) -> None:
-        """Take steps from those that had no turn, and cost what promises most of them."""
+        """Take steps from those that had no turn, and cost them cut off.
+
+        The longer layer's cost says too little of that to choose by: of equal ones the worst is a sixth above the best.
+        """
         if run.stop is None:
             self._begin_ways(run)
-        looked_at = []
         for way in self._ways:
             if run.stop is not None:
                 break
@@ -120,11 +120,8 @@ class WideMapper:
                     self.problem, way.executed, self.objective, way.mapping, MAPPINGS_OF_A_WAY, run
                 )
                 way.value = value * self._least_part(way.executed)
-                looked_at.append(way)
-        looked_at.sort(key=lambda one: one.value)
-        for way in looked_at[:MOST_COSTED]:
-            if way.value < self.value:
-                self._offer(ended_short(self.problem.layer, way.mapping))
+                if way.value < self.value:
+                    self._offer(ended_short(self.problem.layer, way.mapping))
 
     def _least_part(self, executed: Layer) -> float:
         """About what is left of a longer layer's cost where it is cut off."""
