@@ -31,7 +31,7 @@ from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
-from solve.test_fusion_floors import tiny
+from support.tiny_networks import tiny
 from support import fused_files
 from support.nests import random_layer
 from support.stacks import random_stack, tilings_of

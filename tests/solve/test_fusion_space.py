@@ -176,8 +176,8 @@ class RandomCosts:
         (cost,), chance = self.costs([choice]), Random(f"{self.seed} {choice} closer")
         return None if chance.random() < 0.3 else tuple(int(part * chance.random()) for part in cost)
 
-    def least(self, choice: StackChoice) -> Criteria:
-        return tuple(0 for _ in self.bound(choice) or ())
+    def least(self, choices: Sequence[StackChoice]) -> Criteria:
+        return tuple(0 for _ in self.bound(choices[0]) or ())
 
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         return choice.parts()
