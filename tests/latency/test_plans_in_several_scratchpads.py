@@ -69,6 +69,20 @@ def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Or
     assert verify(planned, result.answer, claim).violations == ()
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 7), st.booleans())
+def test_what_fits_operator_by_operator_has_a_plan_in_no_time(seed: int, operators: int, is_alone: bool) -> None:
+    random = Random(seed)
+    graph = timed_graph(random, operators, channels=1, widths=(1, 2, 3))
+    capacities = [random.randint(3, 7) for _ in range(1 if is_alone else 2)]
+    problem = problem_of_several(graph, capacities, random)
+    result = solve_for_latency(problem, Run(Limits(0.0)))
+    is_infeasible = bool(operators_that_do_not_fit(IndexedProblem.of(problem)))
+    assert (result.answer is None, result.status is Status.INFEASIBLE) == (is_infeasible, is_infeasible)
+    if result.answer is not None and result.answer.problem is not None:
+        assert verify(result.answer.problem, result.answer).violations == ()
+
+
 def test_what_may_fit_only_with_bands_in_several_scratchpads_is_refused_in_one_line() -> None:
     shapes = (("x", (1, 2), Role.INPUT), ("h", (4, 2), Role.ACTIVATION), ("y", (1, 2), Role.OUTPUT))
     splits = ChannelSplits(False, ((4, 2),))

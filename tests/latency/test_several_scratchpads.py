@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,6 +13,14 @@ from onchip.answer.problem import Problem, Rate
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_latency import least_latency_bound, no_slower
+from onchip.facts.ways_to_run import WaysToRun
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.stated_cost import ChannelSplits, StatedCost
+from onchip.ir.tensor import Role, Tensor
+from onchip.solve.latency.homes import HomesOfOperands
+from onchip.solve.latency.solve import solve_for_latency
+from onchip.solve.run.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before
 from oracles.least_latency_states import TimedStates, some_program_ends_before
 from support.timed_problems import problem_of_several, timed_graph
@@ -29,7 +38,7 @@ def odd_problem(seed: int, operators: int) -> Problem:
 def bound_holds(seed: int, operators: int, most_states: int) -> bool:
     """Whether that could be found out; fails where a program ends before the bound."""
     problem = odd_problem(seed, operators)
-    if operators_that_do_not_fit(IndexedProblem.of(problem)):
+    if HomesOfOperands(WaysToRun(problem)).unfit is not None:
         return False
     bound = least_latency_bound(problem)
     try:
@@ -104,3 +113,17 @@ def test_a_merged_rate_is_nowhere_above_any_of_those_it_merges(rates: list[Rate]
     merged = no_slower(rates)
     for size_bytes in range(40):
         assert merged.cost(size_bytes) <= min(rate.cost(size_bytes) for rate in rates)
+
+
+def test_what_fits_only_in_bands_has_a_bound() -> None:
+    wide = Tensor.of_shape("x", (4, 2), 8, Role.INPUT)
+    tensors = (wide, replace(wide, name="h", role=Role.ACTIVATION), replace(wide, name="y", role=Role.OUTPUT))
+    splits = ChannelSplits(True, ((4, 2),))
+    operators = (
+        Operator("first", "Any", ("x",), ("h",), stated=StatedCost(8, None, splits)),
+        Operator("second", "Any", ("h",), ("y",), stated=StatedCost(8, None, splits)),
+    )
+    problem = problem_of_several(Graph("wide", tensors, operators), (6, 6), Random(1), links=0)
+    result = solve_for_latency(problem, Run(Limits(0.05)))
+    assert result.objective_value is not None
+    assert 16 < least_latency_bound(problem).cycles <= result.objective_value

@@ -96,7 +96,8 @@ class TimedStates(TimedNumbers):
         """Yield what follows by an operator, a copy, or a place given up; what is overwritten leaves."""
         for at, reads in enumerate(self.reads):
             places = [self._read_place(state, one) for one in reads]
-            if not state.has_run >> at & 1 and ABSENT not in places:
+            is_in_turn = not self.is_given or state.has_run == (1 << at) - 1
+            if is_in_turn and not state.has_run >> at & 1 and ABSENT not in places:
                 for placed, made in self._placed(state, self.writes[at], self.written_in, frozenset(places)):
                     yield self._computed(placed, at, places, made)
         for one in self.all:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Operand
 from onchip.ir.tensor import Role
 
@@ -27,7 +27,7 @@ class TimedNumbers:
         assert durations is not None
         tensors = problem.counted_tensors
         self.setup, self.is_one_channel = durations.setup_cycles, durations.has_one_channel
-        self.queue_count = durations.queues
+        self.queue_count, self.is_given = durations.queues, problem.order is Order.GIVEN
         number_of = {one.name: number for number, one in enumerate(tensors)}
         self.sizes = [one.size_bytes for one in tensors]
         self._number_scratchpads()

@@ -32,9 +32,18 @@ def least_latency_bound(problem: Problem) -> LatencyBound:
     if len(problem.memories) == 1:
         return LatencyBounds(WaysToRun(problem)).greatest
     merged = merged_problem(problem)
-    graphs = [merged.graph, pooled(IndexedProblem.of(problem)).indexed.problem.graph]
+    graphs = [merged.graph, pooled(IndexedProblem.of(_without_limits_of_size(problem))).indexed.problem.graph]
     bounds = (LatencyBounds(WaysToRun(replace(merged, graph=graph))).greatest for graph in graphs)
     return max(bounds, key=lambda bound: bound.cycles)
+
+
+def _without_limits_of_size(problem: Problem) -> Problem:
+    """Where operators run in bands, a tensor lies also where it does not fit whole."""
+    if all(operator.stated.splits is None for operator in problem.graph.operators):
+        return problem
+    total_bytes = sum(tensor.size_bytes for tensor in problem.counted_tensors)
+    memories = (replace(memory, capacity_bytes=memory.capacity_bytes + total_bytes) for memory in problem.memories)
+    return replace(problem, memories=tuple(memories))
 
 
 def merged_problem(problem: Problem) -> Problem:

@@ -8,6 +8,7 @@ from adversary.frame import Level
 from adversary.levels.audit import AuditLevel
 from adversary.levels.baselines import BaselinesLevel
 from adversary.levels.fuse import FuseLevel
+from adversary.levels.latency import LatencyLevel
 from adversary.levels.map import MapLevel
 from adversary.levels.pack import PackLevel
 from adversary.levels.plan import PlanLevel
@@ -28,6 +29,7 @@ LEVELS: Final[tuple[Level, ...]] = (
     MapLevel(),
     FuseLevel(),
     ScratchpadsLevel(),
+    LatencyLevel(),
     SplitLevel(),
     AuditLevel(),
     ScheduleLevel(),

@@ -66,6 +66,31 @@ def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrd
     return None
 
 
+def placed_step_by_step(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | None:
+    """Return the best order in which nothing stays from step to step; None where bands need more than the whole.
+
+    The operands of each step lie upon each other, the one that leaves most up to the next address on top.
+    """
+    room = LatencyRoom(0.0, 0.0)
+    timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
+    if not timing.fits:
+        return None
+    offsets_bytes, free = [0] * len(timing.stays), dict[tuple[int, int], int]()
+
+    def spared_bytes(at: int) -> int:
+        tensor = timing.stays[at].tensor
+        return ways.aligned(sizes_bytes[tensor], tensors[tensor].memory) - sizes_bytes[tensor]
+
+    for at in sorted(range(len(timing.stays)), key=spared_bytes):
+        stay, memory = timing.stays[at], tensors[timing.stays[at].tensor].memory
+        offsets_bytes[at] = free.get((memory, stay.start), 0)
+        stop = offsets_bytes[at] + sizes_bytes[stay.tensor]
+        if stop > ways.problem.memories[memory].capacity_bytes:
+            return None
+        free[memory, stay.start] = ways.aligned(stop, memory)
+    return PlacedOrder(tuple(search.order), room, timing, tuple(offsets_bytes), tuple(tensors))
+
+
 def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses that ends before `below` without them, sought for longer."""
     return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)

@@ -30,6 +30,7 @@ from onchip.solve.latency.placing import (
     placed_afterwards,
     placed_better,
     placed_somehow,
+    placed_step_by_step,
     placed_while_timed,
 )
 from onchip.solve.latency.program import ProgramWriter
@@ -94,6 +95,8 @@ class _LatencyPlanner:
         self._go_on(bound)
         if not self._incumbent.is_proven and self._incumbent.value is not None:
             self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
+        if self._incumbent.value is None and self._begin(1.0, self._run.limits.seed):
+            self._offer(placed_step_by_step(self._ways, self._search))
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
         space = f"all orders, all bands that files list, all transfers; bound: {bound.name}"
         return replace(self._incumbent.result(METHOD), space=space)
