@@ -31,10 +31,10 @@ from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
-from support.tiny_networks import tiny
 from support import fused_files
 from support.nests import random_layer
 from support.stacks import random_stack, tilings_of
+from support.tiny_networks import tiny
 
 CHIP = fused_files.CHIP.replace("512B", "256B")
 MACHINES = (

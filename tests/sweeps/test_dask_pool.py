@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from onchip import schedule_front
+from onchip.errors import InputError
 from onchip.solve.run.start import NoAnswerError
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.sweeps.dask_pool import DaskPool, dask_pool
 from support.diamond import Program
 from support.small_schedules import chip, three
@@ -133,6 +136,19 @@ def test_a_front_of_schedules_found_on_a_cluster_is_that_found_here(address: str
     here, there = onchip(*asked), onchip(*asked, "--dask", address)
     assert here.code == there.code == 0
     assert _without_seconds(here.json) == _without_seconds(there.json)
+
+
+def test_the_library_finds_a_front_on_a_cluster_or_says_that_none_is_there(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ScheduleOptions(stacks="layers", maps_stay=False)
+    here, there = (
+        schedule_front(three(), chip(), "energy,latency", options=options, dask=one) for one in (None, address)
+    )
+    assert [one.values for one in there.points] == [one.values for one in here.points]
+    monkeypatch.setattr("onchip.sweeps.dask_cluster.SECONDS_TO_CONNECT", 0.3)
+    with pytest.raises(InputError, match="no scheduler of Dask answers"):
+        schedule_front(three(), chip(), "energy,latency", options=options, dask=NOBODY)
 
 
 def test_a_time_limit_of_a_schedule_holds_on_a_cluster(address: str, onchip: Program) -> None:

@@ -84,14 +84,17 @@ def schedule_front(
     elements: Elements = Elements(),
     limits: Limits = Limits(),  # noqa: B008 (frozen)
     points: int = 12,
+    dask: str | None = None,
 ) -> FrontOutcome:
-    """Schedules that no other found beats in all of `pareto`: `energy,latency`, also `traffic` and `peak`.
+    """Return schedules that no other found beats in all of `pareto`: `energy,latency`, also `traffic` and `peak`.
 
-    Raises InputError for what cannot be read or used, UsageError for axes that are none.
+    Loop nests, and layers of stacks' tiles, are mapped by workers of the scheduler of Dask at the address `dask`, if
+    it is given. Raises InputError for what cannot be read or used, UsageError for axes that are none.
     """
     from onchip.app.schedule_front import FrontRequest, axes_of, front_of_schedules
 
-    of_schedules = _schedule_request(network, accelerator, "energy", options, elements, limits)
+    request = _schedule_request(network, accelerator, "energy", options, elements, limits)
+    of_schedules = replace(request, dask_address=dask)
     return front_of_schedules(FrontRequest(of_schedules, axes_of(pareto), points))
 
 
