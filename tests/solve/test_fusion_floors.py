@@ -218,6 +218,29 @@ def test_boxes_bound_each_of_their_tilings_on_odd_machines(seed: int) -> None:
             boxes += box.quarters() if box.count > 1 else ()
 
 
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("objective", [FusionObjective.EDP, FusionObjective.DRAM])
+def test_a_stack_costs_at_least_its_end_and_the_floors_of_the_layers_before(
+    seed: int, objective: FusionObjective
+) -> None:
+    """Of ends of every length that are known before it; what is in tiles that are not known has the floor of layers."""
+    costs, random = odd_costs(seed, "loma", objective), Random(seed)
+    network = costs.network
+
+    def tilings(span: LayerSpan) -> Sequence[TileBox]:
+        return boxes_of(stack_of(network, span).output, TileSizes.ALL)
+
+    arcs, _ = StackSpace(network, costs.accelerator, legal_spans(network), tilings).arcs()
+    arcs.sort(key=lambda arc: arc.target - arc.source)
+    for arc in arcs[:60]:
+        least = costs.least(arc.choices)
+        one = random.choice(random.choice(arc.choices).singly())
+        bound, (cost,) = bound_of(costs, one), costs.costs([one])
+        assert cost is None or (bound is not None and all(map(int.__le__, least, cost))), one
+        for choice in arc.choices:
+            costs.bound(choice)
+
+
 def boxed(span: LayerSpan, box: TileBox) -> StackChoice:
     return StackChoice(span, box.tilings[0], box=box)
 
