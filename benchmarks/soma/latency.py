@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from shared.processor import count_processor_seconds
 from shared.results import write_results
 from soma.dense import SHAPES, dense_net
 from soma.program import run_soma
@@ -176,12 +177,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--processor", action="store_true", help="limits are seconds of the processor")
     parser.add_argument("--only", default="", metavar="TEXT", help="networks with this in their names")
     parser.add_argument("--scratchpads", type=int, default=1, metavar="N", help="into which the buffer is cut")
     parser.add_argument("--soma", type=Path, metavar="PROGRAM", help="SoMa's own program, to be run beside")
     parser.add_argument("--seed", type=int, default=1, help="of SoMa's annealing")
     parser.add_argument("--json", type=Path, metavar="RESULTS.json")
     asked = parser.parse_args()
+    if asked.processor:
+        count_processor_seconds()
     rows = []
     print("| " + " | ".join(HEADS.values()) + " |\n" + "|---" * len(HEADS) + "|")
     with tempfile.TemporaryDirectory() as scratch:

@@ -13,7 +13,7 @@ from typing import Final
 
 from onchip.answer.problem import Durations, Order, Rate
 from onchip.arch.memory import DRAM
-from onchip.facts.latency_chains import Border, LatencyChains, most_borders
+from onchip.facts.latency_chains import Border, Ends, LatencyChains, most_borders
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
@@ -47,8 +47,7 @@ class LatencyBounds:
         yield LatencyBound("loads, then what reads the last", self._busy(loads, ()) + self._least_tail(loads))
         yield LatencyBound("first load, computing, last store", self._computing + self._beside_computing)
         borders = self.borders
-        alone = [self._least_end_of(border) for border in borders]
-        ends = {border.operator: end for border, end in zip(borders, alone, strict=True)}
+        ends = {border.operator: self._ends_alone(border) for border in borders}
         some = borders[:: 1 + len(borders) // most_borders(self.ways)]
         chains = LatencyChains(self.ways, some, self._rate(loads=True))
         chained = chains.ends([ends[one.operator] for one in some])
@@ -61,32 +60,36 @@ class LatencyBounds:
         """Return operators in the order of the graph, with what must come before each and what only after it."""
         return [Border(one, self._before(one), self._after(one)[0]) for one in self._borders]
 
-    def _least_end_of(self, border: Border) -> int:
+    def _ends_alone(self, border: Border) -> Ends:
         """What must have come and run before the last band of an operator ends."""
         one = self.ways.operators[border.operator]
         loads = self._loaded((*border.before, border.operator))
         computed = self._first_load + sum(self.ways.operators[each].least_cycles for each in border.before)
-        ends = max(self._busy(loads, ()), computed) + one.least_band_cycles
-        if one.cuts_inputs:
-            return ends
+        last = max(self._busy(loads, ()), computed)
         first_loads = [tensor for tensor in loads if tensor not in one.reads or tensor not in one.cut]
-        return max(ends, max(self._busy(first_loads, ()), computed) + one.least_cycles)
+        first = 0 if one.cuts_inputs else max(self._busy(first_loads, ()), computed)
+        possible = self.ways.possible_parts(border.operator)
+        return {parts: max(last, first + (parts - 1) * one.cycles[parts]) + one.cycles[parts] for parts in possible}
 
-    def _around(self, border: Border, ends: int) -> Iterator[LatencyBound]:
+    def _around(self, border: Border, ends: Ends) -> Iterator[LatencyBound]:
         """What can only follow the last band of an operator, which ends then at the earliest."""
         operator, before = border.operator, border.before
         after, partly_after = self._after(operator)
         follows = sum(self.ways.operators[each].least_cycles for each in after)
         follows += sum(self.ways.operators[each].least_band_cycles for each in partly_after)
         name = self.ways.problem.graph.operators[operator].name
-        yield LatencyBound(f"up to {name!r}, then what follows it", ends + follows + self._last_store)
+        yield LatencyBound(f"up to {name!r}, then what follows it", min(ends.values()) + follows + self._last_store)
         waited_for = self._waited_for(operator, before, after)
+        if waited_for:
+            tail = min(max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
+            loaded = min(end + self._loads_after(operator, parts, waited_for, tail) for parts, end in ends.items())
+            yield LatencyBound(f"up to {name!r}, then loads that had no room", loaded)
+
+    def _loads_after(self, operator: int, parts: int, waited_for: Iterable[int], tail: int) -> int:
+        """What is waited for and has no room beside its last band, and what follows the last of that; 0 of nothing."""
         missing = sum(self.ways.tensors[tensor].size_bytes for tensor in waited_for)
-        missing -= self._most_room(operator, waited_for)
-        if missing > 0 and waited_for:
-            tails = (max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
-            loading = self._cycles(missing, loads=True) + min(tails)
-            yield LatencyBound(f"up to {name!r}, then loads that had no room", ends + loading)
+        missing -= self._most_room(operator, parts, waited_for)
+        return self._cycles(missing, loads=True) + tail if missing > 0 else 0
 
     def _waited_for(self, operator: int, before: Sequence[int], after: Sequence[int]) -> list[int]:
         """What is on the chip when its last band ends, or loaded after that: only what comes after it reads it.
@@ -282,15 +285,9 @@ class LatencyBounds:
         """What follows the last of these loads at least: all that reads it, whichever it is."""
         return min((max(self._tails[reader] for reader in self.ways.readers[one]) for one in loads), default=0)
 
-    def _most_room(self, operator: int, waited_for: Iterable[int]) -> int:
-        """The bytes of the scratchpad that its last band leaves at most for what is waited for."""
+    def _most_room(self, operator: int, parts: int, waited_for: Iterable[int]) -> int:
+        """The bytes of the scratchpad that its last band leaves for what is waited for."""
         one, others = self.ways.operators[operator], {*waited_for}
-        taken = min(
-            sum(
-                self.ways.operand_bytes(operator, each, parts)
-                for each in (*one.reads, *one.writes)
-                if each not in others
-            )
-            for parts in one.cycles
-        )
+        operands = [each for each in (*one.reads, *one.writes) if each not in others]
+        taken = sum(self.ways.operand_bytes(operator, each, parts) for each in operands)
         return self.ways.problem.memories[0].capacity_bytes - taken

@@ -3,15 +3,16 @@
 From the end of the last band of an operator to that of one that comes after it (docs/latency.md has the arguments):
 
 * the array runs all bands of what begins wholly after the first and has to end before the last band of the second;
-* what these read is on the chip when the first ends, beside its operands, or is loaded from then on; where each band of
-  the second reads its inputs whole, all of that but the bands of its parameters before the first of its bands.
+* what these read is on the chip when the first ends, beside the first's other operands, or is loaded from then on;
+  where each band of the second reads its inputs whole, all of that but the bands of its parameters before its first.
 
-Intervals that follow each other add up, so ends are longest paths over operators.
+Intervals that follow each other add up, so ends are longest paths over operators: of each operator as many ends as it
+has ways, for of how many bands it has depends how long they take, and how much room the last one leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -25,9 +26,13 @@ from onchip.ir.tensor import Role
 
 MOST_WORK: Final = 300_000_000
 """Of pairs of borders times operators and tensors, about a second: of larger graphs not every operator is a border."""
+NEVER: Final = 2**60
+"""The end of an operator in a way that it cannot run in, in cycles."""
 
 Counts: TypeAlias = NDArray[np.int64]
 Marks: TypeAlias = NDArray[np.bool_]
+Ends: TypeAlias = Mapping[int, int]
+"""Of an operator: by in how many parts it runs, when its last band ends at the earliest, in cycles."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,9 @@ class Border:
 
 def most_borders(ways: WaysToRun) -> int:
     """Return how many borders there may be: of all of these pairs are looked at."""
-    return max(int((MOST_WORK / (1 + len(ways.operators) + len(_shared(ways)))) ** 0.5), 1)
+    most_ways = max((len(one.cycles) for one in ways.operators), default=0)
+    each = 1 + len(ways.operators) + len(_shared(ways)) + most_ways
+    return max(int((MOST_WORK / each) ** 0.5), 1)
 
 
 @dataclass(frozen=True)
@@ -52,28 +59,61 @@ class LatencyChains:
     borders: Sequence[Border]
     load: Rate
 
-    def ends(self, alone: Sequence[int]) -> list[int]:
-        """The earliest ends of the borders' last bands, in cycles.
+    def ends(self, alone: Sequence[Ends]) -> list[Ends]:
+        """The earliest ends of the borders' last bands, by their ways.
 
         Each is at least as it is `alone`, and as much after that of any before it as lies between.
         """
-        between, found = self.cycles, np.array(alone, np.int64)
-        for at in range(len(found)):
-            found[at] = max(found[at], (found + between[:, at])[between[:, at] >= 0].max(initial=0))
-        return [int(end) for end in found]
+        found = np.full(self._band_cycles.shape, NEVER, np.int64)
+        for row, parts, one in zip(found, self.parts, alone, strict=True):
+            row[: len(parts)] = [one[each] for each in parts]
+        for at, row in enumerate(found):
+            np.maximum(found, self.after(at, row), out=found)
+        return [dict(zip(parts, map(int, row), strict=False)) for parts, row in zip(self.parts, found, strict=True)]
 
-    @property
-    def cycles(self) -> Counts:
-        """By pair of borders from the end of one's last band to that of the other's; -1 where it is not before that."""
-        own = [one.operator for one in self.borders]
-        operators = [self.ways.operators[one] for one in own]
-        last_band = np.array([one.least_band_cycles for one in operators])
-        bands = np.array([0 if one.cuts_inputs else one.least_cycles for one in operators])
-        missing = self._missing(self._waited_for)
-        missing_first = self._missing(self._waited_for - np.array([self._parameters_later(one) for one in own]))
-        found = np.maximum(self._computing, np.where(missing > 0, self._loading(missing) + last_band, 0))
-        with_bands = np.where((missing_first > 0) & (bands > 0), self._loading(missing_first) + bands, 0)
-        return np.where(self._before[:, own].T, np.maximum(found, with_bands), -1)
+    def after(self, at: int, ends: Counts) -> Counts:
+        """By border and way when its last band ends at the earliest, if that of one border ends as is said by its way.
+
+        0 where the border need not come after that one.
+        """
+        loaded = (ends[:, None] + self._loading(self._missing(at))).min(axis=0)[:, None]
+        loaded_first = (ends[:, None] + self._loading(self._missing(at, self._later))).min(axis=0)[:, None]
+        follows = np.where(self._after[at, self._own][:, None], self._all_cycles, self._band_cycles)
+        found = np.maximum(ends.min() + self._between[at][:, None] + follows, loaded + self._band_cycles)
+        in_order = np.where(self._reads_whole[:, None], loaded_first + self._all_cycles, 0)
+        latest: Counts = np.where(self._before[:, self._own[at]][:, None], np.maximum(found, in_order), 0)
+        return latest
+
+    @cached_property
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """By border in how many parts it may run."""
+        return tuple(self.ways.possible_parts(one.operator) for one in self.borders)
+
+    @cached_property
+    def _own(self) -> Counts:
+        """By border its operator."""
+        return np.array([one.operator for one in self.borders], np.int64)
+
+    @cached_property
+    def _reads_whole(self) -> Marks:
+        """By border whether each of its bands reads its inputs whole."""
+        return np.array([not self.ways.operators[one].cuts_inputs for one in self._own], np.bool_)
+
+    @cached_property
+    def _band_cycles(self) -> Counts:
+        """By border and way the cycles of one band; none at all of ways that are not there."""
+        found = np.zeros((len(self.borders), max(map(len, self.parts), default=0)), np.int64)
+        for row, operator, parts in zip(found, self._own, self.parts, strict=True):
+            row[: len(parts)] = [self.ways.operators[operator].cycles[each] for each in parts]
+        return found
+
+    @cached_property
+    def _all_cycles(self) -> Counts:
+        """The same of all bands together."""
+        found = self._band_cycles.copy()
+        for row, parts in zip(found, self.parts, strict=True):
+            row[: len(parts)] *= parts
+        return found
 
     @cached_property
     def _after(self) -> Marks:
@@ -94,14 +134,11 @@ class LatencyChains:
             row[list(members)] = True
         return found
 
-    @property
-    def _computing(self) -> Counts:
-        """What begins wholly after the first and is up to the second; of the second at least its last band."""
-        own = [one.operator for one in self.borders]
+    @cached_property
+    def _between(self) -> Counts:
+        """By pair of borders the cycles of what begins wholly after the first, and before the second's last band."""
         least = np.array([one.least_cycles for one in self.ways.operators], np.float64)
-        band = np.array([self.ways.operators[one].least_band_cycles for one in own], np.int64)
-        between = ((self._after * least) @ self._before.T.astype(np.float64)).astype(np.int64)
-        found: Counts = between + np.where(self._after[:, own], least[own].astype(np.int64), band)
+        found: Counts = ((self._after * least) @ self._before.T.astype(np.float64)).astype(np.int64)
         return found
 
     def _loading(self, missing: Counts) -> Counts:
@@ -111,37 +148,41 @@ class LatencyChains:
             found = found + -(-missing * 8 // unit_bits) * cycles
         return found
 
-    def _missing(self, waited_for: Counts) -> Counts:
-        """Of bytes that are waited for those that have no room beside the operands of the first border."""
-        room = self.ways.problem.memories[0].capacity_bytes
-        free = np.array([room - self._taken(one.operator) for one in self.borders], np.int64)
-        missing: Counts = np.maximum(waited_for - free[:, None], 0)
+    def _missing(self, at: int, later: int | Counts = 0) -> Counts:
+        """Of bytes that are waited for those that have no room beside the last band of a border, by its way and border.
+
+        So many `later` come when they need not be there yet, by border.
+        """
+        free = self.ways.problem.memories[0].capacity_bytes - self._taken(at)
+        missing: Counts = np.maximum(self._waited_for[at] - later - free, 0)
         return missing
 
+    @cached_property
+    def _later(self) -> Counts:
+        """By border the most bytes of what it reads that may come after its first band has begun, its inputs whole."""
+        return np.array([self._parameters_later(operator) for operator in self._own], np.int64)
+
     def _parameters_later(self, operator: int) -> int:
-        """The most bytes of what it reads that may come after its first band has begun, its inputs being whole."""
         one, parts = self.ways.operators[operator], max(self.ways.operators[operator].cycles)
         cut = [tensor for tensor in one.reads if tensor in one.cut]
         return sum(self.ways.tensors[each].size_bytes - self.ways.operand_bytes(operator, each, parts) for each in cut)
 
-    def _taken(self, operator: int) -> int:
-        """By its operands while its last band runs."""
+    def _taken(self, at: int) -> Counts:
+        """By way and border: bytes of what the last band of a border has, and nobody up to the other waits for."""
+        operator, parts = self.borders[at].operator, self.parts[at]
         one = self.ways.operators[operator]
-        operands = (*one.reads, *one.writes)
-        return min(sum(self.ways.operand_bytes(operator, each, parts) for each in operands) for parts in one.cycles)
+        found = np.full((self._band_cycles.shape[1], len(self.borders)), 0, np.int64)
+        for tensor in (*one.reads, *one.writes):
+            taken = np.array([self.ways.operand_bytes(operator, tensor, each) for each in parts], np.int64)
+            found[: len(parts)] += taken[:, None] * ~self._is_waited_for(tensor, at)
+        return found
 
     @cached_property
     def _waited_for(self) -> Counts:
-        """Bytes of what somebody between them reads, and nobody after the first writes; but not its own operands."""
-        once, shared = self._read_once, _shared(self.ways)
-        found: Counts = ((self._after * once) @ self._up_to.T.astype(np.float64)).astype(np.int64)
-        for tensor in shared:
+        """By pair of borders bytes of what somebody between them reads, and nobody after the first writes."""
+        found: Counts = ((self._after * self._read_once) @ self._up_to.T.astype(np.float64)).astype(np.int64)
+        for tensor in _shared(self.ways):
             found += self._is_waited_for(tensor) * self.ways.tensors[tensor].size_bytes
-        for at, border in enumerate(self.borders):
-            one = self.ways.operators[border.operator]
-            for tensor in one.reads:
-                waited = self._is_waited_for(tensor, at)[0]
-                found[at] -= waited * self.ways.tensors[tensor].size_bytes
         return found
 
     @property
@@ -160,7 +201,7 @@ class LatencyChains:
         after, up_to = self._after[rows][:, readers], self._up_to[:, readers]
         found: Marks = (after.astype(np.float32) @ up_to.T.astype(np.float32)) > 0
         if writer is not None:
-            found &= self._before[rows][:, writer][:, None]
+            found &= self._up_to[rows][:, writer][:, None]
         return found
 
 

@@ -93,6 +93,11 @@ class WaysToRun:
         one = self.operators[operator]
         return sum(self.aligned(self.operand_bytes(operator, tensor, parts)) for tensor in (*one.reads, *one.writes))
 
+    def possible_parts(self, operator: int) -> tuple[int, ...]:
+        """Return in how many parts it may run, for one of these has room; all that it states where none has."""
+        parts = tuple(self.operators[operator].cycles)
+        return tuple(one for one in parts if self.least_need_bytes(operator, one) <= self.capacity_bytes) or parts
+
     def operand_bytes(self, operator: int, tensor: int, parts: int) -> int:
         """Return the bytes of an operand that one of so many bands has a part of, or all."""
         channels = self.channels[tensor] or 1
