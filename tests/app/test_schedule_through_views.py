@@ -40,8 +40,9 @@ def grown() -> Graph:
 
 
 @pytest.mark.parametrize("mode", OverlapMode)
-@pytest.mark.parametrize("tile", [(3, 5), (8, 1)])
-@pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.TRAFFIC])
+@pytest.mark.parametrize(
+    ("objective", "tile"), [(ScheduleObjective.ENERGY, (3, 5)), (ScheduleObjective.TRAFFIC, (8, 1))]
+)
 @pytest.mark.parametrize("network", [halves, grown], ids=["halves", "grown"])
 def test_one_stack_is_legal_and_costs_no_less_than_its_bound(
     network: Callable[[], Graph], objective: ScheduleObjective, tile: tuple[int, int], mode: OverlapMode, tmp_path: Path

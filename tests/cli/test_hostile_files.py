@@ -24,12 +24,12 @@ READERS: dict[str, tuple[str, dict[str, Maker]]] = {
 }
 OTHER_READERS: dict[str, tuple[str, dict[str, Maker]]] = {
     "plan lenet5 --accelerator {}.yaml": (".yaml", YAML | LONG_YAML),
-    "map conv:n1k8c4p6q6r3s3 --accelerator {}.yaml": (".yaml", ANY | YAML),
+    "map conv:n1k8c4p6q6r3s3 --accelerator {}.yaml": (".yaml", ANY),
     "map {}.yaml --accelerator simba": (".yaml", ANY | YAML | LONG_YAML),
     "pack {}.csv.gz --minimize": (".csv.gz", PACKED),
     "check {}.json lenet5": (".json", ANY | JSON),
     "check {}.json.gz lenet5": (".json.gz", PACKED),
-    "check {}.yaml lenet5 --accelerator simba": (".yaml", ANY | YAML),
+    "check {}.yaml lenet5 --accelerator simba": (".yaml", ANY),
     "explain {}.json lenet5": (".json", ANY),
     "run {}.json lenet5": (".json", ANY),
 }

@@ -30,7 +30,7 @@ from oracles.shared_bytes import least_shared_arena, least_shared_traffic, rando
 from support.runs import run_seeded
 
 AMPLE = 99
-MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 300)]
+MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 140)]
 
 
 def tight_problem(seed: int, operators: int = 5, alignment: int = 1) -> Problem:

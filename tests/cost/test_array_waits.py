@@ -18,7 +18,7 @@ from onchip.solve.run.registry import method_named
 from support.schedule_programs import random_program
 from support.timed_problems import timed_graph, timed_problem
 
-SEEDS = pytest.mark.parametrize("seed", range(150))
+SEEDS = pytest.mark.parametrize("seed", range(80))
 
 
 def activities_of_schedule(seed: int) -> Sequence[Activity]:

@@ -135,7 +135,7 @@ def test_traffic_in_closed_form_is_that_counted_tile_by_tile(data: st.DataObject
         assert int(one.traffic_in(order)[0]) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_split_has_less_traffic(data: st.DataObject) -> None:
     capacities = data.draw(st.lists(st.sampled_from((24, 48, 96, 200)), min_size=1, max_size=3))

@@ -136,7 +136,7 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
     return [choice for arc in arcs for choice in arc.choices]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
