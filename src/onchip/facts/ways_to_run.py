@@ -94,9 +94,11 @@ class WaysToRun:
         return sum(self.aligned(self.operand_bytes(operator, tensor, parts)) for tensor in (*one.reads, *one.writes))
 
     def possible_parts(self, operator: int) -> tuple[int, ...]:
-        """Return in how many parts it may run, for one of these has room; all that it states where none has."""
-        parts = tuple(self.operators[operator].cycles)
-        return tuple(one for one in parts if self.least_need_bytes(operator, one) <= self.capacity_bytes) or parts
+        """Return in how many parts it may run: the scratchpads have room for one of these. All that it states if none fits."""
+        one, room = self.operators[operator], sum(memory.capacity_bytes for memory in self.problem.memories)
+        operands = (*one.reads, *one.writes)
+        needs = {parts: sum(self.operand_bytes(operator, each, parts) for each in operands) for parts in one.cycles}
+        return tuple(parts for parts, need in needs.items() if need <= room) or tuple(one.cycles)
 
     def operand_bytes(self, operator: int, tensor: int, parts: int) -> int:
         """Return the bytes of an operand that one of so many bands has a part of, or all."""
