@@ -94,7 +94,7 @@ class WaysToRun:
         return sum(self.aligned(self.operand_bytes(operator, tensor, parts)) for tensor in (*one.reads, *one.writes))
 
     def possible_parts(self, operator: int) -> tuple[int, ...]:
-        """Return in how many parts it may run: all scratchpads have room for one of them. All of its parts if none fits."""
+        """Return in how many parts it may run: all scratchpads have room for one of them. All if none fits."""
         one, room = self.operators[operator], sum(memory.capacity_bytes for memory in self.problem.memories)
         operands = (*one.reads, *one.writes)
         needs = {parts: sum(self.operand_bytes(operator, each, parts) for each in operands) for parts in one.cycles}
