@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.document import Claim
-from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.cost.timeline.timeline import latency_of_plan
@@ -30,6 +29,7 @@ from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.least_latency import TooManyProgramsError, ends_before
+from support.timed_answers import assert_ends_as_claimed
 from support.timed_problems import SCRATCHPAD, timed_graph, timed_problem
 
 
@@ -59,11 +59,7 @@ def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Or
     if result.answer is None:
         assert result.status in (Status.INFEASIBLE, Status.UNKNOWN)
         return
-    assert result.objective_value is not None
-    claim = Claim("timed", result.status, Objective.LATENCY, result.objective_value, result.lower_bound)
-    planned = result.answer.problem
-    assert planned is not None
-    assert verify(planned, result.answer, claim).violations == ()
+    assert_ends_as_claimed(result)
 
 
 def latency_of_legal_program(problem: Problem, search: LatencyBands, found: PlacedOrder) -> int:

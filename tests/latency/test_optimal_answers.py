@@ -12,6 +12,7 @@ from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before, in_all_bands
 from oracles.least_latency_states import TimedStates, some_program_ends_before
+from support.timed_answers import assert_no_floor_is_above_the_end
 from support.timed_problems import timed_graph, timed_problem
 
 SECONDS_OF_AN_ANSWER = 0.03
@@ -91,14 +92,4 @@ def test_no_floor_of_what_has_begun_is_above_its_end(seed: int) -> None:
     random = Random(seed)
     problem = tight_problem(seed, 1 + seed % 6)
     banded = random.choice(list(in_all_bands(problem)))
-    states = TimedStates(banded, 0)
-    state, floors = states.begun(), []
-    for _ in range(200):
-        floors.append(states.floor(state))
-        if state.has_run == states.all_run and states.outputs & ~state.in_dram == 0:
-            assert max(floors) <= state.latest
-            return
-        longer = list(states.longer(state))
-        if not longer:
-            return
-        state = random.choice(longer)
+    assert_no_floor_is_above_the_end(TimedStates(banded, 0), random, 200)

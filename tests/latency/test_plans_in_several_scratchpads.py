@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from latency.test_least_latency import PLACED, latency_of_legal_program
 from latency.test_several_scratchpads import odd_problem
-from onchip.answer.document import Claim
-from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
@@ -33,6 +32,7 @@ from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.least_latency import TooManyProgramsError
 from oracles.least_latency_states import some_program_ends_before
+from support.timed_answers import assert_ends_as_claimed
 from support.timed_problems import problem_of_several, timed_graph
 
 SECONDS_OF_AN_ANSWER = 0.03
@@ -62,11 +62,7 @@ def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Or
     if result is None or result.answer is None:
         assert operators_that_do_not_fit(IndexedProblem.of(problem))
         return
-    assert result.objective_value is not None
-    claim = Claim("timed", result.status, Objective.LATENCY, result.objective_value, result.lower_bound)
-    planned = result.answer.problem
-    assert planned is not None
-    assert verify(planned, result.answer, claim).violations == ()
+    assert_ends_as_claimed(result)
 
 
 @settings(max_examples=60, deadline=None)

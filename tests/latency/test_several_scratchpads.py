@@ -23,6 +23,7 @@ from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before
 from oracles.least_latency_states import TimedStates, some_program_ends_before
+from support.timed_answers import assert_no_floor_is_above_the_end
 from support.timed_problems import problem_of_several, timed_graph
 
 
@@ -90,18 +91,7 @@ def test_states_of_several_scratchpads_answer_as_programs_do_of_two_operators() 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_floor_of_what_has_begun_in_several_scratchpads_is_above_its_end(seed: int) -> None:
-    random = Random(seed)
-    states = TimedStates(odd_problem(seed, 1 + seed % 4), 0)
-    state, floors = states.begun(), []
-    for _ in range(300):
-        floors.append(states.floor(state))
-        if state.has_run == states.all_run and states.outputs & ~state.in_dram == 0:
-            assert max(floors) <= state.latest
-            return
-        longer = list(states.longer(state))
-        if not longer:
-            return
-        state = random.choice(longer)
+    assert_no_floor_is_above_the_end(TimedStates(odd_problem(seed, 1 + seed % 4), 0), Random(seed), 300)
 
 
 TERMS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 5)), min_size=1, max_size=2)
