@@ -63,6 +63,10 @@ QUESTIONS = (
     Question("densenet121", 2.5, 16, None),
     Question("densenet121", 1.5, 16, None),
     Question("densenet121", 1, 16, None),
+    Question("densenet169", 2, 16, None),
+    Question("densenet169", 1, 16, None),
+    Question("densenet201", 2, 16, None),
+    Question("densenet201", 1, 16, None),
 )
 
 

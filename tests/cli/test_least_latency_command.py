@@ -226,3 +226,19 @@ def test_a_plan_in_several_scratchpads_is_checked_timed_explained_and_drawn(
     memories = {"v": "weights", "w": "weights", "x": "sram", "h": "sram", "y": "sram"}
     placed = [one["allocate"] for one in json.loads(plan.read_text())["instructions"] if "allocate" in one]
     assert all(each["memory"] == memories[each["tensor"].partition("[")[0].partition("#")[0]] for each in placed)
+
+
+def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says(
+    onchip: Program, tmp_path: Path
+) -> None:
+    """On an array whose dimensions are no loops of a layer mappings alone say how long a tile takes."""
+    plan = tmp_path / "plan.json"
+    asked = ("--accelerator", "simba@4KiB", "--count", "activations", "--bits", 8, "--split", "auto", "-o", plan)
+    found = onchip("plan", "lenet5", *asked, "--objective", "latency", "--time-limit", 20, "--json")
+    assert found.code == 0, found.err
+    assert any("#" in name for name in json.loads(plan.read_text())["durations"]["cycles"])
+    assert onchip("check", plan, "lenet5").code == 0
+    assert onchip("run", plan, "lenet5").code == 0
+    timed = onchip("time", plan, "lenet5", "--accelerator", "simba@4KiB", "--json")
+    assert timed.json["total_cycles"] == found.json["objective_value"]
+    assert onchip("explain", plan, "lenet5", "--accelerator", "simba@4KiB").code == 0

@@ -106,10 +106,13 @@ def plan_read_network(
     (accelerator, min_peak_bytes), budget_seconds = _timed(
         lambda: finder.accelerator(request.target, request.objective)
     )
-    whole = _whole_problem(request, graph, accelerator, _durations(request, graph, accelerator, stage, deadline))
+    whole = _whole_problem(request, graph, accelerator)
     asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
-    if asked.graph is not graph:
-        asked = replace(asked, recomputation=_runs_again(request, accelerator, asked.graph))
+    asked = replace(
+        asked,
+        durations=_durations(request, asked.graph, accelerator, stage, deadline),
+        recomputation=_runs_again(request, accelerator, asked.graph),
+    )
     to_finish = deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * len(asked.graph.operators))
     with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
         known_run = replace(run, warm_start=known(asked))
@@ -128,8 +131,8 @@ def plan_read_network(
     )
 
 
-def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator, durations: Durations | None) -> Problem:
-    """The problem of all operators as they are, on the scratchpads of an accelerator."""
+def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> Problem:
+    """The problem of all operators as they are, on the scratchpads of an accelerator; they cost what files say."""
     is_static = request.placement is Placement.STATIC
     return Problem(
         graph,
@@ -139,8 +142,7 @@ def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator, dur
         request.reading.count,
         transfers_of(accelerator, request.objective),
         request.placement,
-        durations=durations,
-        recomputation=_runs_again(request, accelerator, graph),
+        durations=Durations() if request.objective is Objective.LATENCY else None,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import priced_schedule
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.operator_cycles import cycles_by_model
+from onchip.cost.operator_cycles import cycles_of_plan
 from onchip.cost.schedule.timeline import time_schedule
 from onchip.cost.timeline.links import Links
 from onchip.cost.timeline.timeline import PlanClock
@@ -42,8 +42,10 @@ def time_of_schedule(outcome: ScheduleOutcome) -> TimeExplanation | None:
 
 
 @phase("timing")
-def time_of_plan(check: Check, accelerator: Accelerator | None, cost: str) -> TimeExplanation | None:
+def time_of_plan(check: Check, accelerator: Accelerator | None, cost: str | None) -> TimeExplanation | None:
     """Explain the time of a legal plan, on an accelerator or as it states it; None where nothing says it.
+
+    Operators take what the cost model of that name says; without one as the plan says, or by multiply-accumulates.
 
     Raises AcceleratorError where the accelerator, UsageError where `cost` says too little.
     """
@@ -52,7 +54,7 @@ def time_of_plan(check: Check, accelerator: Accelerator | None, cost: str) -> Ti
         return None
     ported: list[str] = []
     if accelerator is not None:
-        cycles = cycles_by_model(cost, problem.graph, accelerator)
+        cycles = cycles_of_plan(problem, accelerator, cost)
         ported = [level.memory.name for level in accelerator.levels if level.is_scratchpad and level.ports]
     else:
         cycles = problem.known_durations.of_operator

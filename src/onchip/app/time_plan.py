@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @phase("timing")
-def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "macs") -> Timing:
-    """Verify a plan and, if it is legal, say when each operator and transfer runs, by the cost model of that name."""
+def time_network(plan_file: Path, network: str, accelerator: str, cost: str | None = None) -> Timing:
+    """Verify a plan and, if it is legal, say when each operator and transfer runs; `cost` as `timeline_of` has it."""
     from onchip.formats.own.accelerator_yaml import load_accelerator
 
     chip = load_accelerator(accelerator)
@@ -31,13 +31,16 @@ def time_network(plan_file: Path, network: str, accelerator: str, cost: str = "m
 
 
 @phase("timing")
-def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str = "macs") -> Timeline:
-    """Time a legal plan; raises AcceleratorError where the accelerator, UsageError where `cost` says too little."""
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | None = None) -> Timeline:
+    """Time a legal plan by the cost model of that name; without one as the plan says, or by its multiply-accumulates.
+
+    Raises AcceleratorError where the accelerator, UsageError where `cost` says too little.
+    """
     from onchip.cost.mac_count import MacCount
-    from onchip.cost.operator_cycles import cycles_by_model
+    from onchip.cost.operator_cycles import cycles_of_plan
     from onchip.cost.timeline.timeline import time_plan
 
-    cycles = cycles_by_model(cost, problem.graph, chip)
+    cycles = cycles_of_plan(problem, chip, cost)
     macs = MacCount(problem.graph).macs if chip.array else _no_macs
     return time_plan(problem, plan, chip, cycles, macs)
 

@@ -46,9 +46,14 @@ class ExplainOptions:
             autocompletion=accelerator_names,
         ),
     ] = None
-    cost: Annotated[str, typer.Option(metavar="NAME", help="Of a plan: what times operators; macs, or a plug-in.")] = (
-        "macs"
-    )
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of a plan: what times operators; macs, or a plug-in.",
+            show_default="as the plan says, else macs",
+        ),
+    ] = None
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
     ] = None

@@ -87,8 +87,13 @@ class TimeOptions:
         ),
     ] = None
     cost: Annotated[
-        str, typer.Option(metavar="NAME", help="Of a plan: which cost model times operators; macs, or a plug-in.")
-    ] = "macs"
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of a plan: what times operators; macs, or a plug-in.",
+            show_default="as the plan says, else macs",
+        ),
+    ] = None
     network_on_chip: Annotated[
         bool,
         typer.Option(
@@ -101,8 +106,9 @@ class TimeOptions:
 def time_command(options: TimeOptions) -> int:
     """Time a plan on an accelerator, or a schedule on its own: cycles, waiting for DRAM, utilisation, energy.
 
-    A plan has no mappings: an operator takes its multiply-accumulates over the array, and what moves within the array
-    and its own memories is not counted. Of a schedule everything is. A mapping file is timed on a network on a chip.
+    A plan has no mappings: an operator takes its multiply-accumulates over the array, or what a plan of least latency
+    says, and what moves within the array and its own memories is not counted. Of a schedule everything is. A mapping
+    file is timed on a network on a chip.
     """
     if options.network_on_chip:
         return _time_on_network(options)

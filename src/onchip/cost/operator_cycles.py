@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from onchip.answer.problem import Problem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.mac_count import SimpleCost
 from onchip.errors import UsageError
@@ -27,6 +28,17 @@ def cycles_by_model(name: str, graph: Graph, accelerator: Accelerator) -> Callab
     if all(operator.stated.cycles is not None for operator in graph.operators):
         return _stated_or(lambda _: 0)
     return _stated_or(_by_model(name, graph, accelerator))
+
+
+def cycles_of_plan(problem: Problem, accelerator: Accelerator, cost: str | None) -> Callable[[Operator], int]:
+    """Return how many cycles an operator of a plan takes: by the cost model of that name, or without one as it says.
+
+    A plan that does not say it is counted by `macs`. Raises what `cycles_by_model` does, and UsageError for an operator
+    of which a plan that says it says nothing.
+    """
+    if cost is None and problem.durations is not None:
+        return problem.durations.of_operator
+    return cycles_by_model(cost or MACS, problem.graph, accelerator)
 
 
 def _stated_or(model: Callable[[Operator], int]) -> Callable[[Operator], int]:
