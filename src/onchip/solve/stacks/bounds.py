@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
-from typing import Final, TypeAlias
+from typing import Final
 
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
@@ -17,8 +17,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import Sharing
 from onchip.errors import InputError
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FeatureMap, FusableNetwork, Stack
+from onchip.facts.fusable import FeatureMap, FusableNetwork
 from onchip.solve.stacks.alone_bounds import alone_bound
 from onchip.solve.stacks.choice_grids import ChoiceGrids
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces
@@ -26,14 +25,12 @@ from onchip.solve.stacks.network_floor import NetworkFloor
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.seen_shares import shares_of, skips_nothing
 from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.span_totals import SpanTotals, Tiles
 from onchip.solve.stacks.stack_grids import StackGrids
-from onchip.solve.stacks.stacks import LayerSpan, first_starts, stack_of
-from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
-from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
+from onchip.solve.stacks.stacks import LayerSpan, first_starts
+from onchip.solve.stacks.tile_ranges import paced_alike
+from onchip.solve.stacks.tile_totals import LayerTotals
 from onchip.solve.stacks.tilings import TileBox
-
-Tiles: TypeAlias = Tiling | TileBox
-Sizes: TypeAlias = int | tuple[int, ...]
 
 ROUNDING: Final = 1e-9
 """Sums of floats are not those of the cost model in another order."""
@@ -55,8 +52,7 @@ class StackBounds:
     _floors: NetworkFloor = field(init=False)
     _longest: dict[int, LayerSpan] = field(init=False)
     _first_readers: dict[str, int] = field(init=False)
-    _stacks: dict[LayerSpan, Stack] = field(default_factory=dict)
-    _axes: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisTotals] = field(default_factory=dict)
+    _spans: SpanTotals = field(init=False)
     _channels: Mapping[str, int] = field(init=False)
     _suffixes: dict[tuple[LayerSpan, Tiles], list[LayerShare]] = field(default_factory=dict)
     _map_suffixes: dict[tuple[LayerSpan, Tiles, str | None], list[float]] = field(default_factory=dict)
@@ -70,6 +66,7 @@ class StackBounds:
     _grids: ChoiceGrids = field(init=False)
 
     def __post_init__(self) -> None:
+        self._spans = SpanTotals(self.network)
         self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
         self._floors = NetworkFloor(self.network, self._layers)
         starts = first_starts(self.network)
@@ -128,7 +125,7 @@ class StackBounds:
         if key not in self._inside:
             self._inside[key] = self._sums_inside(choice)
         energy_pj, cycles, dram_bits, moved = self._inside[key]
-        stack, homes = self._stack(choice.span), dict(choice.homes)
+        stack, homes = self._spans.stack(choice.span), dict(choice.homes)
         for source in stack.inputs:
             home = homes.get(source.name, DRAM)
             elements, own_pj = self._loaded(choice, source, home)
@@ -194,8 +191,8 @@ class StackBounds:
         if isinstance(tiles, TileBox) or not tiles.mode.caches_rows:
             return None
         if (span, tiles) not in self._row_caches:
-            rows, columns = self._totals(self._tiled_as(span, tiles), tiles)
-            stack = self._stack(span)
+            rows, columns = self._spans.of(self._tiled_as(span, tiles), tiles)
+            stack = self._spans.stack(span)
             own = [one for one in stack.inputs if self._first_readers.get(one.name, -1) >= span.start]
             bits = sum(
                 rows.kept[one.name] * (columns.whole[one.name] - columns.kept[one.name]) * one.channels * one.bits
@@ -222,13 +219,13 @@ class StackBounds:
         return self._outer_readers[span]
 
     def _layer_totals(self, longest: LayerSpan, tiles: Tiles, at: int) -> tuple[LayerTotals, LayerTotals]:
-        rows, columns = self._totals(longest, tiles)
+        rows, columns = self._spans.of(longest, tiles)
         name = self.network.layers[at].name
         return rows.layers[name], columns.layers[name]
 
     def _from_outside(self, span: LayerSpan, at: int) -> tuple[str, ...]:
         if (span, at) not in self._outside:
-            inputs = {one.name for one in self._stack(span).inputs}
+            inputs = {one.name for one in self._spans.stack(span).inputs}
             sources = [read.source for read in self.network.layers[at].reads]
             self._outside[span, at] = tuple(source for source in sources if source in inputs)
         return self._outside[span, at]
@@ -240,10 +237,10 @@ class StackBounds:
         """
         longest = self._tiled_as(choice.span, choice.tiles)
         is_alike = self._first_readers.get(source.name, choice.span.start) >= choice.span.start
-        rows, columns = self._totals(longest if is_alike else choice.span, choice.tiles)
+        rows, columns = self._spans.of(longest if is_alike else choice.span, choice.tiles)
         taken = [
             (layer, channels * share * rows.layers[layer.name].new(at) * columns.layers[layer.name].new(at))
-            for layer in self._stack(choice.span).layers
+            for layer in self._spans.stack(choice.span).layers
             for at, share in shares_of(layer, source)
             for channels in (layer.reads[at].channels_seen(source.channels),)
         ]
@@ -263,41 +260,16 @@ class StackBounds:
         longest = self._longest[span.stop]
         if (longest, tiles) not in self._is_tiled:
             try:
-                self._totals(longest, tiles)
+                self._spans.of(longest, tiles)
                 self._is_tiled[longest, tiles] = True
             except InputError:
                 self._is_tiled[longest, tiles] = False
         return longest if self._is_tiled[longest, tiles] else span
 
-    def _totals(self, span: LayerSpan, tiles: Tiles) -> tuple[AxisTotals, AxisTotals]:
-        mode = tiles.mode
-        rows = self._along(span, AxisName.ROWS, tiles.rows, cached=mode.caches_rows)
-        return rows, self._along(span, AxisName.COLUMNS, tiles.columns, cached=mode.caches_columns)
-
-    def _along(self, span: LayerSpan, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisTotals:
-        key = span, axis, sizes, cached
-        if key not in self._axes:
-            stack = self._stack(span)
-            if axis is AxisName.COLUMNS and stack.is_square:
-                self._axes[key] = self._along(span, AxisName.ROWS, sizes, cached=cached)
-            elif isinstance(sizes, int):
-                self._axes[key] = axis_totals(stack, axis, sizes, cached=cached)
-            else:
-                whole = self._along(span, axis, axis.pixels(stack.output), cached=False)
-                self._axes[key] = range_totals(
-                    stack, axis, SizeRange(sizes[0], sizes[-1], axis.pixels(stack.output)), whole, cached=cached
-                )
-        return self._axes[key]
-
     def _knows_boxes(self, span: LayerSpan) -> bool:
         if not self.sharing.every_memory_keeps or self.sharing.is_of_every_shape:
             return False
         if span not in self._ranged:
-            stack = self._stack(span)
+            stack = self._spans.stack(span)
             self._ranged[span] = skips_nothing(stack) and paced_alike(stack)
         return self._ranged[span]
-
-    def _stack(self, span: LayerSpan) -> Stack:
-        if span not in self._stacks:
-            self._stacks[span] = stack_of(self.network, span)
-        return self._stacks[span]
