@@ -79,8 +79,8 @@ def test_no_program_has_two_operators_closer_together(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_no_program_of_four_thousand_has_two_operators_closer_together() -> None:
-    assert sum(map(pairs_that_hold, range(4_000))) > 5_000
+def test_no_program_of_two_thousand_has_two_operators_closer_together() -> None:
+    assert sum(map(pairs_that_hold, range(2_000))) > 2_500
 
 
 def test_what_has_no_room_while_an_operator_runs_is_loaded_after_it() -> None:
