@@ -41,6 +41,14 @@ PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="
 PlanOrScheduleFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool.")
 ]
+CostOfPlan: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Of a plan: what times operators; macs, or a plug-in.",
+        show_default="as the plan says, else macs",
+    ),
+]
 Sram: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="SIZE|m_r|m_h|m_p", help="One scratchpad of this size (512KiB, 1.5MB, 1048576) or budget."),

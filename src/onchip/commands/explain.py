@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 import typer
 
 from onchip.app.phases import phase
-from onchip.commands.arguments import AsJson, Network, PlanOrScheduleFile, seconds_of
+from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
@@ -46,14 +46,7 @@ class ExplainOptions:
             autocompletion=accelerator_names,
         ),
     ] = None
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Of a plan: what times operators; macs, or a plug-in.",
-            show_default="as the plan says, else macs",
-        ),
-    ] = None
+    cost: CostOfPlan = None
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Of a plan: seconds to look for M_P, if it matters.")
     ] = None

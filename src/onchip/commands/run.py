@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.commands.arguments import GREATEST_SEED, AsJson, Network, PlanOrScheduleFile
+from onchip.commands.arguments import GREATEST_SEED, AsJson, CostOfPlan, Network, PlanOrScheduleFile
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
@@ -86,14 +86,7 @@ class TimeOptions:
             help="Of a plan: a bundled name or a file, with array and DRAM; a schedule has it.",
         ),
     ] = None
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Of a plan: what times operators; macs, or a plug-in.",
-            show_default="as the plan says, else macs",
-        ),
-    ] = None
+    cost: CostOfPlan = None
     network_on_chip: Annotated[
         bool,
         typer.Option(
