@@ -1,10 +1,10 @@
 """Least latency on the networks and the edge machine of SoMa (HPCA 2025), beside what SoMa itself finds.
 
-`PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--only TEXT] [--scratchpads N] [--soma PROGRAM]
-[--seed N]`: FOLDER holds SoMa's networks as graph files, whose operators state cycles and splits. With several
-scratchpads the buffer is cut into so many of equal size, each as fast as the whole. With SoMa's own program (commit
-6e80836, built with `make release`) it runs in the same minute, with one thread and one seed, and a row says what it
-found; without it the cycles that it once found. They are printed, never used.
+`PYTHONPATH=benchmarks python -m soma.latency FOLDER [--seconds S] [--processor] [--only TEXT] [--scratchpads N]
+[--soma PROGRAM] [--seed N]`: FOLDER holds SoMa's networks as graph files, whose operators state cycles and splits. With
+several scratchpads the buffer is cut into so many of equal size, each as fast as the whole. With SoMa's own program
+(commit 6e80836, built with `make release`) it runs in the same minute, with one thread and one seed, and a row says
+what it found; without it the cycles that it once found. They are printed, never used.
 """
 
 from __future__ import annotations
