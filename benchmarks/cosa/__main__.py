@@ -84,6 +84,7 @@ def _parser() -> ArgumentParser:
     for name in (FIGURE_THREE, FIGURE_FOUR):
         on_network = tables.add_parser(name)
         on_network.add_argument("--results", type=Path, metavar="FILE.json", help="write it, with commit and machine")
+        on_network.set_defaults(processor=False)
     own = tables.add_parser("formulation", formatter_class=ArgumentDefaultsHelpFormatter)
     own.add_argument("--solver", type=MipSolver, choices=list(MipSolver), default=MipSolver.CP_SAT)
     both = tables.add_parser("compare", formatter_class=ArgumentDefaultsHelpFormatter)
@@ -102,7 +103,7 @@ def _parser() -> ArgumentParser:
 def _figure(options: Namespace) -> None:
     """One of the paper's figures, or its table of seconds."""
     found: Sequence[Bar | Terms | Spread]
-    if options.table not in (FIGURE_THREE, FIGURE_FOUR) and options.processor:
+    if options.processor:
         count_processor_seconds()
     if options.table in (FIGURE_THREE, FIGURE_FOUR):
         found = spread(options.table)

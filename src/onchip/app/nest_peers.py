@@ -7,7 +7,6 @@ int32.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -119,32 +118,27 @@ def _zero() -> Values:
     return np.array(ZERO_POINT, np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
-    session: Any
-
-    def __call__(self, image: Values) -> Values:
-        made: Values = self.session.run(None, {"x": image})[0]
-        return made
-
-
 def _session(
     kind: str, inputs: list[str], image: Values, given: Mapping[str, Values], attributes: Mapping[str, Any]
-) -> _Session:
-    """A model of one operator, on one thread; raises ImportError where onnxruntime is not installed."""
+) -> Callable[[Values], Values]:
+    """Of an image what a model of one operator makes, on one thread; raises ImportError without onnxruntime."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
     node = helper.make_node(kind, inputs, ["y"], **attributes)
     taken = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(image.dtype), image.shape)
-    made = TensorProto.FLOAT if kind == "Conv" else TensorProto.INT32
-    returned = helper.make_tensor_value_info("y", made, None)
+    element = TensorProto.FLOAT if kind == "Conv" else TensorProto.INT32
+    returned = helper.make_tensor_value_info("y", element, None)
     constants = [numpy_helper.from_array(values, name) for name, values in given.items()]
     graph = helper.make_graph([node], "one", [taken], [returned], constants)
     opset = helper.make_opsetid("", OPSET)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return _Session(
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    def run(given_image: Values) -> Values:
+        made: Values = session.run(None, {"x": given_image})[0]
+        return made
+
+    return run

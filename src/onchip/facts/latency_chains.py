@@ -25,7 +25,7 @@ from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
 MOST_WORK: Final = 300_000_000
-"""Of pairs of borders times operators and tensors, about a second: of larger graphs not every operator is a border."""
+"""Of pairs of borders times operators, tensors and ways, a second: of larger graphs not every operator is a border."""
 NEVER: Final = 2**60
 """The end of an operator in a way that it cannot run in, in cycles."""
 
@@ -76,8 +76,9 @@ class LatencyChains:
 
         0 where the border need not come after that one.
         """
-        loaded = (ends[:, None] + self._loading(self._missing(at))).min(axis=0)[:, None]
-        loaded_first = (ends[:, None] + self._loading(self._missing(at, self._later))).min(axis=0)[:, None]
+        missing = self._missing(at)
+        loaded = (ends[:, None] + self._loading(missing)).min(axis=0)[:, None]
+        loaded_first = (ends[:, None] + self._loading(missing - self._later)).min(axis=0)[:, None]
         follows = np.where(self._after[at, self._own][:, None], self._all_cycles, self._band_cycles)
         found = np.maximum(ends.min() + self._between[at][:, None] + follows, loaded + self._band_cycles)
         in_order = np.where(self._reads_whole[:, None], loaded_first + self._all_cycles, 0)
@@ -142,19 +143,18 @@ class LatencyChains:
         return found
 
     def _loading(self, missing: Counts) -> Counts:
-        """The cycles in which so many bytes are loaded."""
+        """The cycles in which so many bytes are loaded; none for less than one."""
         found: Counts = np.zeros_like(missing)
         for unit_bits, cycles in self.load.terms:
-            found = found + -(-missing * 8 // unit_bits) * cycles
+            found = found + -(-np.maximum(missing, 0) * 8 // unit_bits) * cycles
         return found
 
-    def _missing(self, at: int, later: int | Counts = 0) -> Counts:
+    def _missing(self, at: int) -> Counts:
         """Of bytes that are waited for those that have no room beside the last band of a border, by its way and border.
 
-        So many `later` come when they need not be there yet, by border.
+        Below 0 where room is left.
         """
-        free = self.ways.problem.memories[0].capacity_bytes - self._taken(at)
-        missing: Counts = np.maximum(self._waited_for[at] - later - free, 0)
+        missing: Counts = self._waited_for[at] - (self.ways.problem.memories[0].capacity_bytes - self._taken(at))
         return missing
 
     @cached_property
@@ -171,7 +171,7 @@ class LatencyChains:
         """By way and border: bytes of what the last band of a border has, and nobody up to the other waits for."""
         operator, parts = self.borders[at].operator, self.parts[at]
         one = self.ways.operators[operator]
-        found = np.full((self._band_cycles.shape[1], len(self.borders)), 0, np.int64)
+        found = np.zeros((self._band_cycles.shape[1], len(self.borders)), np.int64)
         for tensor in (*one.reads, *one.writes):
             taken = np.array([self.ways.operand_bytes(operator, tensor, each) for each in parts], np.int64)
             found[: len(parts)] += taken[:, None] * ~self._is_waited_for(tensor, at)

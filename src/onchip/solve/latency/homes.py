@@ -61,8 +61,8 @@ class HomesOfOperands:
         return tuple(parts)
 
     def moves(self) -> list[Move]:
-        """Return what may be changed: a tensor, one use of it, or two tensors of an operator go elsewhere."""
-        return [*self._moves_of_tensors, *self._moves_of_uses()]
+        """Return what may be changed whatever the homes are: a tensor goes elsewhere, or one use of it."""
+        return [*self._moves_of_tensors(), *self._moves_of_uses()]
 
     def swaps(self, homes: Homes) -> Iterator[Move]:
         """Yield, of each two operands of an operator that lie apart, that each goes where the other is."""
@@ -88,7 +88,6 @@ class HomesOfOperands:
                 found[tensor].append((operator, at))
         return found
 
-    @property
     def _moves_of_tensors(self) -> Iterator[Move]:
         for uses in self._uses.values():
             for memory in self._memories:
@@ -148,7 +147,7 @@ class _Fill:
         return self.aligned_bytes - self.spared_bytes
 
     def with_one(self, size_bytes: int, aligned_bytes: int) -> _Fill:
-        """One more."""
+        """Return it with one operand more, of so many bytes, and so many up to the next address behind it."""
         return _Fill(self.aligned_bytes + aligned_bytes, max(self.spared_bytes, aligned_bytes - size_bytes))
 
 

@@ -74,7 +74,7 @@ class StackBounds:
         self._channels = {name: one.channels for name, one in self.network.maps.items()}
         readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
         self._first_readers = dict(reversed(readers))
-        grids = StackGrids(self.network, self._layers, self._first_readers)
+        grids = StackGrids(self._spans, self._layers, self._first_readers)
         self._grids = ChoiceGrids(self.network, self.objective, grids, self._longest, self.sharing)
 
     def bound(self, choice: StackChoice) -> Criteria:

@@ -129,7 +129,7 @@ class FewTilings:
     space: StackSpace
 
     def __call__(self, span: LayerSpan) -> tuple[Tiling, ...]:
-        """At most two."""
+        """Return those of a stack, at most two."""
         output = stack_of(self.space.network, span).output
         some = dict.fromkeys((BEST_OF_DEFINES.within(output.columns, output.rows), whole(output)))
         return tuple(one for one in some if any(_has(tiling, one) for tiling in self.space.tilings(span)))

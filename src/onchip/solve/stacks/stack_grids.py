@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.facts.fusable import FusableNetwork
 from onchip.solve.stacks.axis_grids import AxisGrid, Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_grids import GridShare, LayerGrids
 from onchip.solve.stacks.seen_shares import shares_of
 from onchip.solve.stacks.size_tiles import SizeTiles
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
+from onchip.solve.stacks.span_totals import SpanTotals
+from onchip.solve.stacks.stacks import LayerSpan
 
 Sizes: TypeAlias = tuple[int, ...]
 Places: TypeAlias = tuple[NDArray[np.intp], ...]
@@ -78,11 +79,10 @@ class StackGrids:
     Of what some tile of a grid sees nothing but padding nothing is to be asked: `sees_all` says so.
     """
 
-    network: FusableNetwork
+    spans: SpanTotals
     bounds: LayerBounds
     first_readers: Mapping[str, int]
     _layers: LayerGrids = field(init=False)
-    _stacks: dict[LayerSpan, Stack] = field(default_factory=dict)
     _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
     _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
@@ -100,6 +100,11 @@ class StackGrids:
                 readers.setdefault(source, []).append(at)
         self._readers = readers
 
+    @property
+    def network(self) -> FusableNetwork:
+        """The network whose stacks these are."""
+        return self.spans.network
+
     def sees_all(self, grid: TileGrid, start: int) -> bool:
         """Return whether no tile of the grid sees nothing but padding in the layers from `start` on."""
         axes, place = self._suffixes_of(grid), start - grid.longest.start
@@ -109,7 +114,7 @@ class StackGrids:
         """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes."""
         inside = self.sums_inside(grid, start, output_home)
         energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
-        for source in self._stack(LayerSpan(start, grid.longest.stop)).inputs:
+        for source in self.spans.stack(LayerSpan(start, grid.longest.stop)).inputs:
             home = homes.get(source.name, DRAM)
             elements, own_pj = self._load(grid, start, source.name, home)
             energy_pj = energy_pj + own_pj
@@ -172,7 +177,7 @@ class StackGrids:
         """Return the layers of a stack that read what none of them writes, each with these maps."""
         if (start, stop) not in self._outside:
             found: dict[int, tuple[str, ...]] = {}
-            for source in self._stack(LayerSpan(start, stop)).inputs:
+            for source in self.spans.stack(LayerSpan(start, stop)).inputs:
                 for at in self._readers_within(source.name, start, stop):
                     found[at] = (*found.get(at, ()), source.name)
             self._outside[start, stop] = dict(sorted(found.items()))
@@ -191,7 +196,7 @@ class StackGrids:
             own = self._kept_bits(grid, self.network.layers[at].output.name)
             suffixes.kept_bits.append(own + suffixes.kept_bits[-1] if suffixes.kept_bits else own)
         bits = suffixes.kept_bits[stop - 1 - start]
-        for source in self._stack(LayerSpan(start, stop)).inputs:
+        for source in self.spans.stack(LayerSpan(start, stop)).inputs:
             if self.first_readers.get(source.name, -1) >= start:
                 bits = bits + self._kept_bits(grid, source.name)
         rooms = [self.bounds.capacities[name] for name in self.bounds.cache_places]
@@ -279,14 +284,9 @@ class StackGrids:
         """What is square has rows and columns alike."""
         key = span, axis, sizes, cached
         if key not in self._axis_grids:
-            stack = self._stack(span)
+            stack = self.spans.stack(span)
             if axis is AxisName.COLUMNS and stack.is_square:
                 self._axis_grids[key] = self._axis(span, AxisName.ROWS, sizes, cached=cached)
             else:
                 self._axis_grids[key] = AxisGrid(SizeTiles(stack, axis, sizes, cached))
         return self._axis_grids[key]
-
-    def _stack(self, span: LayerSpan) -> Stack:
-        if span not in self._stacks:
-            self._stacks[span] = stack_of(self.network, span)
-        return self._stacks[span]
