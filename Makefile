@@ -15,7 +15,7 @@ SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_l
 	tests/simulate/test_network_traffic.py tests/solve/test_loma.py tests/solve/test_min_peak.py \
 	tests/solve/test_uneven_on_padded_layers.py tests/solve/test_mapping_floors.py tests/solve/test_mapping_bounds.py
 
-.PHONY: demo test test-all check develop wheel sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean
+.PHONY: demo test test-all test-long check develop wheel sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -23,10 +23,14 @@ demo: $(VENV)/.installed
 	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not long"
 
 test-all: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not long"
+
+# The rest of the series of cases of which the others go through the first few: about as long again.
+test-long: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n auto -m long
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff format --check $(SOURCES)
@@ -54,7 +58,7 @@ sanitize: $(VENV)/.installed-test build/sanitized/.installed
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:log_path=$(CURDIR)/build/sanitized/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/sanitized/report \
-	PYTHONPATH=build/sanitized:tests $(BIN)/python -m pytest -p support.sanitized -n auto -m "not slow" \
+	PYTHONPATH=build/sanitized:tests $(BIN)/python -m pytest -p support.sanitized -n auto -m "not slow and not long" \
 		-k "not time_limit" $(SANITIZED_TESTS) || { cat build/sanitized/report.* 2>/dev/null; exit 1; }
 
 # Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.
@@ -106,21 +110,22 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt $(NATIVE)
 	$(PIP) --editable '.[report,run]'
 	touch $@
 
+# What extras need is installed without onchip, which would be compiled again.
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) --editable '.[test]'
+	$(PIP) $$($(BIN)/python tools/requirements.py test)
 	touch $@
 
 extras: $(VENV)/.installed-test
-	$(PIP) --editable '.[torch,executorch]'
+	$(PIP) $$($(BIN)/python tools/requirements.py torch executorch)
 
 # What plans of arenas are shown on, and a peer: their own wheels, so that nothing is compiled again.
 micro: $(VENV)/.installed-test
-	$(PIP) --pre tflite-micro
-	$(PIP) ethos-u-vela
+	$(PIP) --pre $$($(BIN)/python tools/requirements.py tflm)
+	$(PIP) $$($(BIN)/python tools/requirements.py vela)
 
 # What runs kernels of OpenCL, on the processor with pocl (on Debian: apt install pocl-opencl-icd).
 opencl: $(VENV)/.installed-test
-	$(PIP) pyopencl
+	$(PIP) $$($(BIN)/python tools/requirements.py opencl)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

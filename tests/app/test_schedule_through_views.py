@@ -15,6 +15,7 @@ from onchip.solve.run.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from support.fusable_graphs import conv
+from support.series import series
 from support.small_schedules import chip
 from support.tiled import Attributes, Network
 
@@ -41,9 +42,17 @@ def grown() -> Graph:
 
 @pytest.mark.parametrize("mode", OverlapMode)
 @pytest.mark.parametrize(
-    ("objective", "tile"), [(ScheduleObjective.ENERGY, (3, 5)), (ScheduleObjective.TRAFFIC, (8, 1))]
+    ("network", "objective", "tile"),
+    series(
+        [
+            (halves, ScheduleObjective.ENERGY, (3, 5)),
+            (grown, ScheduleObjective.TRAFFIC, (8, 1)),
+            (halves, ScheduleObjective.TRAFFIC, (8, 1)),
+            (grown, ScheduleObjective.ENERGY, (3, 5)),
+        ],
+        2,
+    ),
 )
-@pytest.mark.parametrize("network", [halves, grown], ids=["halves", "grown"])
 def test_one_stack_is_legal_and_costs_no_less_than_its_bound(
     network: Callable[[], Graph], objective: ScheduleObjective, tile: tuple[int, int], mode: OverlapMode, tmp_path: Path
 ) -> None:

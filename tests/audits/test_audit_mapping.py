@@ -29,6 +29,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, narrow_toy, toy
+from support.series import series
 
 MOST_MAPPINGS = 300
 TOYS = (toy, lean_toy, homed_toy, narrow_toy)
@@ -40,7 +41,7 @@ def claim(objective: MappingObjective, bound: float) -> Claim:
 
 
 @pytest.mark.parametrize("make", TOYS)
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", series(range(100, 120), 8))
 def test_the_truth_is_confirmed_and_a_bound_above_it_refuted(make: Toy, seed: int) -> None:
     problem = make(seed)
     values = least_values(problem, MOST_MAPPINGS)
@@ -84,7 +85,7 @@ def random_mapping(random: Random, problem: LayerProblem) -> tuple[Terms, Chains
 
 
 @pytest.mark.parametrize("make", TOYS)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", series(range(25), 10))
 def test_what_is_ruled_out_by_sums_is_never_below_the_cost(make: Toy, seed: int) -> None:
     """Of random mappings: the floor of the way, of its boundaries, and of the least chain."""
     problem = make(seed)

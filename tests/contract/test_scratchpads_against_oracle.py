@@ -24,6 +24,7 @@ from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import KeepOrDrop, long_lived_graph, orders, random_graph
 from oracles.scratchpads import least_arenas, least_bytes, least_cost_of_instructions
+from support.series import series
 
 CASES, CASES_TOGETHER = 260, 20
 LARGEST_CHOICE = 3_000  # of what leaves, in all orders, that the oracle goes through
@@ -112,7 +113,7 @@ def cases(problems: Iterator[Problem], number: int, together: int) -> list[list[
     return [found[start : start + together] for start in range(0, number, together)]
 
 
-@pytest.mark.parametrize("problems", cases(byte_problems(), CASES, CASES_TOGETHER))
+@pytest.mark.parametrize("problems", series(cases(byte_problems(), CASES, CASES_TOGETHER), 6))
 def test_the_least_bytes_are_the_oracle_s(problems: list[Problem]) -> None:
     for problem in problems:
         result = verified(problem)
@@ -120,7 +121,7 @@ def test_the_least_bytes_are_the_oracle_s(problems: list[Problem]) -> None:
         assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("problems", cases(tiny_problems(), TINY_CASES, TINY_CASES_TOGETHER))
+@pytest.mark.parametrize("problems", series(cases(tiny_problems(), TINY_CASES, TINY_CASES_TOGETHER), 4))
 def test_the_least_cost_is_that_of_all_programs(problems: list[Problem]) -> None:
     """Links, rates, tensors in two scratchpads at once or in one that only passes them on: nothing is cheaper."""
     for problem in problems:

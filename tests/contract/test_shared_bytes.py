@@ -28,9 +28,9 @@ from onchip.solve.spilling.belady import belady_moves
 from onchip.verify.verifier import verify
 from oracles.shared_bytes import least_shared_arena, least_shared_traffic, random_sharing_graph
 from support.runs import run_seeded
+from support.series import series
 
 AMPLE = 99
-MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(60, 140)]
 
 
 def tight_problem(seed: int, operators: int = 5, alignment: int = 1) -> Problem:
@@ -59,7 +59,7 @@ def shares(plan: Plan, problem: Problem) -> int:
     return found
 
 
-@pytest.mark.parametrize("seed", [*range(60), *MORE])
+@pytest.mark.parametrize("seed", series(range(140), 40))
 def test_the_least_traffic_is_that_of_every_state_of_the_scratchpad(seed: int) -> None:
     problem = tight_problem(seed)
 
@@ -71,7 +71,7 @@ def test_the_least_traffic_is_that_of_every_state_of_the_scratchpad(seed: int) -
     assert result.objective_value == least_shared_traffic(problem)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", series(range(40), 20))
 @pytest.mark.parametrize("alignment", [2, 3])
 def test_so_it_is_with_an_alignment(seed: int, alignment: int) -> None:
     problem = tight_problem(seed, alignment=alignment)
@@ -82,7 +82,7 @@ def test_so_it_is_with_an_alignment(seed: int, alignment: int) -> None:
     assert result.objective_value == least
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", series(range(60), 25))
 @pytest.mark.parametrize("alignment", [1, 2])
 def test_the_least_arena_is_that_of_every_state_of_the_scratchpad(seed: int, alignment: int) -> None:
     problem = replace(tight_problem(seed), memories=(Memory("sram", 40, alignment),), objective=Objective.PEAK)

@@ -33,9 +33,9 @@ from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import METHODS
 from onchip.solve.states.layout import StateLayout
 from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states
+from support.series import series
 
 AMPLE = 60
-MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(30, 50)]
 
 
 def tight_problem(seed: int, alignment: int = 1, objective: Objective = Objective.TRAFFIC) -> Problem:
@@ -64,7 +64,7 @@ def stay(plan: Plan | None) -> list[str]:
     return [one.tensor for one in plan.instructions if isinstance(one, Allocate) and one.is_state]
 
 
-@pytest.mark.parametrize("seed", [*range(25), *range(26, 30), *MORE])
+@pytest.mark.parametrize("seed", series((seed for seed in range(50) if seed != 25), 24))
 @pytest.mark.parametrize("alignment", [1, 3])
 def test_the_least_traffic_is_that_of_every_state_of_the_scratchpad(seed: int, alignment: int) -> None:
     problem = tight_problem(seed, alignment)
@@ -193,7 +193,7 @@ def test_what_is_no_state_is_refused(states: tuple[State, ...], says: str) -> No
         replace(cache(8), states=states)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", series(range(300), 100))
 def test_a_layout_leaves_as_much_as_any(seed: int) -> None:
     """Against every way to stack the states below the rest and above it."""
     chance = random.Random(seed)

@@ -16,9 +16,10 @@ from onchip.cost.timeline.timeline import PlanClock, latency_of_plan
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.run.registry import method_named
 from support.schedule_programs import random_program
+from support.series import series
 from support.timed_problems import timed_graph, timed_problem
 
-SEEDS = pytest.mark.parametrize("seed", range(80))
+SEEDS = pytest.mark.parametrize("seed", series(range(80), 30))
 
 
 def activities_of_schedule(seed: int) -> Sequence[Activity]:
@@ -86,7 +87,7 @@ def test_the_parts_of_a_schedule_are_those_of_its_cycles(seed: int) -> None:
     assert latency_parts(activities) == CyclesByText(activities).parts()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", series(range(60), 25))
 def test_the_parts_of_a_plan_are_those_of_its_cycles_and_together_the_latency(seed: int) -> None:
     clock = clock_of_plan(seed)
     activities, _ = clock.run()
@@ -159,7 +160,7 @@ def test_where_nobody_waits_for_places_none_is_lacking(seed: int) -> None:
     assert all(one.start <= other.start for one, other in pairs)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", series(range(40), 20))
 def test_a_plan_without_want_of_room_ends_no_later(seed: int) -> None:
     clock = clock_of_plan(seed)
     before, _ = clock.run()

@@ -16,6 +16,7 @@ from onchip.verify.mapping import needed_bits
 from oracles.plain_nest import PlainNest
 from support.gpu_mappings import ROOMY_GPU, gpu_layer, gpu_mapping
 from support.opencl_runs import opencl_queue, run_kernel
+from support.series import series
 
 CASES = 25
 WITH_OPENCL = pytest.mark.skipif(
@@ -25,7 +26,7 @@ WITH_OPENCL = pytest.mark.skipif(
 
 @WITH_OPENCL
 @pytest.mark.parametrize("bits", [8, 32])
-@pytest.mark.parametrize("group", range(4))
+@pytest.mark.parametrize("group", series(range(4), 2))
 def test_kernels_give_the_sums_of_the_naive_nest(bits: int, group: int) -> None:
     for seed in range(CASES):
         random = Random(f"{group} {seed} {bits}")

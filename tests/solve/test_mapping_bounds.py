@@ -30,6 +30,7 @@ from onchip.solve.run.limits import Limits, Run
 from oracles.chains import least_of_all_chains
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
+from support.series import series
 from support.ways import way_of
 
 ENOUGH = 1 << 60
@@ -86,7 +87,7 @@ def _ways_around(problem: LayerProblem, mapping: LayerMapping, random: Random) -
     return UnrolledWays(problem, least, np.maximum(least, most))
 
 
-@pytest.mark.parametrize("first", range(0, 200, 20))
+@pytest.mark.parametrize("first", series(range(0, 200, 20), 4))
 def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
     """On lattices of many cells and of few, with short loops shared out and not, alone and in a range of ways."""
     for seed in range(first, first + 20):
@@ -106,7 +107,7 @@ def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
                 assert energy.least_pj * time.least_cycles <= product <= cost.energy_pj * cost.cycles * ROUNDED
 
 
-@pytest.mark.parametrize("first", range(200, 230, 10))
+@pytest.mark.parametrize("first", series(range(200, 230, 10), 1))
 @pytest.mark.parametrize("objective", MappingObjective)
 def test_no_mapping_is_below_the_bound_of_all(first: int, objective: MappingObjective) -> None:
     for seed in range(first, first + 6):
