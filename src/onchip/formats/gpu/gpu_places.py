@@ -193,6 +193,11 @@ class RegisterTile:
         """How many elements the tile has."""
         return prod(self.sizes.values())
 
+    @property
+    def multiplied(self) -> int:
+        """How many of them are of use, at most: not what a stride skips, nor what is padding wherever the tile is."""
+        return prod(self._most_read(axis) if axis in PIXELS else size for axis, size in self.sizes.items())
+
     def loops(self, dimension: str) -> tuple[GpuLoop, ...]:
         """The loops of a dimension that it spans."""
         return self.nest.in_registers(self.operand, dimension)
@@ -219,6 +224,21 @@ class RegisterTile:
         outputs = sum((loop.size - 1) * loop.step for loop in self.loops(axis.output_loop))
         filters = sum((loop.size - 1) * loop.step for loop in self.loops(axis.filter_loop))
         return outputs * axis.stride + filters * axis.dilation + 1
+
+    def _most_read(self, name: str) -> int:
+        axis = axis_of(self.nest.layer, name)
+        outputs, filters = (list(self._tiles(loop)) for loop in (axis.output_loop, axis.filter_loop))
+        read = (
+            {output * axis.stride + tap * axis.dilation - axis.padding for output, tap in product(*tiles)}
+            for tiles in product(outputs, filters)
+        )
+        return max(sum(0 <= row < axis.size for row in rows) for rows in read)
+
+    def _tiles(self, dimension: str) -> Iterable[list[int]]:
+        """The indices of each tile along a dimension."""
+        bound = self.nest.layer.bounds[dimension]
+        for first in _indices(self.nest.others(dimension, self.loops(dimension)), bound):
+            yield [first + index for index in _indices(self.loops(dimension), bound - first)]
 
 
 def _indices(loops: Sequence[GpuLoop], bound: int) -> list[int]:

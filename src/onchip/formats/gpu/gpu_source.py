@@ -23,7 +23,7 @@ REDUCED: Final = ("C", "R", "S")
 class GpuKernel:
     """The source of a kernel `name(input, weight, output)`, and what it claims of the GPU that runs it.
 
-    `registers` are those of a thread, of 32 bits, that its tiles take.
+    `registers` are those of a thread, of 32 bits, that hold what its tiles have of use.
     """
 
     name: str
@@ -51,7 +51,7 @@ def gpu_kernel(
         raise InputError(detail, place="mapping", expected=f"at most {GREATEST_SHARED_BYTES}")
     source = writer.text(name, label or str(dict(layer.bounds)), str(mapping))
     nest = writer.nest
-    registers = sum(RegisterTile(nest, operand).elements for operand in nest.registers)
+    registers = sum(RegisterTile(nest, operand).multiplied for operand in nest.registers)
     return GpuKernel(name, source, nest.blocks, nest.threads, writer.shared_bytes, registers)
 
 
