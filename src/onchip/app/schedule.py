@@ -34,10 +34,11 @@ from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.usable import ensure_usable
+from onchip.solve.stacks.options import LAYERS
 from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
@@ -67,7 +68,7 @@ class ScheduleRequest:
 CHECKING_TO_READING: Final = 4.0
 """What checking and writing an answer take, beside reading: a time limit is for both."""
 ALONE: Final = ScheduleOptions(stacks=LAYERS)
-"""What is answered where stacks as asked for were not found in time."""
+"""What is answered where no stacks as asked for were found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,8 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     if found.answer is None:
         ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
         return replace(outcome, why_not=f"{found.why_not}{ended}")
-    if found.answer.lacks_given_stacks:
-        outcome = replace(
-            outcome, space=ALONE.space, remark="no stacks as asked for in time: every operator runs alone"
-        )
+    if found.answer.why_alone is not None:
+        outcome = replace(outcome, space=ALONE.space, remark=f"{found.answer.why_alone}: every operator runs alone")
     return with_verified_schedule(outcome, asked, found.answer)
 
 

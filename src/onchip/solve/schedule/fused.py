@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
@@ -20,6 +20,7 @@ from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.solve.run.limits import Run
 from onchip.solve.run.pool import TaskPool
 from onchip.solve.schedule.from_strategy import places_of_strategy, stacks_of_strategy
+from onchip.solve.schedule.given_stacks import GivenStacks
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.stacks.anytime import solve_in_time
@@ -64,7 +65,10 @@ class _FoundRun:
 
 @dataclass(frozen=True, slots=True)
 class FusionSearch:
-    """Finds stacks in tiles of a network, run by run of operators that can be fused; a pool maps layers of tiles."""
+    """Finds stacks in tiles of a network, run by run of operators that can be fused; a pool maps layers of tiles.
+
+    Stacks that are `given` stand in place of those that the options name.
+    """
 
     network: Graph
     accelerator: Accelerator
@@ -73,14 +77,18 @@ class FusionSearch:
     options: FusionOptions
     uses_cache: bool
     pool: TaskPool | None = None
+    given: GivenStacks | None = None
 
     def start(self, run: Run) -> FusionStart | None:
         """The best strategies that are found in time; None where there are none.
 
-        Each run of operators has the share of the time that it has of the operators.
+        Each run of operators has the share of the time that it has of the operators. Raises UsageError for a given
+        stack that is in no such run.
         """
         found: dict[str, _FoundRun] = {}
         runs = tuple(self._runs())
+        if self.given is not None:
+            self.given.ensure_runs_have_them([one.network for one in runs])
         for at, part in enumerate(runs):
             left = sum(len(one.network.layers) for one in runs[at:])
             share = len(part.network.layers) / left
@@ -93,8 +101,9 @@ class FusionSearch:
 
     def _strategy(self, network: FusableNetwork, run: Run) -> _Strategy:
         costing = Costing(network, self.accelerator, FUSION_OBJECTIVES[self.objective], EXACT, self.uses_cache)
+        stacks = self.options.stacks if self.given is None else self.given.of_run(network)
         try:
-            return solve_in_time(costing, self.options, run, self.pool).found.stacks
+            return solve_in_time(costing, replace(self.options, stacks=stacks), run, self.pool).found.stacks
         except (InputError, UnmappableError):
             return ()
 

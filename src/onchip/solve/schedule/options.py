@@ -8,11 +8,7 @@ from typing import Final
 
 from onchip.answer.stacks import OverlapMode
 from onchip.solve.schedule.objective import ScheduleObjective
-
-OPTIMAL: Final = "optimal"
-"""Of `stacks`: they are searched."""
-LAYERS: Final = "layers"
-"""Of `stacks`: every operator alone."""
+from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 
 WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
 
@@ -41,6 +37,11 @@ class ScheduleOptions:
     def runs_layers_whole(self) -> bool:
         """Whether every operator is to run alone, and without tiles as far as is said."""
         return self.stacks == LAYERS and self.tile is None and self.mode is None
+
+    @property
+    def of_fusion(self) -> FusionOptions:
+        """The same as the search of fused stacks is asked it."""
+        return FusionOptions(self.stacks, self.tile, self.mode, maps_stay=self.maps_stay)
 
     @property
     def space(self) -> Mapping[str, str]:

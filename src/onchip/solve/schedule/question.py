@@ -29,13 +29,12 @@ class ScheduleQuestion:
 class FoundSchedule:
     """A schedule with what its Computes cost, the tile graph that it runs, and its figures.
 
-    Where stacks are given and none were found, every operator runs alone; `lacks_given_stacks` says that the time was
-    over before. `value_of_stages` is the objective value of the schedule stage by stage that it began from, with
-    mappings that are each best alone.
+    Where stacks are given and none were found, every operator runs alone, and `why_alone` says it. `value_of_stages` is
+    the objective value of the schedule stage by stage that it began from, with mappings that are each best alone.
     """
 
     composition: Composition
     tiles: TileGraph
     figures: ScheduleFigures
-    lacks_given_stacks: bool = False
+    why_alone: str | None = None
     value_of_stages: int | None = None

@@ -53,7 +53,7 @@ class ScheduleSolver:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
         share = SHARE_OF_STAGES if self._is_joined else 1.0
         stages = StageByStage(self.question, self.options, self._refiner, self._maker, share)
-        is_late = stages.search()
+        why_alone = stages.search()
         best = stages.best
         if best is None:
             return self._result(None, stages.why_not)
@@ -61,7 +61,7 @@ class ScheduleSolver:
         self._refiner.run = self.run
         if self._is_joined:
             best = self._joined(stages.attempts)
-        return self._result(replace(best.found(), lacks_given_stacks=is_late, value_of_stages=of_stages))
+        return self._result(replace(best.found(), why_alone=why_alone, value_of_stages=of_stages))
 
     def _joined(self, attempts: list[ScheduleAttempt]) -> ScheduleAttempt:
         """From every schedule found stage by stage, the best first, as long as there is time; the best of all."""

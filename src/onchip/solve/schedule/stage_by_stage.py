@@ -16,12 +16,12 @@ from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.fused import FusionSearch, FusionStart
+from onchip.solve.schedule.given_stacks import GivenStacks, given_of
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.refining import Refiner
 from onchip.solve.schedule.restacking import Restacker, places_of_lone
-from onchip.solve.stacks.options import FusionOptions
 
 SHARE_OF_LAYERS: Final = 0.6
 """Of the time that is left, at most to improve what runs layer by layer, before stacks in tiles are looked for."""
@@ -50,7 +50,8 @@ class StageByStage:
 
     `share` is how much of the time that is left, once the best has proven mappings, is to finish it; until then the
     search has all of the time, as in shorter looks for mappings little would be found.
-    `why_not` says what the operator needs that has no room alone, wherever its tensors lie.
+    `why_not` says what the operator needs that has no room alone, wherever its tensors lie. Raises UsageError for
+    stacks or tiles that the network does not have.
     """
 
     question: ScheduleQuestion
@@ -65,14 +66,18 @@ class StageByStage:
     _has_proofs: bool = field(default=False, init=False)
     """Whether it has been improved with proven mappings, as far as there was time."""
     _has_time_for_stacks: bool = field(default=True, init=False)
+    _given: GivenStacks | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._given = given_of(self.question.network, self.question.precision, self.options.of_fusion)
 
     @property
     def run(self) -> Run:
         """Return the run of this search."""
         return self.refiner.run
 
-    def search(self) -> bool:
-        """Find what there is; return whether the time was over before there were any stacks as asked for."""
+    def search(self) -> str | None:
+        """Find what there is; return why there are no stacks as asked for, where they are asked for in vain."""
         if self.options.leaves_stacks_open or self.options.runs_layers_whole:
             self._layer_by_layer()
         if self._alone is not None:
@@ -83,9 +88,11 @@ class StageByStage:
         lacks_stacks = not self.attempts and not self.options.runs_layers_whole
         if lacks_stacks:
             self._layer_by_layer()
-        is_late = lacks_stacks and self.run.stop is not None
+        is_late = self.run.stop is not None
         self._improve_all(quickly)
-        return is_late
+        if self.options.leaves_stacks_open or not lacks_stacks:
+            return None
+        return f"no stacks as asked for {'in time' if is_late else 'fit, or can run in tiles'}"
 
     @property
     def best(self) -> ScheduleAttempt | None:
@@ -183,9 +190,10 @@ class StageByStage:
             question.accelerator,
             question.precision,
             question.objective,
-            FusionOptions(options.stacks, options.tile, options.mode, maps_stay=options.maps_stay),
+            options.of_fusion,
             question.uses_cache,
             None if self.maker.mapper.ahead is None else self.maker.mapper.ahead.pool,
+            self._given,
         )
         return search.start(replace(self.refiner.share(SHARE_OF_FUSION), listener=self._listen_to_fusion))
 

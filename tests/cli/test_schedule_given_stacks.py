@@ -1,0 +1,76 @@
+"""Stacks and tiles that a schedule is asked for are those of `fuse`: by number or by name, else refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.diamond import Program
+from support.fused_files import three_convolutions
+from support.small_schedules import chip, three
+
+PLAIN = {"shape": [1, 4, 8, 8], "bits": 8}
+
+
+def two_runs() -> str:
+    """`three` twice, with a softmax between, which is no layer."""
+    first = json.loads(three_convolutions())
+    second = json.loads(three_convolutions().replace('"x"', '"s"').replace('"m', '"n').replace('"w', '"v'))
+    names = {"conv0": "conv2", "conv1": "conv3", "add": "last"}
+    for operator in second["operators"]:
+        operator["name"] = names[operator["name"]]
+        operator["outputs"] = ["z" if name == "y" else name for name in operator["outputs"]]
+    roles = {"y": "activation", "s": "activation"}
+    tensors = [*first["tensors"], *second["tensors"]]
+    for tensor in tensors[len(first["tensors"]) :]:
+        tensor["name"] = "z" if tensor["name"] == "y" else tensor["name"]
+    tensors = [tensor | {"role": roles.get(tensor["name"], tensor["role"])} for tensor in tensors]
+    softmax = {"name": "softmax", "kind": "Softmax", "inputs": ["y"], "outputs": ["s"]}
+    operators = [*first["operators"], softmax, *second["operators"]]
+    return json.dumps({**first, "name": "twice", "tensors": tensors, "operators": operators})
+
+
+def stacks_of(onchip: Program, network: object, *given: str) -> list[list[str]]:
+    ended = onchip("schedule", network, "--accelerator", chip(), *given, "--homes", "dram", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["remark"] is None
+    return [stack["operators"] for stack in ended.json["stacks"]]
+
+
+@pytest.mark.parametrize("stacks", ["0-9", "2-0", "conv0,nothing", "", "0-1", "1-2", "0,2"])
+def test_stacks_that_are_none_of_the_network_are_refused(onchip: Program, stacks: str) -> None:
+    ended = onchip("schedule", three(), "--accelerator", chip(), "--stacks", stacks, "--json")
+    assert (ended.code, ended.json["place"]) == (2, "--stacks")
+    assert ended.json == onchip("fuse", three(), "--accelerator", chip(), "--stacks", stacks, "--json").json
+
+
+def test_a_tile_that_is_larger_than_every_map_is_refused(onchip: Program) -> None:
+    ended = onchip("schedule", three(), "--accelerator", chip(), "--tile", "9x9", "--json")
+    assert (ended.code, ended.json["place"], ended.json["expected"]) == (2, "--tile", "at most 8x8, the size of 'm0'")
+
+
+def test_stacks_are_as_given(onchip: Program) -> None:
+    assert stacks_of(onchip, three(), "--stacks", "0-2", "--tile", "4x4") == [["conv0", "conv1", "add"]]
+    assert stacks_of(onchip, three(), "--stacks", "conv0,conv1-add", "--tile", "4x4") == [["conv0"], ["conv1", "add"]]
+
+
+def test_layers_are_numbered_through_the_whole_network(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "twice.json"
+    path.write_text(two_runs())
+    found = stacks_of(onchip, path, "--stacks", "0-2,3,4-5", "--tile", "4x4")
+    assert found == [["conv0", "conv1", "add"], ["softmax"], ["conv2"], ["conv3", "last"]]
+    ended = onchip("schedule", path, "--accelerator", chip(), "--stacks", "0,1-3,4,5", "--json")
+    assert (ended.code, ended.json["place"]) == (2, "--stacks")
+
+
+def test_what_cannot_run_in_the_stacks_asked_for_is_said_to_run_alone(onchip: Program, tmp_path: Path) -> None:
+    """Both the sum and the first map leave the network: they are not one stack."""
+    fields = json.loads(three_convolutions())
+    next(tensor for tensor in fields["tensors"] if tensor["name"] == "m0")["role"] = "output"
+    path = tmp_path / "leaving.json"
+    path.write_text(json.dumps(fields))
+    ended = onchip("schedule", path, "--accelerator", chip(), "--stacks", "one", "--homes", "dram", "--json")
+    assert ended.json["remark"] == "no stacks as asked for fit, or can run in tiles: every operator runs alone"
+    assert ended.json["space"]["stacks"] == "layers"
