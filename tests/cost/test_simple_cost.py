@@ -22,6 +22,7 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.split import split_operators
 from support.tiled import Network, convolution, gemm, networks, problem_of
+from support.tiled_values import split_to_share
 
 ARRAY = ComputeArray({"K": 32, "C": 2, "OX": 4, "OY": 4})
 
@@ -125,6 +126,20 @@ def in_tiles(problem: Problem) -> Graph:
     graph = split_operators(problem, Split.AUTO)
     assert graph != problem.graph
     return graph
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("share", [0.6, 0.3])
+def test_tiles_of_a_transposed_convolution_add_up_to_it(share: float, groups: int) -> None:
+    attributes: dict[str, AttributeValue] = {
+        "kernel_shape": [3, 3],
+        "strides": [2, 2],
+        "pads": [1, 1, 1, 1],
+        "group": groups,
+    }
+    whole = one_operator("ConvTranspose", [[1, 8, 5, 7]], [1, 8, 9, 13], [8, 8 // groups, 3, 3], **attributes)
+    tiles = split_to_share(whole, share, is_model=False)
+    assert sum(map(MacCount(tiles).macs, tiles.operators)) == MacCount(whole).macs(whole.operator["op"])
 
 
 @settings(max_examples=60, deadline=None)

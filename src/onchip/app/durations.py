@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, prod
 from typing import Final
 
 from onchip.answer.layer_problem import LayerProblem
@@ -12,6 +15,7 @@ from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.durations import durations_on
+from onchip.cost.mac_count import MacCount
 from onchip.cost.operator_cycles import cycles_by_model
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.schedule.nest_cost import nest_cost
@@ -20,8 +24,9 @@ from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.lower.layers.layers_of import Precision, layers_of
-from onchip.lower.schedule.precise import with_elements_of
+from onchip.ir.region import size_of
+from onchip.lower.layers.layers_of import Precision
+from onchip.lower.layers.nests_of_operator import nests_of_operator
 from onchip.solve.mapping.layer_at import best_mapping_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
@@ -30,6 +35,8 @@ MAPPING: Final = "mapping"
 """The name of this way to count."""
 SHARE_OF_TIME: Final = 0.3
 """Of a limited run, for all layers together."""
+ROOM_FOR_SUMS: Final = 64
+"""An element of one bit may be a sum of so many bits in the making."""
 
 
 @phase("counting cycles")
@@ -50,10 +57,11 @@ def durations_of(graph: Graph, accelerator: Accelerator, cost: str, run: Run) ->
 
 
 def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mapping[str, int]:
-    """Return by operator the latency of the best mapping found of its loop nest, from and to the scratchpads.
+    """Return by operator the latency of the best mappings found of its loop nests, from and to the scratchpads.
 
-    What has no loop nest moves its operands once over the slowest port. Raises AcceleratorError where the accelerator
-    has no array, says too little, or fits a layer in no way.
+    Those have room for all operands there. A tile takes its share of what the whole operator takes; what has no loop
+    nest moves its operands once over the slowest port. Raises AcceleratorError where the accelerator has no array, says
+    too little, or fits a layer in no way.
     """
     if accelerator.array is None:
         raise AcceleratorError(
@@ -61,17 +69,50 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
             place=f"accelerator {accelerator.name!r}",
             expected="`array` in its file, or a network whose file states cycles",
         )
-    found = layers_of(with_elements_of(graph, None))
-    homes = Homes(**{str(operand): _home(accelerator, operand) for operand in Operand})
     precision = Precision(None).on(accelerator)
-    distinct = found.distinct
-    cycles: dict[str, int] = {}
-    for number, (layer, names) in enumerate(distinct.items()):
+    nests = {one.name: tuple(nests_of_operator(graph, one, precision)) for one in graph.operators}
+    distinct = {layer: name for name, own in reversed(nests.items()) for layer, _ in own}
+    chip = _with_room_for(graph, accelerator)
+    cycles: dict[Layer, int] = {}
+    for number, (layer, name) in enumerate(distinct.items()):
         seconds = run.seconds_left * SHARE_OF_TIME / (len(distinct) - number)
-        one = _cycles_of_layer(precision.of(layer), names[0], accelerator, homes, run.within(seconds))
-        cycles |= {name: one * found.times.get(name, 1) for name in names}
-    rest = (operator for operator in graph.operators if operator.name not in cycles)
-    return cycles | {operator.name: _cycles_of_moves(graph, operator, accelerator) for operator in rest}
+        cycles[layer] = _cycles_of_layer(layer, name, chip, run.within(seconds))
+    return {
+        operator.name: _share(graph, operator, sum(cycles[layer] * times for layer, times in nests[operator.name]))
+        if nests[operator.name]
+        else _cycles_of_moves(graph, operator, accelerator)
+        for operator in graph.operators
+    }
+
+
+def _share(graph: Graph, operator: Operator, cycles: int) -> int:
+    """Of the whole operator's cycles those of a tile: its share of the outputs, and of what is summed up."""
+    tile = operator.tile
+    if tile is None:
+        return cycles
+    part = Fraction(
+        sum(size_of(region) for region in tile.regions),
+        sum(prod(tile.shape[name]) for name in tile.outputs),
+    )
+    count = MacCount(graph)
+    own, whole = count.loops(operator), count.loops_of_whole(operator)
+    if tile.reduction is not None and own and whole:
+        part *= Fraction(own["C"], whole["C"])
+    return ceil(cycles * part)
+
+
+def _with_room_for(graph: Graph, accelerator: Accelerator) -> Accelerator:
+    """The accelerator with scratchpads in which all operands of an operator have room, with sums in the making."""
+    room = ROOM_FOR_SUMS * sum(tensor.size_bytes for tensor in graph.tensors)
+    levels = tuple(
+        replace(level, memory=replace(level.memory, capacity_bytes=max(level.memory.capacity_bytes, room)))
+        if level.is_scratchpad
+        else level
+        for level in accelerator.levels
+    )
+    return replace(
+        accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels if level.is_scratchpad)
+    )
 
 
 def _home(accelerator: Accelerator, operand: Operand) -> str | None:
@@ -79,7 +120,8 @@ def _home(accelerator: Accelerator, operand: Operand) -> str | None:
     return next((memory.name for memory in accelerator.scratchpads if operand in memory.holds), None)
 
 
-def _cycles_of_layer(layer: Layer, name: str, accelerator: Accelerator, homes: Homes, run: Run) -> int:
+def _cycles_of_layer(layer: Layer, name: str, accelerator: Accelerator, run: Run) -> int:
+    homes = Homes(**{str(operand): _home(accelerator, operand) for operand in Operand if operand in layer.operands})
     problem = LayerProblem(layer, accelerator, homes)
     mapping = best_mapping_at(problem, MappingObjective.LATENCY, run).answer
     if mapping is None:

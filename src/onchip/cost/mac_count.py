@@ -27,7 +27,7 @@ from onchip.ir.window import product_of
 LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
 """Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
 _OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
-_CUT_CONVOLUTIONS = frozenset({"Conv"})
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 
 
 class SimpleCost:
@@ -60,11 +60,11 @@ class SimpleCost:
         if loops is None:
             return ceil(elements_visited(self._graph, operator) / self._array.macs)
         if self._array.free is not None:
-            return ceil(prod(loops.values()) / self._array.free)
+            return max(1, ceil(prod(loops.values()) / self._array.free))
         units = dict.fromkeys(LOOPS, 1)
         for dimension, count in self._array.dimensions.items():
             units[_OTHER_NAMES.get(dimension, dimension)] *= count
-        return prod(ceil(size / units[loop]) for loop, size in loops.items())
+        return max(1, prod(ceil(size / units[loop]) for loop, size in loops.items()))
 
 
 class MacCount:
@@ -80,11 +80,15 @@ class MacCount:
 
     def loops(self, operator: Operator) -> Mapping[str, int] | None:
         """The size of each loop of a matrix product or convolution; None for all else, and where shapes are unknown."""
+        whole = self.loops_of_whole(operator)
+        return whole if operator.tile is None or whole is None else _loops_of_tile(operator, operator.tile, whole)
+
+    def loops_of_whole(self, operator: Operator) -> Mapping[str, int] | None:
+        """The same of the operator of which one is a tile, or of the operator itself."""
         tile = operator.tile
         if tile is not None:
             names = (tile.outputs[0], *tile.inputs, *tile.parameters)
-            whole = _loops(operator, [tile.shape[name] for name in names])
-            return whole and _loops_of_tile(operator, tile, whole)
+            return _loops(operator, [tile.shape[name] for name in names])
         shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
         if any(shape is None for shape in shapes[:2]):
             return None
@@ -100,7 +104,7 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
         return None
     output, first, *others = shapes
     match operator.kind:
-        case "Conv" | "ConvTranspose" | "QLinearConv" | "ConvInteger":
+        case kind if kind in _CONVOLUTIONS:
             return _convolution(operator, output, first, others)
         case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
             return _product(output, _depth(first, others, output)) if output and first else None
@@ -116,19 +120,32 @@ def _loops_of_tile(operator: Operator, tile: Tile, whole: Mapping[str, int]) -> 
     if tile.reduction is None and region == tuple((0, size) for size in written):
         return whole
     sizes = [stop - start for start, stop in region]
-    if operator.kind not in _CUT_CONVOLUTIONS:
+    if operator.kind not in _CONVOLUTIONS:
         return {**whole, "K": sizes[-1], "C": _depth_of_tile(operator, tile, whole["C"]), "Q": prod(sizes[:-1])}
     depth = whole["C"] if tile.reduction is None else tile.reduction[1] - tile.reduction[0]
     of_a_group = _channels_of_a_group(*region[1], whole["K"])
+    pixels = sizes[2:] if operator.kind != "ConvTranspose" else _input_pixels(tile)
     return {
         **whole,
         "N": sizes[0],
         "K": of_a_group,
         "C": depth,
-        "P": prod(sizes[2:-1]),
-        "Q": sizes[-1],
+        "P": prod(pixels[:-1]),
+        "Q": pixels[-1],
         "G": sizes[1] // of_a_group,
     }
+
+
+def _input_pixels(tile: Tile) -> list[int]:
+    """Along each dimension of space a transposed convolution's input, in proportion to the outputs that are computed.
+
+    Those of tiles that lie side by side add up to the input's.
+    """
+    read, written = tile.shape[tile.inputs[0]][2:], tile.shape[tile.outputs[0]][2:]
+    return [
+        stop * size // outputs - start * size // outputs
+        for (start, stop), size, outputs in zip(tile.regions[0][2:], read, written, strict=True)
+    ]
 
 
 def _channels_of_a_group(start: int, stop: int, channels: int) -> int:
