@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil, prod
 from typing import Final
 
@@ -160,7 +160,14 @@ def element_pj(access: Access, bits: int, at_once: Along, *, is_read: bool) -> A
     """Return the energy in pJ of one of at most so many elements that move at once, at least: parts are rounded up."""
     shortest = access.shortest_access_bits or access.access_bits
     energy_pj = access.read_energy_pj if is_read else access.write_energy_pj
-    counts = np.arange(1, MOST_AT_ONCE + 1)
-    words = np.minimum.accumulate(-(-counts * bits // shortest) / counts)
+    words = _words_of_an_element(bits, shortest)
     least = np.where(at_once > MOST_AT_ONCE, bits / shortest, words[np.minimum(at_once, MOST_AT_ONCE).astype(int) - 1])
     return least * (shortest / access.access_bits * energy_pj)
+
+
+@lru_cache(maxsize=1 << 8)
+def _words_of_an_element(bits: int, shortest: int) -> Along:
+    """By how many elements move at once at most, from one on: the accesses of the shortest that each takes at least."""
+    counts = np.arange(1, MOST_AT_ONCE + 1)
+    found: Along = np.minimum.accumulate(-(-counts * bits // shortest) / counts)
+    return found

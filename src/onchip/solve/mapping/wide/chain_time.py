@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from math import prod
 from typing import Final, TypeAlias
 
@@ -267,11 +267,9 @@ class ChainTime:
         Of loops that are shared out it is not known which of them stand there.
         """
         dimensions, leading = self.lattice.dimensions, LEADING[chain.operand]
-        turns = [self.lattice.along(at, one.turns.astype(np.float64)) for at, one in enumerate(dimensions)]
-        period = reduce(np.multiply, turns)
         if level.double_buffered or any(dimensions[at].shared_out and dimensions[at].bound > 1 for at in leading):
-            return period
-        return np.where(reduce(np.multiply, [turns[at] for at in leading]) == 1, 1.0, period)
+            return self.lattice.most_turns(range(len(dimensions)))
+        return np.where(self.lattice.most_turns(leading) == 1, 1.0, self.lattice.most_turns(range(len(dimensions))))
 
 
 def _cycles_of(

@@ -12,9 +12,9 @@ the part that it lies in, whichever place that ends at; parts that end short the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Final, TypeAlias
 
@@ -22,9 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.dimension import Dimension, Units, cells_of, dimension_of, parted, starts_of, thinned
+from onchip.solve.mapping.wide.dimension import (
+    Dimension,
+    Units,
+    cells_of,
+    dimension_of,
+    parted,
+    starts_of,
+    thinned,
+)
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
+Said: TypeAlias = Callable[[Dimension, int, int], NDArray[np.float64]]
+"""Of a dimension by cell: an instance serves so many units, and has so many apart."""
 SLIDING: Final = ("P", "Q")
 """Tiles of an input have neighbours' positions along these, and fewer where padding is: they are not shared out."""
 FINER: Final = 1.4
@@ -42,11 +52,19 @@ class Served:
     most_apart: tuple[int, ...]
 
 
+ALONE: Final = Served((), (1,) * len(LOOPS), (1,) * len(LOOPS))
+"""One unit, for what depends on none."""
+
+
 @dataclass(frozen=True)
 class Lattice:
-    """All places in nests of some ways to use the array."""
+    """All places in nests of some ways to use the array.
+
+    What is said of several dimensions together is kept, as several boundaries ask the same.
+    """
 
     dimensions: tuple[Dimension, ...]
+    _known: dict[tuple[str, tuple[int, ...], Served], Along] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, bounds: Sequence[int], units: Sequence[Units], most_cells: int, short: int) -> Lattice:
@@ -54,11 +72,10 @@ class Lattice:
 
         Loops of at most `short` iterations are shared out.
         """
-        finest = [starts_of(bound, own) for bound, own in zip(bounds, units, strict=True)]
-        starts = finest
+        starts = [starts_of(bound, own) for bound, own in zip(bounds, units, strict=True)]
         coarseness = 0.1
         while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
-            starts = [thinned(own, side, coarseness) for own, side in zip(finest, units, strict=True)]
+            starts = [_starts_of(bound, own, coarseness) for bound, own in zip(bounds, units, strict=True)]
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
         each = zip(bounds, units, starts, limits, strict=True)
@@ -116,17 +133,19 @@ class Lattice:
 
     def parts(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many parts some dimensions have together, at least."""
-        each = ((loop, self.dimensions[loop].parts(served.most[loop], served.most_apart[loop])) for loop in loops)
-        return self._product(each)
+        return self._product("parts", Dimension.parts, loops, served)
 
     def least_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices the largest tile has at least."""
-        return self._product((loop, self.dimensions[loop].least_length(served.most_apart[loop])) for loop in loops)
+        return self._product("least", lambda one, _, apart: one.least_length(apart), loops, served)
 
     def most_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices any tile has at most."""
-        each = ((loop, self.dimensions[loop].most_length(served.most[loop], served.most_apart[loop])) for loop in loops)
-        return self._product(each)
+        return self._product("most", Dimension.most_length, loops, served)
+
+    def most_turns(self, loops: Sequence[int]) -> Along:
+        """Return how many iterations in time of these loops lead to a place, at most."""
+        return self._product("turns", lambda one, _, __: one.turns.astype(np.float64), loops, ALONE)
 
     def stays(self, loops: Sequence[int]) -> Along:
         """Return the greatest part of elements, led to by these loops, that lie where tiles may stay."""
@@ -153,9 +172,20 @@ class Lattice:
             found = found & (self.along(loop, at_end) > 0)
         return found
 
-    def _product(self, factors: Iterable[tuple[int, NDArray[np.float64]]]) -> Along:
-        found: Along = np.ones((1,) * len(LOOPS))
-        for loop, values in factors:
-            if len(values) > 1 or values[0] != 1:
-                found = found * self.along(loop, values)
-        return found
+    def _product(self, name: str, of: Said, loops: Sequence[int], served: Served) -> Along:
+        at = (name, tuple(loops), served)
+        if at not in self._known:
+            found: Along = np.ones((1,) * len(LOOPS))
+            for loop in loops:
+                values = of(self.dimensions[loop], served.most[loop], served.most_apart[loop])
+                if len(values) > 1 or values[0] != 1:
+                    found = found * self.along(loop, values)
+            found.flags.writeable = False
+            self._known[at] = found
+        return self._known[at]
+
+
+@lru_cache(maxsize=1 << 14)
+def _starts_of(bound: int, units: Units, coarseness: float) -> tuple[int, ...]:
+    """Where cells begin that are so coarse: of ways in halves, all loops but one are as before."""
+    return thinned(starts_of(bound, units), units, coarseness)
