@@ -168,6 +168,20 @@ def test_a_scheduled_accelerator_needs_a_level_for_each_operand(onchip: Program,
         assert len(ended.err.splitlines()) == (code == 2)
 
 
+def test_what_dram_costs_is_said_by_the_accelerators_file(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text("".join(line for line in CHIP.splitlines(keepends=True) if not line.startswith("dram")))
+    ended = onchip("schedule", three(), "--accelerator", path, "--json")
+    assert (ended.code, ended.json["file"], ended.json["place"]) == (2, str(path), "dram")
+
+
+def test_a_memory_may_have_room_for_anything(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "roomy.yaml"
+    path.write_text(CHIP.replace("capacity: 1KiB", f"capacity: {2**63 - 1}"))
+    for verb in ("schedule", "map", "fuse"):
+        assert onchip(verb, three(), "--accelerator", path, "--time-limit", 5, "--no-cache").code == 0
+
+
 def test_random_weights_are_a_models(onchip: Program, scheduled: Path) -> None:
     ended = onchip("run", scheduled, three(), "--random-weights", "1")
     assert ended.code == 2

@@ -21,6 +21,7 @@ INSTRUCTIONS: st.SearchStrategy[Instruction] = st.one_of(
 )
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda name: name != "dram")
 POSITIVE = st.integers(1, 2**40)
+UNITS = st.integers(1, 2**12)
 ENERGIES = st.floats(0, 1e9)
 PORTS = st.lists(st.builds(Port, st.sampled_from(Direction), POSITIVE), max_size=2).map(tuple)
 UNROLLED = st.lists(st.sampled_from(("N", "K", "C")), min_size=1, unique=True).map(tuple)
@@ -30,12 +31,12 @@ ACCESSES = st.none() | st.builds(Access, POSITIVE, ENERGIES, ENERGIES, st.none()
 
 @st.composite
 def accelerators(draw: st.DrawFn) -> Accelerator:
-    dimensions = draw(st.dictionaries(NAMES, POSITIVE, max_size=3))
+    dimensions = draw(st.dictionaries(NAMES, UNITS, max_size=3))
     energy = draw(st.none() | ENERGIES)
     array = (
         ComputeArray(dimensions, None, energy, draw(st.dictionaries(st.sampled_from([*dimensions]), UNROLLED)))
         if dimensions
-        else draw(st.none() | st.builds(ComputeArray, free=POSITIVE))
+        else draw(st.none() | st.builds(ComputeArray, free=UNITS))
     )
     levels = tuple(
         MemoryLevel(
@@ -58,7 +59,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
         draw(st.none() | st.floats(1, 1e4)),
         array,
         draw(st.none() | st.builds(Dram, ACCESSES, PORTS)),
-        draw(st.none() | st.builds(Dma, POSITIVE, POSITIVE)),
+        draw(st.none() | st.builds(Dma, UNITS, POSITIVE)),
         tuple(Link(source, target, draw(st.none() | POSITIVE)) for source, target in linked),
     )
 

@@ -14,6 +14,7 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import Layer
 
 EVERYTHING_STREAMED: Final = Homes()
+MOST_ROOM_BITS: Final = 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,9 @@ class LayerProblem:
         return replace(self, accelerator=machine, room_bytes=room_bytes)
 
     def room_bits(self, memory: str) -> int:
-        """What tiles may take of one instance of a memory."""
+        """What tiles may take of one instance of a memory; no layer has more than MOST_ROOM_BITS."""
         room = self.room_bytes.get(memory)
-        return 8 * (self._capacities_bytes[memory] if room is None else room)
+        return min(8 * (self._capacities_bytes[memory] if room is None else room), MOST_ROOM_BITS)
 
     def resident_bits(self, memory: str) -> int:
         """What operands take that lie whole in a memory."""

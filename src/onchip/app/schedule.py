@@ -24,7 +24,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.clock import Deadline, Stopwatch
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
-from onchip.errors import InputError, InternalError
+from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -174,7 +174,10 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
     nests = {name: origin.nests for name, origin in whole.operators.items()}
-    bound = relaxation(whole.graph, nests, accelerator, every_memory_keeps=True)
+    try:
+        bound = relaxation(whole.graph, nests, accelerator, every_memory_keeps=True)
+    except AcceleratorError as error:
+        raise error.in_file(request.accelerator) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
     return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite, prod
+from math import prod
 from typing import Final
 
+from onchip.arch.memory import ensure_energy
 from onchip.errors import AcceleratorError
 
 FREE: Final = "free"
 """The name of the one dimension of an array of free units."""
+MOST_UNITS: Final = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +30,22 @@ class ComputeArray:
 
     def __post_init__(self) -> None:
         if bool(self.dimensions) == (self.free is not None):
-            raise AcceleratorError("dimensions and free exclude each other", place="array", expected="one of them")
+            raise AcceleratorError(
+                "it has dimensions and free units, or neither", place="array", expected="one of them"
+            )
         for name, units in (*self.dimensions.items(), ("free", self.macs)):
             if units <= 0:
                 raise AcceleratorError(f"{name!r} has {units} units", place="array", expected="at least 1")
+        if self.macs > MOST_UNITS:
+            raise AcceleratorError(f"it has {self.macs:,} units", place="array", expected=f"at most {MOST_UNITS:,}")
         for name, loops in self.unrolls.items():
             if name not in self.dimensions or not loops:
                 detail = f"unrolls lists {', '.join(loops) or 'nothing'} for {name!r}"
                 expected = f"some of {', '.join(self.dimensions) or 'its dimensions'}" if loops else "at least one loop"
                 raise AcceleratorError(detail, place="array", expected=expected)
         energy = self.mac_energy_pj
-        if energy is not None and not (isfinite(energy) and energy >= 0):
-            raise AcceleratorError(f"mac_energy_pj is {energy}", place="array", expected="a finite number, at least 0")
+        if energy is not None:
+            ensure_energy("mac_energy_pj", energy, "array")
 
     @property
     def macs(self) -> int:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
+from typing import Final
 
 from onchip.errors import AcceleratorError
 
 DRAM = "dram"
+GREATEST_ENERGY_PJ: Final = 1e15
+"""Of one access, or one multiply-accumulate: a kilojoule. Sums of such energies stay finite."""
+
+
+def ensure_energy(name: str, energy_pj: float, place: str | None = None) -> None:
+    """Raise AcceleratorError for what is no energy of a single event, in picojoules."""
+    if not 0 <= energy_pj <= GREATEST_ENERGY_PJ:
+        raise AcceleratorError(f"{name} is {energy_pj}", place=place, expected=f"0 to {GREATEST_ENERGY_PJ:g}")
 
 
 class Operand(StrEnum):
@@ -84,8 +92,7 @@ class Access:
         if self.access_bits <= 0:
             raise AcceleratorError(f"access_bits is {self.access_bits}", expected="at least 1")
         for name, energy in (("read_energy_pj", self.read_energy_pj), ("write_energy_pj", self.write_energy_pj)):
-            if not (isfinite(energy) and energy >= 0):
-                raise AcceleratorError(f"{name} is {energy}", expected="a finite number, at least 0")
+            ensure_energy(name, energy)
         shortest = self.shortest_access_bits
         if shortest is not None and (shortest <= 0 or self.access_bits % shortest):
             raise AcceleratorError(
@@ -136,6 +143,10 @@ class Link:
             raise AcceleratorError(f"bits_per_cycle is {self.bits_per_cycle}", place=place, expected="at least 1")
 
 
+MOST_QUEUES: Final = 65_536
+MOST_SETUP_CYCLES: Final = 2**40
+
+
 @dataclass(frozen=True, slots=True)
 class Dma:
     """Moves tensors beside the computation: up to `queues` at once, each after `setup_cycles`."""
@@ -144,10 +155,11 @@ class Dma:
     setup_cycles: int = 0
 
     def __post_init__(self) -> None:
-        if self.queues <= 0:
-            raise AcceleratorError(f"queues is {self.queues}", place="dma", expected="at least 1")
-        if self.setup_cycles < 0:
-            raise AcceleratorError(f"setup_cycles is {self.setup_cycles}", place="dma", expected="at least 0")
+        if not 1 <= self.queues <= MOST_QUEUES:
+            raise AcceleratorError(f"queues is {self.queues}", place="dma", expected=f"1 to {MOST_QUEUES:,}")
+        if not 0 <= self.setup_cycles <= MOST_SETUP_CYCLES:
+            detail = f"setup_cycles is {self.setup_cycles}"
+            raise AcceleratorError(detail, place="dma", expected=f"0 to {MOST_SETUP_CYCLES:,}")
 
 
 def _each_once(names: tuple[str, ...], what: str, place: str) -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Final
 
 from onchip.errors import GraphError
+
+MOST_CYCLES: Final = 2**48
+"""Of one operator: three days at a gigahertz. Those of ten thousand operators add up within 64 bits."""
+GREATEST_ENERGY_PJ: Final = 1e18
+"""Of one operator: a megajoule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +29,9 @@ class ChannelSplits:
         parts = [parts for parts, _ in self.ways]
         if not parts or parts[0] < 2 or any(one >= other for one, other in pairwise(parts)):
             raise GraphError(f"its parts are {parts}", expected="at least 2, and more with each way")
-        if any(cycles < 1 for _, cycles in self.ways):
-            raise GraphError("a part takes less than a cycle", expected="cycles of at least 1")
+        for _, cycles in self.ways:
+            if not 1 <= cycles <= MOST_CYCLES:
+                raise GraphError(f"a part takes {cycles} cycles", expected=f"1 to {MOST_CYCLES:,}")
 
     def cycles_of(self, parts: int) -> int | None:
         """Return the cycles of one of so many parts, None where no way has so many."""
@@ -43,10 +50,10 @@ class StatedCost:
     splits: ChannelSplits | None = None
 
     def __post_init__(self) -> None:
-        if self.cycles is not None and self.cycles < 1:
-            raise GraphError(f"it takes {self.cycles} cycles", expected="at least 1")
-        if self.energy_pj is not None and not 0 <= self.energy_pj < float("inf"):
-            raise GraphError(f"it takes {self.energy_pj} pJ", expected="a number of at least 0")
+        if self.cycles is not None and not 1 <= self.cycles <= MOST_CYCLES:
+            raise GraphError(f"it takes {self.cycles} cycles", expected=f"1 to {MOST_CYCLES:,}")
+        if self.energy_pj is not None and not 0 <= self.energy_pj <= GREATEST_ENERGY_PJ:
+            raise GraphError(f"it takes {self.energy_pj} pJ", expected=f"0 to {GREATEST_ENERGY_PJ:g}")
         if self.splits is not None and self.cycles is None:
             raise GraphError("it states cycles of its parts alone", expected="cycles of the whole, too")
 
