@@ -80,6 +80,18 @@ def test_of_a_network_of_which_nothing_can_be_fused_all_is_outside() -> None:
         fusable_of(chain("Softmax", "Softmax"))
 
 
+@pytest.mark.parametrize("kind", ["Flatten", "Identity"])
+def test_a_view_that_shows_an_input_as_an_output_is_moved(kind: str) -> None:
+    """Nobody else writes that output; of what a layer writes the layer writes it."""
+    found = partly_fusable_of(
+        chain("Exp", more=(Operator("v", kind, ("x",), ("v",)), Operator("u", kind, ("a",), ("u",))))
+    )
+    assert [one.operator for one in found.outside] == ["v"]
+    assert [one.name for one in found.network.layers] == ["a"]
+    alone = partly_fusable_of(chain(kind))
+    assert ([one.operator for one in alone.outside], alone.network.layers) == (["a"], ())
+
+
 def test_what_is_outside_moves_each_tensor_once_in_elements_of_the_bits_asked_for() -> None:
     weight, outputs = Tensor.of_shape("w", (3, 3), 8, Role.PARAMETER), ("s", "t")
     tensors = [Tensor.of_shape(name, SHAPE, 32, Role.OUTPUT) for name in outputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
@@ -38,7 +38,7 @@ _OF_ALL_PIXELS: Final = frozenset(
     {"GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
     | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
 )
-_IN_THE_WAY: Final = "a layer that reads it cannot be fused through it"
+_IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it shows an input as an output"
 
 
 @dataclass
@@ -68,9 +68,17 @@ class FusableReading:
         """Make every operator a layer, or what is outside; one that changes only how others see a map is neither."""
         self._read_operators()
         leaving = [tensor.name for tensor in self.graph.with_role(Role.OUTPUT)]
+        if not self.all_in_tiles:
+            self.in_the_way |= self._views_of_inputs(leaving)
         leaving += [name for one in self.outside for name in self.graph.operator[one.operator].inputs]
         shown = (self.seen[name].whole.name for name in leaving if name in self.seen)
         self.in_the_way |= frozenset(self._views[name] for name in shown if name in self.joined)
+
+    def _views_of_inputs(self, leaving: Iterable[str]) -> frozenset[str]:
+        """What shows an input of the network as an output of it, which nobody else writes."""
+        given = {tensor.name for tensor in self.graph.with_role(Role.INPUT)}
+        shown = (name for name in leaving if name in self._views and self.seen[name].whole.name in given)
+        return frozenset(self._views[name] for name in shown)
 
     def _read_operators(self) -> None:
         for operator in self.graph.operators:
