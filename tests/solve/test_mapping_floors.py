@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
-from math import isfinite
+from math import isfinite, prod
 from random import Random
 
 import pytest
@@ -23,6 +23,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import LOOPS, Layer
@@ -125,6 +126,17 @@ def test_no_mapping_of_a_way_to_use_the_array_is_below_its_floor_of_cycles(kind:
     bench = _bench(kind, seed)
     for _, way, _, floor in bench.ways(bench.search(MappingObjective.LATENCY)):
         assert all(floor <= cycles * ROUNDED for _, cycles in bench.costs[way])
+
+
+@on_machines
+def test_no_mapping_of_a_way_to_use_the_array_takes_less_than_its_loops_in_time(kind: str, seed: int) -> None:
+    """By this alone a way is left out before its floor is reckoned: cycles of the loops, and energy of the units."""
+    bench = _bench(kind, seed)
+    layer = bench.searched.layer
+    loops, of_units = prod(layer.bounds.values()), layer.macs * (array_of(bench.problem.accelerator).mac_energy_pj or 0)
+    for way, costs in bench.costs.items():
+        turns = loops / prod(size for own in way for size in own)
+        assert all(turns <= cycles * ROUNDED and of_units <= energy * ROUNDED for energy, cycles in costs)
 
 
 @on_machines

@@ -15,6 +15,8 @@ namespace {
 constexpr Count ways_at_once = Count{1} << 20;
 constexpr Count ways_of_a_dive = 40;
 constexpr Count nodes_of_a_dive = 100;
+constexpr std::size_t ways_weighed = 512;  // by their floors, before any is searched
+constexpr Count ways_scouted = 4;
 constexpr Count all_nodes = Count{1} << 60;
 constexpr double slack = 1 + 1e-9;  // sums of the same energies in another order differ by less
 constexpr double femto_per_pico = 1000.0;
@@ -28,7 +30,17 @@ double value_of(Objective objective, double energy_pj, double cycles) {
 }
 
 Mapper::Mapper(Space space, Objective objective)
-    : space_(std::move(space)), objective_(objective), scale_(value_of(objective, 1.0, 1.0)) {}
+    : space_(std::move(space)), objective_(objective), scale_(value_of(objective, 1.0, 1.0)) {
+    for (const Count bound : space_.bounds) iterations_ *= static_cast<double>(bound);
+    for (const auto& along : space_.ways) {
+        std::vector<double>& own = units_.emplace_back();
+        for (const Unrolled& one : along) {
+            double units = 1.0;
+            for (const Count size : one.sizes) units *= static_cast<double>(size);
+            own.push_back(units);
+        }
+    }
+}
 
 void Mapper::run(double best, const StopToken& stop, Index workers, Count most_nodes) {
     if (workers < 1) throw std::invalid_argument("a run has no worker");
@@ -38,25 +50,94 @@ void Mapper::run(double best, const StopToken& stop, Index workers, Count most_n
     workers_.clear();
     while (static_cast<Index>(workers_.size()) < workers)
         workers_.push_back(std::make_unique<Worker>(space_, objective_));
+    scout(stop);
     for (Count number = 0; number >= 0 && !is_over(stop);) {
         std::vector<Way> ways = list_ways(number, stop);
         search_ways(ways, number < 0, stop);
     }
 }
 
-// From a number on, which goes on to the first that is not listed, or -1.
-std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop) {
-    std::vector<Way> found;
-    WaySearch& search = workers_.front()->search;
+Count Mapper::count_ways() const {
     Count count = 1;
     for (const auto& along : space_.ways) count *= static_cast<Count>(along.size());
-    for (; number < count && static_cast<Count>(found.size()) < ways_at_once && !is_over(stop); ++number) {
-        if (const auto floor = search.floor(way_of(number))) {
-            const double value = objective_ == Objective::energy    ? floor->energy_pj
-                                 : objective_ == Objective::latency ? floor->cycles
-                                                                    : floor->energy_pj * floor->cycles;
-            found.push_back({value, floor->cycles, number});
-        }
+    return count;
+}
+
+// Whether its dimensions together divide the loops.
+bool Mapper::divides(const std::vector<Index>& way) const {
+    std::array<Count, layer::loops> beside;
+    beside.fill(1);
+    for (std::size_t along = 0; along < way.size(); ++along) {
+        const auto& sizes = space_.ways[along][way[along]].sizes;
+        for (Index loop = 0; loop < layer::loops; ++loop) beside[loop] *= sizes[loop];
+    }
+    for (Index loop = 0; loop < layer::loops; ++loop) {
+        if (space_.bounds[loop] % beside[loop] != 0) return false;
+    }
+    return true;
+}
+
+// The loops in time, in cycles: no mapping of the way takes fewer.
+double Mapper::turns(const std::vector<Index>& way) const {
+    double at_work = 1.0;
+    for (std::size_t along = 0; along < way.size(); ++along) at_work *= units_[along][way[along]];
+    return iterations_ / at_work;
+}
+
+// Ahead of the list of all ways, which takes long where there are many: few steps in some that leave least in time.
+void Mapper::scout(const StopToken& stop) {
+    std::vector<Way> ways = most_at_work(stop);
+    const Count first = std::min(static_cast<Count>(ways.size()), ways_scouted);
+    std::partial_sort(ways.begin(), ways.begin() + first, ways.end());
+    for (Count at = 0; at < first; ++at) {
+        if (ways[at].floor * scale_ < limit(stop))
+            search_chains(*workers_.front(), ways[at], nodes_of_a_dive, false, stop);
+    }
+}
+
+// Of the ways that leave least in time so many, evenly spread.
+std::vector<Mapper::Way> Mapper::most_at_work(const StopToken& stop) {
+    std::vector<Count> best;
+    double fewest = std::numeric_limits<double>::infinity();
+    std::vector<Index> way = way_of(0);
+    const Count count = count_ways();
+    for (Count number = 0; number < count && !is_over(stop); ++number, go_on(way)) {
+        const double own = turns(way);
+        if (own > fewest || !divides(way)) continue;
+        if (own < fewest) best.clear();
+        fewest = own;
+        if (static_cast<Count>(best.size()) < ways_at_once) best.push_back(number);
+    }
+    std::vector<Way> found;
+    const std::size_t step = 1 + best.size() / ways_weighed;
+    for (std::size_t at = 0; at < best.size(); at += step) {
+        if (const auto one = measured(best[at], way_of(best[at]))) found.push_back(*one);
+    }
+    return found;
+}
+
+// None where loops run out.
+std::optional<Mapper::Way> Mapper::measured(Count number, const std::vector<Index>& way) {
+    const auto floor = workers_.front()->search.floor(way);
+    if (!floor) return std::nullopt;
+    const double value = objective_ == Objective::energy    ? floor->energy_pj
+                         : objective_ == Objective::latency ? floor->cycles
+                                                            : floor->energy_pj * floor->cycles;
+    return Way{value, floor->cycles, number};
+}
+
+// From a number on, which goes on to the first that is not listed, or -1; without those whose loops alone take too
+// long.
+std::vector<Mapper::Way> Mapper::list_ways(Count& number, const StopToken& stop) {
+    std::vector<Way> found;
+    const double of_a_turn = objective_ == Objective::energy    ? 0.0
+                             : objective_ == Objective::latency ? 1.0
+                                                                : space_.layer.mac_energy_pj;
+    const Count count = count_ways();
+    std::vector<Index> way = way_of(number);
+    for (; number < count && static_cast<Count>(found.size()) < ways_at_once && !is_over(stop); ++number, go_on(way)) {
+        if (turns(way) * of_a_turn * scale_ >= limit(stop)) continue;
+        if (const auto one = measured(number, way)) found.push_back(*one);
     }
     if (number == count) number = -1;
     return found;
@@ -77,6 +158,14 @@ std::vector<Index> Mapper::way_of(Count number) const {
         number /= static_cast<Count>(along.size());
     }
     return found;
+}
+
+// To the next number.
+void Mapper::go_on(std::vector<Index>& way) const {
+    for (std::size_t along = 0; along < way.size(); ++along) {
+        if (++way[along] < static_cast<Index>(space_.ways[along].size())) return;
+        way[along] = 0;
+    }
 }
 
 // Few steps in each of the first ways, then those that are not done, then all others.

@@ -60,9 +60,16 @@ private:
         Count at = 0;  // of the way that is searched; no mapping of those before is better
     };
 
+    Count count_ways() const;
+    bool divides(const std::vector<Index>& way) const;
+    double turns(const std::vector<Index>& way) const;
+    void scout(const StopToken& stop);
+    std::vector<Way> most_at_work(const StopToken& stop);
+    std::optional<Way> measured(Count number, const std::vector<Index>& way);
     std::vector<Way> list_ways(Count& number, const StopToken& stop);
     void sort_below(std::vector<Way>& ways, Count first, double limit) const;
     std::vector<Index> way_of(Count number) const;
+    void go_on(std::vector<Index>& way) const;
     void search_ways(std::vector<Way>& ways, bool is_last, const StopToken& stop);
     template <typename Look>
     void in_turn(Count first, Count stop_at, Look look);
@@ -75,6 +82,8 @@ private:
     Space space_;
     Objective objective_;
     double scale_;
+    double iterations_ = 1.0;                 // of all loops
+    std::vector<std::vector<double>> units_;  // dimension of the array, place among its ways: units at work
     std::vector<std::unique_ptr<Worker>> workers_;
     std::mutex lock_;
     std::optional<Nest> answer_;
