@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 from support.diamond import Program
 
@@ -34,3 +35,20 @@ def test_what_is_not_told_one_by_one_is_summed_up(onchip: Program, tmp_path: Pat
 
     assert costs == [2 * (10 + i) for i in range(SPILLED, 0, -1)]
     assert f"And 3 times more, at {sum(costs[10:])}; --json has all." in words
+
+
+def test_bands_of_one_tensor_are_told_together(onchip: Program, tmp_path: Path) -> None:
+    network, plan, graph = tmp_path / "full.json", tmp_path / "plan.json", kept_across_a_full_step()
+    for tensor in cast("list[dict[str, object]]", graph["tensors"]):
+        if (name := str(tensor["name"])).startswith("kept"):
+            number, size = int(name.removeprefix("kept")), tensor.pop("bytes")
+            tensor |= {"shape": [1, size], "bits": 8, "part_of": "map", "region": [[number - 1, number], [0, size]]}
+    network.write_text(json.dumps(graph))
+    assert onchip("plan", network, "--sram", "120", "--order", "given", "-o", plan).code == 0
+
+    costs = [cause["cost"] for cause in onchip("explain", plan, network, "--json").json["absences"]]
+    words = " ".join(onchip("explain", plan, network).out.split())
+
+    assert f"13 bands of map, 13 times at {sum(costs)}; the dearest: kept13 (23 bytes) costs {costs[0]}" in words
+    assert words.count("pushed out") == 1
+    assert "more, at" not in words

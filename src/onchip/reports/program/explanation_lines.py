@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
@@ -75,17 +75,35 @@ def _spills(explanation: Explanation) -> Iterator[str]:
     cost = _cost(history, sum(cause.cost for cause in found))
     times = counted(len(found), "time")
     yield f"{counted(tensors, 'tensor')} left before the last use and came back, {times}, at a cost of {cost}:"
-    for cause in found[:MOST_SHOWN]:
+    groups = _by_tensor(found)
+    for causes in groups[:MOST_SHOWN]:
         yield ""
-        yield from _spill(history, cause)
-    if len(found) > MOST_SHOWN:
-        rest = found[MOST_SHOWN:]
+        yield from _spills_of_tensor(history, causes)
+    if len(groups) > MOST_SHOWN:
+        rest = [cause for causes in groups[MOST_SHOWN:] for cause in causes]
         yield f"\nAnd {counted(len(rest), 'time')} more, at {sum(cause.cost for cause in rest):,}; --json has all."
     if all(cause.way is not ReloadPurpose.BACK for cause in found):
         return
     least = exact_bytes(history.bytes_without_spills)
     where = "" if len(history.problem.memories) == 1 else " in all scratchpads together"
     yield f"\nWithout spills this order needs at least {least}{where}{_any_order(explanation)}."
+
+
+def _by_tensor(found: Iterable[ReloadCause]) -> list[list[ReloadCause]]:
+    """Those of one tensor, or of its bands, together, in the order in which they come; the dearest group first."""
+    groups: dict[str, list[ReloadCause]] = {}
+    for cause in found:
+        groups.setdefault(cause.tensor.part_of or cause.tensor.name, []).append(cause)
+    return sorted(groups.values(), key=lambda causes: -sum(cause.cost for cause in causes))
+
+
+def _spills_of_tensor(history: History, causes: Sequence[ReloadCause]) -> Iterator[str]:
+    """One alone as it is; of several how often and at what cost, and the dearest."""
+    if len(causes) > 1:
+        tensor, bands = causes[0].tensor, len({cause.tensor.name for cause in causes})
+        of = f"{bands} bands of {tensor.part_of}" if bands > 1 else tensor.name
+        yield f"{of}, {counted(len(causes), 'time')} at {sum(cause.cost for cause in causes):,}; the dearest:"
+    yield from _spill(history, causes[0])
 
 
 def _moves(explanation: Explanation) -> Iterator[str]:
