@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from math import inf
 
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Status
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from onchip.solve.mapping.layer_at import map_layer_at
+from onchip.solve.mapping.layer_at import best_mapping_at, first_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
@@ -24,6 +26,7 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.runs import NestPlace
+from onchip.verify.mapping import verify_mapping
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 CHIP = skip_chip(400, 4000)
@@ -51,6 +54,12 @@ class Listening(BestMapper):
         return self.before
 
 
+@pytest.fixture
+def loma_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First steps of a search would prove the mappings of so small layers."""
+    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.SECONDS_OF_A_FIRST_LOOK", inf)
+
+
 def quickly_composed() -> tuple[Listening, KnownMappings, ScheduleAttempt]:
     """The network layer by layer, everything streamed, with mappings that were found at once."""
     question = ScheduleQuestion(skip_network(), CHIP, PRECISION, ScheduleObjective.LATENCY, uses_cache=False)
@@ -61,6 +70,7 @@ def quickly_composed() -> tuple[Listening, KnownMappings, ScheduleAttempt]:
         return mapper, known, AttemptMaker(question, known, mapper, run).made(STACKS, Places())
 
 
+@pytest.mark.usefixtures("loma_alone")
 def test_nests_that_are_alike_are_asked_for_once() -> None:
     mapper, known, attempt = quickly_composed()
     before = attempt.value
@@ -74,6 +84,7 @@ def test_nests_that_are_alike_are_asked_for_once() -> None:
     assert all(mapped.is_proven for _, _, mapped in attempt.improver.best.composition.nests)
 
 
+@pytest.mark.usefixtures("loma_alone")
 def test_nothing_is_asked_for_in_less_time_than_it_had_before() -> None:
     mapper, known, attempt = quickly_composed()
     mapper.before = 100.0
@@ -108,6 +119,7 @@ def test_what_is_best_in_a_room_is_best_in_every_smaller_one_in_which_it_fits(se
         assert first[0] == second[0] or not first[1].fits(small)
 
 
+@pytest.mark.usefixtures("loma_alone")
 def test_what_was_found_at_once_is_found_anew_when_better_is_known_of_its_layer() -> None:
     mapper = BestMapper(CHIP, MappingObjective.ENERGY, in_time())
     known = KnownMappings(mapper)
@@ -128,6 +140,7 @@ def test_what_was_found_at_once_is_found_anew_when_better_is_known_of_its_layer(
         assert known.best(near, room) is again
 
 
+@pytest.mark.usefixtures("loma_alone")
 def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
     """Of a layer that was searched for longer than there is time, what is known at other homes is adapted."""
     mapper = Listening(CHIP, MappingObjective.ENERGY, in_time(), before=1000.0)
@@ -137,10 +150,43 @@ def test_a_search_that_would_be_in_vain_is_not_begun() -> None:
     assert not found.is_proven
 
 
-def test_what_loma_does_not_map_is_searched_for_where_a_mapping_is_needed_at_once(
+@pytest.mark.parametrize("seed", range(12))
+def test_first_steps_find_what_is_no_worse_than_loma_and_the_same_each_time(seed: int) -> None:
+    """What they say to be proven is what a whole search finds."""
+    chance = random.Random(seed)
+    objective = chance.choice(list(MappingObjective))
+    layer = Layer(k=chance.randint(1, 12), c=chance.randint(1, 12), p=6, q=4, r=3, s=chance.choice((1, 3)))
+    homes = Homes(*(chance.choice((None, "far")) for _ in range(3)))
+    problem = LayerProblem(layer, skip_chip(400, 20_000), homes, {"near": 400, "far": chance.randint(100, 4000)})
+    loma, first, again = (
+        map_layer_at(problem, objective, Run(), "loma"),
+        *(first_mapping_at(problem, objective, in_time()) for _ in range(2)),
+    )
+    assert (first.answer, first.status) == (again.answer, again.status)
+    assert loma.objective_value is None or (first.objective_value or 0) <= loma.objective_value
+    if first.answer is not None:
+        assert not verify_mapping(problem, first.answer)
+    if first.status is Status.OPTIMAL:
+        assert first.objective_value == best_mapping_at(problem, objective, Run()).objective_value
+
+
+def test_where_there_is_no_time_for_first_steps_of_all_nests_loma_alone_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.map_layer_at", _maps_nothing)
+    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.first_mapping_at", _maps_nothing)
+    mapper, room = BestMapper(CHIP, MappingObjective.ENERGY, in_time()), {"near": 400, "far": 4000}
+    nest = NestPlace(0, LAYER, Homes(), weight_is_an_input=False)
+    with mapper.quick():
+        mapper.expect([(nest, room)] * 10)
+        assert mapper(nest, room) is None
+        mapper.expect([(nest, room)] * 100_000)
+        assert mapper(nest, room) is not None
+
+
+def test_what_first_steps_do_not_map_is_searched_for_where_a_mapping_is_needed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.first_mapping_at", _maps_nothing)
     mapper, nest = (
         BestMapper(CHIP, MappingObjective.ENERGY, in_time()),
         NestPlace(0, LAYER, Homes(), weight_is_an_input=False),

@@ -19,7 +19,7 @@ from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.runs import NestPlace
 
-SECONDS_OF_A_LONGER_LOOK: Final = 0.5
+SECONDS_OF_A_LONGER_LOOK: Final = 0.1
 """At least, for the mapping of a nest."""
 LONGER: Final = 1.5
 """Times as long as a nest's layer was searched for before: in less than that nothing new is found."""
@@ -65,7 +65,7 @@ class LongerLook:
         is_first = self.most_seconds < inf
         found: dict[NestKey, list[MappedAtPlace]] = {}
         for one in best.improver.best.composition.nests:
-            if not one[2].is_proven and (one[2].is_quick or not is_first):
+            if not one[2].is_proven and not (is_first and self.mapper.seconds_of(one[0].layer)):
                 found.setdefault(key_of(one[0]), []).append(one)
         return [sorted(alike, key=lambda one: -sum(one[1].room.values())) for alike in found.values()]
 

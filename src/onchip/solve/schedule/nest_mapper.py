@@ -18,6 +18,7 @@ from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import (
     SECONDS_OF_LOMA,
     best_mapping_at,
+    first_mapping_at,
     known_mapping_at,
     map_layer_at,
     mappings_of_front_at,
@@ -34,8 +35,12 @@ SHARE_OF_A_COMPOSITION: Final = 0.25
 """Of the time that is left, for all nests of a schedule that are not mapped yet."""
 SHARE_OF_A_NEST: Final = 0.1
 """Of the time that is left, at most for one nest."""
+SHARE_OF_A_FIRST_COMPOSITION: Final = 0.6
+"""The same where none of them was mapped before."""
 LEAST_SECONDS: Final = 0.1
 """Of a nest, while there is any time: LOMA's mapping is found in it, and mostly the proof."""
+SECONDS_OF_A_FIRST_LOOK: Final = 0.015
+"""Of a nest: where less is left for each, LOMA's mapping alone is asked for at first."""
 
 
 @dataclass(slots=True)
@@ -75,7 +80,9 @@ class BestMapper:
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
         """Share the time among the nests that are asked for next; workers look for all of them now."""
         self._waiting = max(1, len(asked))
-        share = SHARE_OF_A_COMPOSITION * max(0.0, self.run.seconds_left)
+        is_first = self.is_quick and self._is_sure
+        of_time = SHARE_OF_A_FIRST_COMPOSITION if is_first else SHARE_OF_A_COMPOSITION
+        share = of_time * max(0.0, self.run.seconds_left)
         self._until = self.run.seconds + share
         if not self.is_quick:
             self.look_ahead(asked, [self.objective], max(share / self._waiting, LEAST_SECONDS))
@@ -108,7 +115,7 @@ class BestMapper:
         seconds = max(share, LEAST_SECONDS)
         is_quick = self.is_quick or seconds < self.seconds_of(nest.layer)
         if self.run.stop is None:
-            found = self._quickly(problem) if is_quick else self._searched(problem, seconds)
+            found = self._quickly(problem, share) if is_quick else self._searched(problem, seconds)
         best = self._best(problem, found, similar, is_quick=is_quick)
         may_lack = self.is_quick and not self._is_sure
         if best is None and is_quick and not may_lack and self.run.stop is None:
@@ -134,12 +141,16 @@ class BestMapper:
         return found if isinstance(found, MappedNest) else None
 
     def otherwise(self, nest: NestPlace, room: Room, seconds: float) -> Iterator[MappedNest]:
-        """LOMA's front, and what is best by other objectives, each found in its part of so many seconds."""
+        """LOMA's front, and what is best by other objectives, each found in its part of so many seconds.
+
+        What there is too little time for is left out.
+        """
         begun = self.run.seconds
         problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         yield from self._front(problem)
-        for objective in self.others:
-            found = self._searched(problem, seconds / len(self.others), objective)
+        each = seconds / len(self.others)
+        for objective in self.others if each >= SECONDS_OF_A_FIRST_LOOK else ():
+            found = self._searched(problem, each, objective)
             if isinstance(found, MappedNest):
                 yield found
         self.seconds += self.run.seconds - begun
@@ -153,17 +164,17 @@ class BestMapper:
         """What the nest costs, in the objective's unit."""
         return self.objective.of(mapped.cost.energy_pj, mapped.cost.cycles)
 
-    def _quickly(self, problem: LayerProblem) -> MappedNest | Status:
-        """What is kept of an earlier run, or LOMA's, with all others of LOMA's front if they are handed out."""
+    def _quickly(self, problem: LayerProblem, seconds: float) -> MappedNest | Status:
+        """What is kept of an earlier run, or what the first steps of a search find, if there are seconds for that."""
         run = self._run(SECONDS_OF_LOMA)
         kept = known_mapping_at(problem, self.objective, run, self.cache) if self.cache is not None else None
-        if kept is None and self.shows_others:
-            others = self._front(problem)
-            return replace(min(others, key=self.value_of), others=others) if others else Status.UNKNOWN
         try:
-            found = kept or map_layer_at(problem, self.objective, run, "loma")
+            if kept is None and seconds < SECONDS_OF_A_FIRST_LOOK:
+                return _mapped(problem, map_layer_at(problem, self.objective, run, "loma"))
+            found = kept or first_mapping_at(problem, self.objective, run)
         except InputError:
             return Status.UNKNOWN
+        self._took[problem.layer] = max(run.seconds, self.seconds_of(problem.layer))
         return _mapped(problem, found)
 
     def _front(self, problem: LayerProblem) -> tuple[MappedNest, ...]:

@@ -19,14 +19,14 @@ from onchip.solve.schedule.weighing import Weigher
 SHARE_OF_SHAKES: Final = 0.5
 """Of the time that is left, to move several maps of the best at once; the rest for the mappings of what is found."""
 SHARE_OF_LONGER_LOOK: Final = 0.5
-"""Of the time that is left, for mappings that are not proven, before others are weighed."""
+"""Of the time that is left, for mappings that are not proven, once others were weighed."""
 SHARE_OF_WEIGHING: Final = 0.3
 """Of the time that is left, to choose other mappings of what is best by the whole schedule's figures."""
 SHARE_OF_PLACES: Final = 0.3
 """Of the time that is left, to improve its places, once other mappings are chosen."""
 SHARE_OF_SETTLED_PLACES: Final = 0.6
 """Of the time that is left then, to try places; the rest is for the nests that have moved."""
-SECONDS_OF_A_FIRST_LOOK: Final = 0.5
+SECONDS_OF_A_FIRST_LOOK: Final = 0.1
 """For a nest, at most, while places are not settled."""
 VERIFYING: Final = 1.0
 """How long it takes to verify a schedule, in times of composing it."""
@@ -88,8 +88,8 @@ class Refiner:
     def settle(self, attempt: ScheduleAttempt, share: float) -> None:
         """Improve a schedule whose mappings were found at once, in a share of the time.
 
-        In limited time each nest is looked for longer, if not for long, those first that may gain most; then places are
-        tried with what is known of nests at other homes; and again, until that changes nothing.
+        In limited time nests that nobody has searched for are looked for, if not for long, those first that may gain
+        most; then places are tried with what is known of nests at other homes; and again, until that changes nothing.
         """
         run, value = self.share(share), None
         if not self.is_limited:
@@ -112,10 +112,8 @@ class Refiner:
     def join(self, attempt: ScheduleAttempt, weigher: Weigher) -> None:
         """From mappings that are each best alone: choose mappings and places together, until that changes nothing.
 
-        What stage by stage had no time to prove comes first.
+        What is weighed first takes hundredths of a second; what stage by stage had no time to prove comes next.
         """
-        if self.is_limited:
-            self.map_longer(attempt, SHARE_OF_LONGER_LOOK)
         self.mapper.shows_others = True
         self.mappings.weigh(OptionPrices(MemoryRates(self.question.accelerator), self.question.objective))
         value = None
@@ -123,6 +121,8 @@ class Refiner:
             value = attempt.value
             with self.mapper.quick():
                 weigher.weigh(attempt, self.share(SHARE_OF_WEIGHING))
+            if self.is_limited:
+                self.map_longer(attempt, SHARE_OF_LONGER_LOOK)
             attempt.improver.begin_again()
             self.improve(attempt, self.share(SHARE_OF_PLACES))
             self.shake(attempt, SHARE_OF_SHAKES)
