@@ -25,7 +25,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps
+from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileSizes
@@ -67,7 +67,7 @@ def test_the_best_mapping_costs_no_less_than_the_floor_and_there_is_one_where_th
     random, problem = Random(seed), TOYS[seed % len(TOYS)](seed)
     layer = random_layer(random, 300) if seed % 2 else problem.layer
     rooms = {
-        level.memory.name: random.choice((1, 2, 3, 4, 6, 8, 16, level.memory.capacity_bytes))
+        level.memory.name: random.choice((0, 1, 2, 3, 4, 6, 8, 16, level.memory.capacity_bytes))
         for level in problem.levels
     }
     room = {level.memory.name: min(rooms[level.memory.name], level.memory.capacity_bytes) for level in problem.levels}
@@ -81,6 +81,7 @@ def test_the_best_mapping_costs_no_less_than_the_floor_and_there_is_one_where_th
     if answer is None:
         assert not surely_maps(problem)
     else:
+        assert not surely_maps_not(problem)
         floor_pj = floors_on(problem.accelerator, divides_loops=True).energy_pj(problem)
         assert floor_pj <= layer_cost(problem, answer).energy_pj * (1 + 1e-9)
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.arch.memory import Operand
+from onchip.arch.memory import MemoryLevel, Operand
 from onchip.cost.floors.layer_floors import MachineFloors, NestFloors, OperandFloor
 from onchip.ir.layer import Axis, Layer
 from onchip.solve.stacks.reuse_floors import ReuseFloors, reuse_floors
@@ -56,21 +56,45 @@ class ProblemFloors:
 
 
 def surely_maps(problem: LayerProblem) -> bool:
-    """Whether every memory has room for an element of each operand that it keeps, and sums are complete at home.
+    """Whether every memory has room for an element of each operand that it keeps below its home, sums complete at home.
 
     Then the mapping fits in which every tile is one element and the innermost loops are those of which a sum is made:
     a mapper that leaves no memory out finds that one, or a better one.
     """
     layer, home = problem.layer, problem.home(Operand.OUTPUT)
     is_complete = layer.c * layer.r * layer.s == 1
-    for level, kept in zip(problem.levels, problem.kept, strict=True):
+    for level, kept in zip(problem.levels, _kept_below_home(problem), strict=True):
         if level.memory.name == home and not is_complete:
             return False
         widest = (layer.partial_bits if one is Operand.OUTPUT else layer.bits(one) for one in kept)
-        if sum(widest) * (2 if level.double_buffered else 1) > problem.room_bits(level.memory.name):
+        if not _have_room(problem, level, sum(widest)):
             return False
         is_complete |= Operand.OUTPUT in kept
     return True
+
+
+def surely_maps_not(problem: LayerProblem) -> bool:
+    """Whether some memory has no room for an element of each operand that it keeps below its home, sums complete.
+
+    No mapping fits in which every memory keeps what it may.
+    """
+    bits = problem.layer.bits
+    levels = zip(problem.levels, _kept_below_home(problem), strict=True)
+    return not all(_have_room(problem, level, sum(map(bits, kept))) for level, kept in levels)
+
+
+def _kept_below_home(problem: LayerProblem) -> list[frozenset[Operand]]:
+    """By level the operands of which it has to keep tiles."""
+    found = [set[Operand]() for _ in problem.levels]
+    for operand in problem.layer.operands:
+        for own, _ in zip(found, problem.below_home(operand), strict=False):
+            own.add(Operand(operand))
+    return [kept & own for own, kept in zip(found, problem.kept, strict=True)]
+
+
+def _have_room(problem: LayerProblem, level: MemoryLevel, bits: int) -> bool:
+    """Whether tiles of so many bits fit, twice if they are double buffered."""
+    return bits * (2 if level.double_buffered else 1) <= problem.room_bits(level.memory.name)
 
 
 def _unpadded_macs(layer: Layer) -> int:

@@ -15,7 +15,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
-from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps
+from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
 
 
 class UnsureError(Exception):
@@ -28,19 +28,26 @@ class Rehearsal:
 
     floors: ProblemFloors
     known: Mapping[LayerProblem, LayerCost | None]
-    _answers: dict[LayerProblem, LayerCost | None] = field(default_factory=dict)
+    _answers: dict[LayerProblem, LayerCost | UnsureError | None] = field(default_factory=dict)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """Return a cost whose energy in pJ no mapping is below; raises UnsureError where there may be no mapping."""
+        """Return a cost whose energy in pJ no mapping is below, None where there is no mapping.
+
+        Raises UnsureError where that is not known.
+        """
         if problem in self.known:
             return self.known[problem]
         if problem not in self._answers:
-            self._answers[problem] = self._at_least(problem) if surely_maps(problem) else None
+            self._answers[problem] = self._answer(problem)
         answer = self._answers[problem]
-        if answer is None:
-            raise UnsureError
+        if isinstance(answer, UnsureError):
+            raise answer
         return answer
 
-    def _at_least(self, problem: LayerProblem) -> LayerCost:
+    def _answer(self, problem: LayerProblem) -> LayerCost | UnsureError | None:
+        if surely_maps_not(problem):
+            return None
+        if not surely_maps(problem):
+            return UnsureError()
         energy_pj = {(DRAM, str(Operand.INPUT)): self.floors.energy_pj(problem)}
         return LayerCost(LayerMapping(()), 0, (), energy_pj, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
