@@ -146,7 +146,12 @@ class Solver:
             search = LazySearch(arcs, last, self.begun, self.ledger, self.ahead, self.run, listing)
         except NoBoundError:
             return self._unproven(start, 0)
-        own = [arc for arc, is_looked_at in zip(arcs, search.looked_at, strict=True) if is_looked_at]
+        few = set(first[1].spans)
+        own = [
+            arc
+            for arc, is_looked_at in zip(arcs, search.looked_at, strict=True)
+            if is_looked_at or (arc.choices and arc.choices[0].span in few)
+        ]
         improving = replace(self, run=self.run.within(SHARE_OF_IMPROVING * self.run.seconds_left))
         start = improving.improved(space, own, last, first, start)
         search.refresh()
