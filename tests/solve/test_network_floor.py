@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adversary.fusing_machines import random_machine
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.stack.mapper import Memoized
@@ -17,15 +22,18 @@ from onchip.ir.window import Window
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
+from onchip.solve.stacks.every_shape import EveryShape
 from onchip.solve.stacks.layer_bounds import LayerBounds
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.network_floor import NetworkFloor
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileSizes
+from onchip.solve.stacks.workers import Costing
 from support import fused_files
 from support.stacks import chain, random_stack, tilings_of
+from support.tiny_networks import tiny
 
 SMALL = accelerator_from_yaml(fused_files.CHIP, "chip.yaml")
 FREE = accelerator_from_yaml(
@@ -41,8 +49,9 @@ WINDOWS = [
 ]
 
 
-def floor_of(network: FusableNetwork, machine: Accelerator) -> NetworkFloor:
-    return NetworkFloor(network, LayerBounds(MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=True))))
+def floor_of(network: FusableNetwork, machine: Accelerator, *, divides_loops: bool = False) -> NetworkFloor:
+    sharing = AnyUnrolling(machine, every_memory_keeps=True, divides_loops=divides_loops)
+    return NetworkFloor(network, LayerBounds(MachineFloors(machine, sharing)))
 
 
 def costs_on(network: FusableNetwork, machine: Accelerator, objective: FusionObjective) -> StackCosts:
@@ -97,3 +106,40 @@ def test_an_input_is_counted_once_whoever_reads_it_and_outputs_always() -> None:
     source, outputs = stack.inputs[0], first.output.size_bits + both.output.size_bits
     weights = first.weight_bits + both.weight_bits
     assert floor_of(network, SMALL).of(LayerSpan(0, 2)).dram_bits == source.size_bits + outputs + weights
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_layers_cost_no_less_than_their_price_of_a_pixel_on_odd_machines(seed: int) -> None:
+    """Wherever maps lie, in whatever tiles, by the best mappings."""
+    random, network = Random(seed), tiny(3000 + seed)[1]
+    machine = accelerator_from_yaml(json.dumps(random_machine(Random(seed))), "tiny.yaml")
+    costs = Costing(network, machine, FusionObjective.ENERGY, "exact", use_cache=False).costs(Run())
+
+    def tilings(span: LayerSpan) -> Sequence[Tiling]:
+        return tilings_of(stack_of(network, span).output, TileSizes.ALL)
+
+    arcs, _ = StackSpace(network, machine, legal_spans(network), tilings).arcs()
+    every = [choice for arc in arcs for choice in arc.choices]
+    for choice in random.sample(every, min(12, len(every))):
+        (cost,) = costs.costs([choice])
+        if cost is not None:
+            assert floor_of(network, machine, divides_loops=True).of(choice.span).energy_pj <= cost[0] / 1000 * (
+                1 + 1e-9
+            )
+
+
+@pytest.mark.parametrize("machine", [SMALL, FREE])
+def test_weights_and_maps_together_cost_more_than_each_apart_where_no_tile_is_best_for_both(
+    machine: Accelerator,
+) -> None:
+    network = network_of(chain(22, Window(3, 1, 1, 1), Window(3, 1, 1, 1)))
+    bounds = LayerBounds(MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=True)))
+    layer, shapes = network.layers[1], EveryShape(bounds, network.maps)
+    nest = bounds.floors_in_any_tiles(layer)
+    pixels = layer.output.rows * layer.output.columns
+    maps_pj = pixels * layer.output.channels * min(nest.output.values())
+    weight = nest.nest.floor(Operand.WEIGHT, 1)
+
+    assert shapes.knows(layer)
+    together_pj = shapes.energy_pj(layer, pixels, {layer.reads[0].source}, leaves=False)
+    assert together_pj > maps_pj + layer.layer.macs * weight.per_mac

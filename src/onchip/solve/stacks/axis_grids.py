@@ -13,6 +13,9 @@ from onchip.solve.stacks.size_tiles import Integers, SizeTiles
 
 Floats: TypeAlias = NDArray[np.float64]
 
+AxisContent: TypeAlias = tuple[tuple[tuple[int, ...], bytes], ...]
+"""By array of an axis its shape and its bytes."""
+
 MOST_KEYS: Final = 2**62
 """Classes are told apart by single integers below."""
 
@@ -36,6 +39,12 @@ class LayerAxis:
     new: Floats
 
     @property
+    def content(self) -> AxisContent:
+        """Return all of it in a form that can be compared."""
+        arrays = (self.times, self.computed, self.inner, self.written, self.seen, self.cached, self.first_class)
+        return tuple((one.shape, one.tobytes()) for one in (*arrays, self.new))
+
+    @property
     def tiles(self) -> Floats:
         """Return by size in how many tiles the layer computes anything."""
         found: Floats = self.times.sum(axis=1)
@@ -44,9 +53,13 @@ class LayerAxis:
 
 @dataclass(slots=True)
 class AxisGrid:
-    """Tiles of several sizes along one axis of a stack, by size in the order of `sizes`."""
+    """Tiles of several sizes along one axis of a stack, by size in the order of `sizes`.
+
+    Layers in equal tiles, in whatever stacks, have the same object, which is kept in `alike`.
+    """
 
     of_sizes: SizeTiles
+    alike: dict[AxisContent, LayerAxis] = field(default_factory=dict)
     _layers: dict[int, LayerAxis] = field(default_factory=dict)
     _sees_from: int | None = None
     _sees_not: int = -1
@@ -70,7 +83,8 @@ class AxisGrid:
     def layer(self, at: int) -> LayerAxis:
         """Return the tiles of a layer by its place in the stack; raises InputError where one sees only padding."""
         if at not in self._layers:
-            self._layers[at] = self._layer_axis(at)
+            found = self._layer_axis(at)
+            self._layers[at] = self.alike.setdefault(found.content, found)
         return self._layers[at]
 
     def kept(self, name: str) -> Floats:

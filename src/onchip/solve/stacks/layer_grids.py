@@ -6,8 +6,9 @@ Arrays are by tile (class of rows, class of columns) or, summed over all tiles, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, lcm
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,11 @@ from onchip.facts.fusable import FusableLayer
 from onchip.solve.stacks.axis_grids import Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_floors import LayerFloors
+
+Reads: TypeAlias = tuple[tuple[int, int], ...]
+"""Of a layer by number, each with the channels that it sees."""
+_Place: TypeAlias = tuple[int, LayerAxis, LayerAxis]
+"""A kind of layer, and its tiles along rows and columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,12 +80,23 @@ class LayerGrids:
 
     bounds: LayerBounds
     _factors: dict[tuple[int, int], int] = field(default_factory=dict)
-    _floors: dict[tuple[str, int, int], LayerFloors] = field(default_factory=dict)
-    _known: dict[tuple[str, LayerAxis, LayerAxis], _Tiles] = field(default_factory=dict)
+    _kinds: dict[str, int] = field(default_factory=dict)
+    """By name the number of a layer among those that differ in more than names."""
+    _nameless: dict[FusableLayer, int] = field(default_factory=dict)
+    _floors: dict[tuple[int, int, int], LayerFloors] = field(default_factory=dict)
+    _tiles: dict[_Place, _Tiles] = field(default_factory=dict)
+    _shares: dict[_Place, GridShare] = field(default_factory=dict)
+    _maps: dict[tuple[_Place, Reads, MapPlaces], Floats] = field(default_factory=dict)
 
     def share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
         """Return what all tiles cost at least, without feature maps where they lie."""
-        tiles = self._tiles(layer, rows, columns)
+        place = self._kind(layer), rows, columns
+        if place not in self._shares:
+            self._shares[place] = self._share(layer, rows, columns)
+        return self._shares[place]
+
+    def _share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
+        tiles = self._tiles_of(layer, rows, columns)
         machine, per_pixel = self.bounds.machine, _macs_of_a_pixel(layer)
         macs = per_pixel * tiles.pixels
         inner = per_pixel * np.outer(rows.inner, columns.inner)
@@ -127,23 +144,51 @@ class LayerGrids:
         layer: FusableLayer,
         rows: LayerAxis,
         columns: LayerAxis,
-        channels: Mapping[str, int],
+        reads: Reads,
         places: MapPlaces,
     ) -> Floats:
         """By size: a layer's output where it lies, and its input unless that comes from outside.
 
-        `channels` are those of maps of the stack. In each tile both lie where there is room, whatever is cheapest.
+        `reads` are those of maps of the stack. In each tile both lie where there is room, whatever is cheapest.
         """
-        tiles = self._tiles(layer, rows, columns)
-        reads = [
-            (read.channels_seen(channels[read.source]), at)
-            for at, read in enumerate(layer.reads)
-            if read.source in channels
-        ]
+        key = (self._kind(layer), rows, columns), reads, places
+        if key not in self._maps:
+            tiles = self._tiles_of(layer, rows, columns)
+            self._maps[key] = tiles.summed(self._maps_of_tiles(tiles, reads, places))
+        return self._maps[key]
+
+    def in_any_tiles_pj(
+        self,
+        layer: FusableLayer,
+        rows: LayerAxis,
+        columns: LayerAxis,
+        reads: Reads,
+        places: MapPlaces,
+        pixels: int,
+    ) -> float:
+        """Return what weights and maps cost at least, in pJ, where so many `pixels` are computed in these tiles.
+
+        Tiles may be of several shapes, but no layer's weights have room where its own alone have none. Maps are as in
+        `maps_pj`.
+        """
+        tiles, homes = self._new_tiles(layer, rows, columns), self.bounds.weight_homes
+        maps_pj, weights = self._maps_of_tiles(tiles, reads, places), layer.layer.elements(Operand.WEIGHT)
+        if tiles.floors[0].reuse is None:
+            return pixels * float((maps_pj / tiles.pixels).min())
+        each = weights * self._weight_cases(tiles.floors, tiles.shape, tiles.pixels, layer).min(axis=2)
+        begun = (each[:, :, -1:] - each).min(axis=(0, 1))
+        of_pixel = ((each + maps_pj[:, :, None]) / tiles.pixels[:, :, None]).min(axis=(0, 1))
+        bits = weights * layer.layer.weight_bits
+        lowest = next(at for at, home in enumerate(homes) if bits <= self.bounds.capacities[home])
+        return float((begun + pixels * of_pixel)[min(lowest, self.bounds.highest_home) :].min())
+
+    def _maps_of_tiles(self, tiles: _Tiles, reads: Reads, places: MapPlaces) -> Floats:
+        """By tile."""
+        layer, rows, columns = tiles.layer, tiles.rows, tiles.columns
         nothing = np.zeros_like(tiles.pixels)
-        seen = sum((count * np.outer(rows.seen[at], columns.seen[at]) for count, at in reads), nothing)
+        seen = sum((count * np.outer(rows.seen[at], columns.seen[at]) for at, count in reads), nothing)
         again = sum(
-            (count * np.outer(rows.cached[at], columns.seen[at] - columns.cached[at]) for count, at in reads), nothing
+            (count * np.outer(rows.cached[at], columns.seen[at] - columns.cached[at]) for at, count in reads), nothing
         )
         written = tiles.pixels * layer.output.channels
         kept = np.outer(rows.written, columns.computed) * layer.output.channels * layer.layer.output_bits
@@ -159,7 +204,7 @@ class LayerGrids:
                     left = left + kept * self.bounds.machine.up_to_pj(target, places.rows)
                 fits = self._have_room(layer, seen, written, (source, target), places.output)
                 least = np.where(fits, np.minimum(least, taken * tiles.floors[0].share + left), least)
-        return tiles.summed(least)
+        return least
 
     def _have_room(
         self, layer: FusableLayer, seen: Floats, written: Floats, memories: tuple[str, str], output_home: str | None
@@ -174,11 +219,18 @@ class LayerGrids:
         )
         return found
 
-    def _tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
-        key = layer.name, rows, columns
-        if key not in self._known:
-            self._known[key] = self._new_tiles(layer, rows, columns)
-        return self._known[key]
+    def _tiles_of(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
+        place = self._kind(layer), rows, columns
+        if place not in self._tiles:
+            self._tiles[place] = self._new_tiles(layer, rows, columns)
+        return self._tiles[place]
+
+    def _kind(self, layer: FusableLayer) -> int:
+        if layer.name not in self._kinds:
+            reads = tuple(replace(read, source="") for read in layer.reads)
+            nameless = replace(layer, name="", output=replace(layer.output, name=""), reads=reads)
+            self._kinds[layer.name] = self._nameless.setdefault(nameless, len(self._nameless))
+        return self._kinds[layer.name]
 
     def _new_tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
         output = layer.output
@@ -197,7 +249,7 @@ class LayerGrids:
         return _Tiles(layer, rows, columns, floors, shape, inputs, outputs)
 
     def _floors_of(self, layer: FusableLayer, rows: int, columns: int) -> LayerFloors:
-        key = layer.name, rows, columns
+        key = self._kind(layer), rows, columns
         if key not in self._floors:
             self._floors[key] = self.bounds.floors_of_tile(layer, rows, columns)
         return self._floors[key]

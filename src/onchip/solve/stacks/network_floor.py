@@ -1,7 +1,8 @@
 """What each layer costs at least, in whatever stack and tiles it runs: known before any stack is looked at.
 
 A layer computes at least the pixels of its output that the finest tiles would need. Weights come from DRAM once, and so
-does what the first reader of a network's input touches of it; what leaves the network goes there.
+does what the first reader of a network's input touches of it; what leaves the network goes there. Weights and maps cost
+at least what they do together in the best shape of tiles.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.ir.window import Window
 from onchip.solve.stacks.alone_bounds import AloneBound, alone_bound
+from onchip.solve.stacks.every_shape import EveryShape
 from onchip.solve.stacks.layer_bounds import LayerBounds
 from onchip.solve.stacks.stacks import LayerSpan
 
@@ -46,11 +48,13 @@ class NetworkFloor:
 
     network: FusableNetwork
     bounds: LayerBounds
+    _every_shape: EveryShape = field(init=False)
     _until: list[AloneBound] = field(init=False)
     """Of the layers before each place."""
 
     def __post_init__(self) -> None:
         layers = self.network.layers
+        self._every_shape = EveryShape(self.bounds, self.network.maps)
         first_readers = {read.source: at for at in reversed(range(len(layers))) for read in layers[at].reads}
         loaded = {one.name: first_readers.get(one.name) for one in self.network.inputs}
         needed: dict[str, _Crossing] = {}
@@ -86,23 +90,28 @@ class NetworkFloor:
     def _in_tiles(self, layer: FusableLayer, own: _Crossing, loaded: set[str], *, leaves: bool) -> AloneBound:
         machine, maps, floors = self.bounds.machine, self.network.maps, self.bounds.floors_in_any_tiles(layer)
         macs, written = _macs(layer, own.count), own.count * layer.output.channels
-        energy_pj = macs * machine.mac_energy_pj + _macs(layer, self._inner(layer, own)) * floors.input.per_mac
-        energy_pj += written * (floors.output[DRAM] if leaves else min(floors.output.values()))
+        units_pj = macs * machine.mac_energy_pj + _macs(layer, self._inner(layer, own)) * floors.input.per_mac
+        apart_pj = written * (floors.output[DRAM] if leaves else min(floors.output.values()))
         dram_bits = written * layer.output.bits if leaves else 0
         if floors.reuse is not None:
             weights, floor = layer.layer.elements(Operand.WEIGHT), floors.nest.floor(Operand.WEIGHT, 1)
-            energy_pj += macs * floor.per_mac + weights * floor.per_element[DRAM]
+            apart_pj += macs * floor.per_mac + weights * floor.per_element[DRAM]
             dram_bits += weights * layer.layer.weight_bits
         for source in {read.source for read in layer.reads}:
-            home = DRAM if source in loaded else floors.input.cheapest
             reads = [read for read in layer.reads if read.source == source]
             touched = max(
                 _through(read, own, maps[source], reaches=False).count * read.channels_seen(maps[source].channels)
                 for read in reads
             )
-            energy_pj += touched * floors.input.per_element[home]
-            dram_bits += touched * maps[source].bits if source in loaded else 0
-        return AloneBound(energy_pj, macs / floors.nest.shares.at_work, dram_bits)
+            if source in loaded:
+                units_pj += touched * floors.input.per_element[DRAM]
+                dram_bits += touched * maps[source].bits
+            else:
+                apart_pj += touched * floors.input.per_element[floors.input.cheapest]
+        if self._every_shape.knows(layer):
+            together_pj = self._every_shape.energy_pj(layer, own.count, loaded, leaves=leaves)
+            apart_pj = max(apart_pj, together_pj)
+        return AloneBound(units_pj + apart_pj, macs / floors.nest.shares.at_work, dram_bits)
 
     def _inner(self, layer: FusableLayer, own: _Crossing) -> int:
         """Pixels that see no zeros."""

@@ -16,7 +16,7 @@ from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.facts.back_calculation import AxisName
 from onchip.facts.fusable import FusableNetwork
-from onchip.solve.stacks.axis_grids import AxisGrid, Floats, LayerAxis
+from onchip.solve.stacks.axis_grids import AxisContent, AxisGrid, Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_grids import GridShare, LayerGrids
 from onchip.solve.stacks.seen_shares import shares_of
@@ -84,6 +84,7 @@ class StackGrids:
     first_readers: Mapping[str, int]
     _layers: LayerGrids = field(init=False)
     _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
+    _alike: dict[AxisContent, LayerAxis] = field(default_factory=dict)
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
     _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
     _readers: Mapping[str, Sequence[int]] = field(init=False)
@@ -169,7 +170,11 @@ class StackGrids:
         key = grid, at, outside, places
         if key not in self._maps:
             layer, maps = self.network.layers[at], self.network.maps
-            inner = {read.source: maps[read.source].channels for read in layer.reads if read.source not in outside}
+            inner = tuple(
+                (number, read.channels_seen(maps[read.source].channels))
+                for number, read in enumerate(layer.reads)
+                if read.source not in outside
+            )
             self._maps[key] = self._layers.maps_pj(layer, *self._axes(grid, at), inner, places)
         return self._maps[key]
 
@@ -288,5 +293,5 @@ class StackGrids:
             if axis is AxisName.COLUMNS and stack.is_square:
                 self._axis_grids[key] = self._axis(span, AxisName.ROWS, sizes, cached=cached)
             else:
-                self._axis_grids[key] = AxisGrid(SizeTiles(stack, axis, sizes, cached))
+                self._axis_grids[key] = AxisGrid(SizeTiles(stack, axis, sizes, cached), self._alike)
         return self._axis_grids[key]
