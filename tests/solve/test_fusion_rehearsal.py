@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 from random import Random
 
@@ -16,7 +17,7 @@ from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.layer.cost import layer_cost
+from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import AcceleratorError
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
@@ -26,10 +27,13 @@ from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
+from onchip.solve.stacks.rehearsal import Rehearsal, UnsureError
+from onchip.solve.stacks.roomier import Roomier, RoomierFirst
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
+from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support import fused_files
 from support.nests import random_layer
@@ -84,6 +88,40 @@ def test_the_best_mapping_costs_no_less_than_the_floor_and_there_is_one_where_th
         assert not surely_maps_not(problem)
         floor_pj = floors_on(problem.accelerator, divides_loops=True).energy_pj(problem)
         assert floor_pj <= layer_cost(problem, answer).energy_pj * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_with_less_room_no_mapping_costs_less_and_one_that_fits_is_the_best(seed: int) -> None:
+    random, problem = Random(seed), TOYS[seed % len(TOYS)](seed)
+    some = {
+        level.memory.name: max(random.randint(1, level.memory.capacity_bytes), level.memory.capacity_bytes // 2)
+        for level in problem.levels
+    }
+    less = {name: random.randint(bytes_ // 4, bytes_) for name, bytes_ in some.items()}
+    roomy, tight = replace(problem, room_bytes=some), replace(problem, room_bytes=less)
+    known: dict[LayerProblem, LayerCost | None] = {}
+    roomier, answers = Roomier(known), {}
+    for one in (roomy, tight):
+        answer = solve_exactly(one, MappingObjective.ENERGY, Run()).answer
+        answers[one] = None if answer is None else layer_cost(one, answer)
+    known[roomy] = answers[roomy]
+
+    assert list(roomier.of(tight)) == [answers[roomy]]
+    assert bool(roomy.room_bytes) != bool(list(roomier.of(replace(problem, room_bytes={}))))
+    best = answers[tight]
+    found = RoomierFirst(lambda one: answers[one], roomier)(tight)
+    assert (found is None) == (best is None)
+    if best is not None and found is not None:
+        assert found.energy_pj == pytest.approx(best.energy_pj, rel=1e-12)
+        assert not verify_mapping(tight, found.mapping)
+    rehearsal = Rehearsal(floors_on(problem.accelerator, divides_loops=True), known, by_energy=True)
+    try:
+        least = rehearsal(tight)
+    except UnsureError:
+        return
+    assert (least is None) <= (best is None)
+    if least is not None and best is not None:
+        assert least.energy_pj <= best.energy_pj * (1 + 1e-9)
 
 
 def costs_of(network: FusableNetwork, machine: Accelerator, objective: FusionObjective) -> StackCosts:

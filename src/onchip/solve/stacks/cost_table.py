@@ -47,7 +47,9 @@ class Ledger(Generic[ChoiceT]):
     costs: ChoiceCosts[ChoiceT]
     known: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
     _bounds: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
-    _closer: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
+    _closer: dict[ChoiceT, Criteria] = field(default_factory=dict)
+    _closer_by: dict[ChoiceT, int] = field(default_factory=dict)
+    """How many had been costed when a closer bound was looked for."""
 
     def bound(self, choice: ChoiceT) -> Criteria | None:
         """Of its cost, the closest so far; None if it is known to be impossible."""
@@ -55,19 +57,27 @@ class Ledger(Generic[ChoiceT]):
 
     def is_close(self, choice: ChoiceT) -> bool:
         """Whether its bound has been brought nearer its cost."""
-        return self._closer.get(choice) is not None
+        return choice in self._closer
 
     def bring_closer(self, choices: Sequence[ChoiceT], run: Run) -> bool:
-        """Look for closer bounds of those of which that has not been done; return whether any has one now.
+        """Look for closer bounds of those that are not costed, unless nothing has been costed since that was done.
 
-        Raises NoBoundError where the run has to stop.
+        Return whether any is known to be close, or closer, now. Raises NoBoundError where the run has to stop.
         """
-        new = [one for one in dict.fromkeys(choices) if one not in self._closer and one not in self.known]
+        new = [
+            one
+            for one in dict.fromkeys(choices)
+            if one not in self.known and self._closer_by.get(one) != len(self.known)
+        ]
+        is_any = False
         for choice in new:
             ensure_time(run)
-            found, cheap = self.costs.closer(choice), self.cheap_bound(choice)
-            self._closer[choice] = None if found is None or cheap is None else tuple(map(max, found, cheap))
-        return any(self._closer[choice] is not None for choice in new)
+            found, before = self.costs.closer(choice), self.bound(choice)
+            is_first, self._closer_by[choice] = choice not in self._closer, len(self.known)
+            if found is not None and before is not None:
+                self._closer[choice] = tuple(map(max, found, before))
+                is_any = is_any or is_first or self._closer[choice] != before
+        return is_any
 
     def cheap_bound(self, choice: ChoiceT) -> Criteria | None:
         """Of its cost, without looking closer; None if it is known to be impossible."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.arch.memory import MemoryLevel, Operand
+from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors, NestFloors, OperandFloor
 from onchip.ir.layer import Axis, Layer
 from onchip.solve.stacks.reuse_floors import ReuseFloors, reuse_floors
@@ -67,7 +67,7 @@ def surely_maps(problem: LayerProblem) -> bool:
         if level.memory.name == home and not is_complete:
             return False
         widest = (layer.partial_bits if one is Operand.OUTPUT else layer.bits(one) for one in kept)
-        if not _have_room(problem, level, sum(widest)):
+        if sum(widest) * (2 if level.double_buffered else 1) > problem.room_bits(level.memory.name):
             return False
         is_complete |= Operand.OUTPUT in kept
     return True
@@ -76,11 +76,10 @@ def surely_maps(problem: LayerProblem) -> bool:
 def surely_maps_not(problem: LayerProblem) -> bool:
     """Whether some memory has no room for an element of each operand that it keeps below its home, sums complete.
 
-    No mapping fits in which every memory keeps what it may.
+    No mapping fits in which every memory keeps what it may. What never changes needs no second element to be buffered.
     """
-    bits = problem.layer.bits
-    levels = zip(problem.levels, _kept_below_home(problem), strict=True)
-    return not all(_have_room(problem, level, sum(map(bits, kept))) for level, kept in levels)
+    bits, levels = problem.layer.bits, zip(problem.levels, _kept_below_home(problem), strict=True)
+    return any(sum(map(bits, kept)) > problem.room_bits(level.memory.name) for level, kept in levels)
 
 
 def _kept_below_home(problem: LayerProblem) -> list[frozenset[Operand]]:
@@ -90,11 +89,6 @@ def _kept_below_home(problem: LayerProblem) -> list[frozenset[Operand]]:
         for own, _ in zip(found, problem.below_home(operand), strict=False):
             own.add(Operand(operand))
     return [kept & own for own, kept in zip(found, problem.kept, strict=True)]
-
-
-def _have_room(problem: LayerProblem, level: MemoryLevel, bits: int) -> bool:
-    """Whether tiles of so many bits fit, twice if they are double buffered."""
-    return bits * (2 if level.double_buffered else 1) <= problem.room_bits(level.memory.name)
 
 
 def _unpadded_macs(layer: Layer) -> int:

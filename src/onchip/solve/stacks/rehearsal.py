@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -16,6 +17,7 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
 from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
+from onchip.solve.stacks.roomier import Roomier
 
 
 class UnsureError(Exception):
@@ -24,11 +26,20 @@ class UnsureError(Exception):
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Answers what is `known` as it is, anything else with the least energy and no cycles; raises UnsureError."""
+    """Answers what is `known` as it is, anything else with the least energy and no cycles; raises UnsureError.
+
+    What is known costs the least energy `by_energy`: then with less room nothing costs less.
+    """
 
     floors: ProblemFloors
     known: Mapping[LayerProblem, LayerCost | None]
-    _answers: dict[LayerProblem, LayerCost | UnsureError | None] = field(default_factory=dict)
+    by_energy: bool
+    _floors_pj: dict[LayerProblem, float | None] = field(default_factory=dict)
+    """Without what is known; infinite where there is surely no mapping, None where there may be none."""
+    _roomier: Roomier = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._roomier = Roomier(self.known)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """Return a cost whose energy in pJ no mapping is below, None where there is no mapping.
@@ -37,17 +48,23 @@ class Rehearsal:
         """
         if problem in self.known:
             return self.known[problem]
-        if problem not in self._answers:
-            self._answers[problem] = self._answer(problem)
-        answer = self._answers[problem]
-        if isinstance(answer, UnsureError):
-            raise answer
-        return answer
-
-    def _answer(self, problem: LayerProblem) -> LayerCost | UnsureError | None:
-        if surely_maps_not(problem):
+        if problem not in self._floors_pj:
+            self._floors_pj[problem] = self._floor_pj(problem)
+        floor_pj, roomier_pj = self._floors_pj[problem], self._with_more_room_pj(problem)
+        if inf in (floor_pj, roomier_pj):
             return None
-        if not surely_maps(problem):
-            return UnsureError()
-        energy_pj = {(DRAM, str(Operand.INPUT)): self.floors.energy_pj(problem)}
+        if floor_pj is None:
+            raise UnsureError
+        energy_pj = {(DRAM, str(Operand.INPUT)): max(floor_pj, roomier_pj)}
         return LayerCost(LayerMapping(()), 0, (), energy_pj, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)
+
+    def _floor_pj(self, problem: LayerProblem) -> float | None:
+        if surely_maps_not(problem):
+            return inf
+        return self.floors.energy_pj(problem) if surely_maps(problem) else None
+
+    def _with_more_room_pj(self, problem: LayerProblem) -> float:
+        """Return the most that the same layer costs, its operands at the same homes, where its tiles have more room."""
+        if not self.by_energy:
+            return 0.0
+        return max((inf if one is None else one.energy_pj for one in self._roomier.of(problem)), default=0.0)

@@ -95,11 +95,11 @@ class LazySearch(Generic[ChoiceT]):
                     self._look_at(at)
             self._find_ways()
 
-    def advance(self, run: Run) -> None:
+    def advance(self, run: Run, at_most: int | None = None) -> None:
         """Look at what is new on the cheapest way; divide what stands for several choices; bring its bounds closer.
 
-        Where nothing of that is left to do, cost some.
-        All of it is costed as long as no way is known, or only one that is FAR above it.
+        Where nothing of that is left to do, cost some, the dearest first; all of it, as long as no way is known
+        that costs `at_most` so much, or only one that is FAR above it.
         """
         own = self.way.choices if self.way else ()
         if unseen := {at for choice in own for at in self._arcs_of[choice]} & self._not_looked_at:
@@ -116,7 +116,7 @@ class LazySearch(Generic[ChoiceT]):
                 self._refresh(own)
                 self._find_ways()
             else:
-                self._cost(run)
+                self._cost(run, at_most)
             return
         concerned = {at for choice in several for at in self._arcs_of[choice]}
         for at in sorted(concerned):
@@ -158,11 +158,12 @@ class LazySearch(Generic[ChoiceT]):
         for choice in choices:
             self._arcs_of.setdefault(choice, []).append(at)
 
-    def _cost(self, run: Run) -> None:
+    def _cost(self, run: Run, at_most: int | None) -> None:
         own = list(dict.fromkeys(self.way.choices)) if self.way else []
         unknown = [choice for choice in own if choice not in self.ledger.known]
+        unknown.sort(key=self._least_value, reverse=True)
         at_least = self.way.value if self.way else 0
-        is_far = self.best is None or self.best.value > FAR * at_least
+        is_far = at_most is None or at_most > FAR * at_least
         batch = [*unknown[: self.ahead], *self._beside(unknown)]
         while batch:
             self.ledger.learn(batch)
@@ -171,6 +172,9 @@ class LazySearch(Generic[ChoiceT]):
             batch = unknown[: self.ahead] if is_far and run.stop is None else []
         self._refresh(own)
         self._find_ways()
+
+    def _least_value(self, choice: ChoiceT) -> int:
+        return value_of(self.ledger.bound(choice) or ())
 
     def _refresh(self, choices: Sequence[ChoiceT]) -> None:
         for at in {at for choice in choices for at in self._arcs_of[choice]}:
@@ -225,4 +229,4 @@ def best_of(
         run.report(None if best is None else best.value, proven, phase)
         least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
         with suppress(NoBoundError):  # the run has to stop, as is seen next
-            least.advance(run)
+            least.advance(run, None if best is None else best.value)

@@ -32,6 +32,7 @@ from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.problem_floors import ProblemFloors
 from onchip.solve.stacks.rehearsal import Rehearsal
+from onchip.solve.stacks.roomier import Roomier, RoomierFirst
 from onchip.solve.stacks.space import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
@@ -79,7 +80,9 @@ class Costing:
 
     def costs(self, run: Run) -> StackCosts:
         """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
-        memory = Memoized(self.mapping.mapper(run))
+        known: dict[LayerProblem, LayerCost | None] = {}
+        mapper = self.mapping.mapper(run)
+        memory = Memoized(RoomierFirst(mapper, Roomier(known)) if self._proves else mapper, known)
         return StackCosts(
             self.network,
             self.accelerator,
@@ -92,9 +95,15 @@ class Costing:
 
     def rehearsal(self, memory: Memoized) -> Rehearsal | None:
         """Return what bounds stacks closely, knowing what is remembered; None for mappers of which it is not proven."""
-        if self.mapper != EXACT or self.accounting is not AccountingName.INTERPRETER:
+        if not self._proves:
             return None
-        return Rehearsal(ProblemFloors(MachineFloors(self.accelerator, self._sharing)), memory.known)
+        by_energy = self.objective.of_layers is MappingObjective.ENERGY
+        return Rehearsal(ProblemFloors(MachineFloors(self.accelerator, self._sharing)), memory.known, by_energy)
+
+    @property
+    def _proves(self) -> bool:
+        """Whether mappings are the best of their mapspace, which less room makes smaller."""
+        return self.mapper == EXACT and self.accounting is AccountingName.INTERPRETER
 
     @property
     def mapping(self) -> TileMethod:
