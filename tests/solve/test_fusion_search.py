@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,92 +8,10 @@ from onchip.answer.result import Status, Stop
 from onchip.errors import InternalError
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.stacks.cost_table import Ledger
-from onchip.solve.stacks.guided import Estimates, GuidedSearch
-from onchip.solve.stacks.objective import Criteria, sum_of, value_of
-from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
+from onchip.solve.stacks.objective import Criteria, sum_of
+from onchip.solve.stacks.search import LazySearch, best_of
 from onchip.solve.stacks.ways import Arc, PathToPlace, pareto
-
-
-@dataclass
-class Table:
-    """True costs (None: cannot be), and how far below them the bounds are; those of even choices get half as far."""
-
-    true: dict[int, Criteria | None]
-    slack: dict[int, int]
-    criteria: int = 1
-    asked: list[int] = field(default_factory=list)
-    least_asked: int = 0
-
-    def bound(self, choice: int) -> Criteria:
-        cost = self.true[choice] or (0,) * self.criteria
-        return tuple(max(part - self.slack[choice], 0) for part in cost)
-
-    def closer(self, choice: int) -> Criteria | None:
-        cost = self.true[choice]
-        if choice % 2 or cost is None:
-            return None
-        return tuple(max(part - self.slack[choice] // 2, 0) for part in cost)
-
-    def least(self, choices: Sequence[int]) -> Criteria:
-        """Below all bounds, less so each time that it is asked."""
-        self.least_asked += 1
-        bounds = [self.bound(choice) for choice in choices]
-        return tuple(max(min(each) - 9 // self.least_asked, 0) for each in zip(*bounds, strict=True))
-
-    def parts(self, choice: int) -> Sequence[int]:
-        return ()
-
-    def by_bound(self, choice: int) -> Iterator[int]:
-        yield choice
-
-    def costs(self, choices: Sequence[int]) -> list[Criteria | None]:
-        self.asked.extend(choices)
-        return [self.true[choice] for choice in choices]
-
-
-@dataclass(frozen=True)
-class Problem:
-    arcs: tuple[Arc[int], ...]
-    last: int
-    table: Table
-    begun: Criteria
-
-    def solved(self, run: Run | None = None, ahead: int = 1) -> FoundWay[int]:
-        search = LazySearch(self.arcs, self.last, self.begun, Ledger(self.table), ahead)
-        return best_of([search], run or Run(), "")
-
-    def every_way(self, place: int = 0) -> Iterator[tuple[int, ...]]:
-        if place == self.last:
-            yield ()
-        for arc in self.arcs:
-            if arc.source == place:
-                for choice in arc.choices:
-                    yield from ((choice, *rest) for rest in self.every_way(arc.target))
-
-    def best_value(self) -> int | None:
-        values = []
-        for way in self.every_way():
-            costs = [cost for choice in way if (cost := self.table.true[choice]) is not None]
-            if len(costs) == len(way):
-                values.append(value_of(sum_of([self.begun, *costs])))
-        return min(values, default=None)
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> Problem:
-    last, criteria = draw(st.integers(1, 4)), draw(st.integers(1, 2))
-    arcs: list[Arc[int]] = []
-    true: dict[int, Criteria | None] = {}
-    for source in range(last):
-        for target in range(source + 1, last + 1):
-            count = draw(st.integers(0, 3))
-            arcs.append(Arc(source, target, tuple(range(len(true), len(true) + count))))
-            for _ in range(count):
-                cost = draw(st.none() | st.tuples(*[st.integers(0, 9)] * criteria))
-                true[len(true)] = cost
-    table = Table(true, {choice: draw(st.integers(0, 9)) for choice in true}, criteria)
-    begun = draw(st.tuples(*[st.integers(0, 9)] * criteria))
-    return Problem(tuple(draw(st.permutations(arcs))), last, table, begun)
+from support.choice_problems import Problem, Table, problems
 
 
 @given(problems(), st.integers(1, 3))
@@ -229,86 +144,3 @@ def test_a_front_keeps_what_no_other_is_as_good_as(costs: list[Criteria]) -> Non
         assert any(all(map(int.__le__, one, cost)) for one in kept)
     for one in kept:
         assert sum(all(map(int.__le__, other, one)) for other in kept) == 1
-
-
-def kind_of(choice: int) -> Hashable:
-    return choice % 2
-
-
-def improved(
-    problem: Problem, run: Run | None = None, best: PathToPlace[int] | None = None, ahead: int = 1
-) -> tuple[PathToPlace[int] | None, Ledger[int]]:
-    ledger = Ledger[int](problem.table)
-    search = GuidedSearch(problem.arcs, problem.last, problem.begun, Estimates(ledger, kind_of), ahead, best)
-    return search.improve(run or Run(), ""), ledger
-
-
-@given(problems(), st.integers(1, 3))
-def test_the_way_that_estimates_lead_to_is_one_and_all_of_it_is_costed(problem: Problem, ahead: int) -> None:
-    way, _ = improved(problem, ahead=ahead)
-    best = problem.best_value()
-    if way is None:
-        assert best is None
-        return
-    assert way.choices in set(problem.every_way())
-    costs = [problem.table.true[choice] for choice in way.choices]
-    assert way.cost == sum_of([problem.begun, *(cost for cost in costs if cost is not None)])
-    assert None not in costs
-    assert best is not None
-    assert way.value >= best
-
-
-@given(problems())
-def test_from_there_on_the_best_is_proven_and_nothing_costed_twice(problem: Problem) -> None:
-    start, ledger = improved(problem)
-    search = LazySearch(problem.arcs, problem.last, problem.begun, ledger)
-    found = best_of([search], Run(), "", start)
-    assert (found.way.value if found.way else None) == problem.best_value()
-    assert found.status in (Status.OPTIMAL, Status.INFEASIBLE)
-    assert len(problem.table.asked) == len(set(problem.table.asked))
-
-
-@given(problems(), st.integers(0, 4))
-def test_stopped_early_it_has_nothing_or_a_way(problem: Problem, rounds: int) -> None:
-    run = Run()
-
-    def stop_after(_: Progress) -> None:
-        nonlocal rounds
-        rounds -= 1
-        if rounds < 0:
-            run.interrupt.set()
-
-    run.listener = stop_after
-    way, _ = improved(problem, run)
-    assert way is None or way.choices in set(problem.every_way())
-
-
-def test_a_way_that_is_given_is_never_made_worse() -> None:
-    problem = Problem((Arc(0, 1, (0, 1)),), 1, Table({0: (5,), 1: (9,)}, {0: 0, 1: 8}), (0,))
-    given_way: PathToPlace[int] = PathToPlace((5,), 0, PathToPlace((0,)))
-    for run in (Run(), Run(Limits(time_limit_seconds=0.0))):
-        way, _ = improved(problem, run, given_way)
-        assert way is not None
-        assert way.value == 5
-
-
-def test_bounds_that_are_far_too_low_do_not_lead_astray_once_their_kind_is_known() -> None:
-    """Choices of even number cost ten times their bounds, those of odd number what their bounds say."""
-    true: dict[int, tuple[int, ...] | None] = {0: (100,), 1: (60,), 2: (110,), 3: (50,), 4: (120,), 6: (130,)}
-    table = Table(true, {0: 90, 1: 0, 2: 99, 3: 0, 4: 108, 6: 117})
-    way, _ = improved(Problem((Arc(0, 1, (0, 2, 4, 6, 1)), Arc(1, 2, (3,))), 2, table, (0,)))
-    assert way is not None
-    assert way.choices == (1, 3)
-    assert sorted(table.asked) == [0, 1, 3]
-
-
-def test_estimates_lie_between_bounds_and_what_the_kind_costs() -> None:
-    table = Table({0: (20,), 2: (30,), 4: (44,)}, {0: 10, 2: 15, 4: 22})
-    ledger = Ledger[int](table)
-    estimates = Estimates(ledger, kind_of)
-    ledger.learn([0, 2])
-    estimates.learn()
-    assert (estimates.of(0), estimates.of(2)) == ((20,), (30,))
-    assert estimates.of(4) == (43,)
-    estimates.share = 0.0
-    assert estimates.of(4) == (22,)

@@ -1,50 +1,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from math import prod
-from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onchip.answer.result import Status
 from onchip.answer.stacks import LayerInNetwork, OverlapMode, Tiling
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
-from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
-from onchip.solve.stacks.objective import Criteria, sum_of, value_of
-from onchip.solve.stacks.options import Combination, FusionOptions
-from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
-from onchip.solve.stacks.solve import Solver, choices_of, strategy_of
+from onchip.solve.stacks.objective import sum_of, value_of
+from onchip.solve.stacks.search import LazySearch, best_of
+from onchip.solve.stacks.solve import choices_of, strategy_of
 from onchip.solve.stacks.space import StackChoice, StackSpace, waiting_longest
-from onchip.solve.stacks.spaces import shared_spaces, space_of
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, spans_of, stack_of
-from onchip.solve.stacks.tilings import TileSizes, whole
+from onchip.solve.stacks.tilings import whole
 from onchip.solve.stacks.ways import Arc
 from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
 from support.fusable_networks import RESIDUAL, chain, network_of, networks
-from support.stacks import tilings_of
-
-MEMORIES = """\
-format: onchip-accelerator
-version: 1
-name: chip
-array: {dimensions: {K: 2, OX: 2}}
-memories:
-  - {name: register, capacity: 1KiB, serves: [K]}
-  - {name: weights, capacity: 1KiB, holds: [weight]}
-  - {name: near, capacity: 32B, scratchpad: true}
-  - {name: buffer, capacity: 64B}
-"""
-CHIP = accelerator_from_yaml(MEMORIES, "chip.yaml")
+from support.fusion_spaces import CHIP, MEMORIES, RandomCosts, ways_through
 
 
 def tilings_on(network: FusableNetwork, span: LayerSpan) -> Sequence[Tiling]:
@@ -54,15 +37,6 @@ def tilings_on(network: FusableNetwork, span: LayerSpan) -> Sequence[Tiling]:
 
 def space_on_chip(network: FusableNetwork, *, may_stay: bool = True) -> StackSpace:
     return StackSpace(network, CHIP, legal_spans(network), partial(tilings_on, network), may_stay)
-
-
-def ways_through(arcs: Sequence[Arc[StackChoice]], last: int, place: int = 0) -> Iterator[tuple[StackChoice, ...]]:
-    if place == last:
-        yield ()
-    for arc in arcs:
-        if arc.source == place:
-            for rest in ways_through(arcs, last, arc.target):
-                yield from ((choice, *rest) for choice in arc.choices)
 
 
 def layers_in(network: FusableNetwork) -> list[LayerInNetwork]:
@@ -157,38 +131,6 @@ def test_a_choice_knows_what_lies_on_the_chip_while_it_runs() -> None:
         assert tuple(choices_of(network, strategy, spans)) == way
 
 
-@dataclass
-class RandomCosts:
-    """Any cost for any choice, always the same; bounds are somewhere below."""
-
-    seed: int
-    criteria: int
-
-    def _random(self, choice: StackChoice) -> Random:
-        return Random(f"{self.seed} {choice}")
-
-    def bound(self, choice: StackChoice) -> Criteria:
-        (cost,) = self.costs([choice])
-        share = self._random(choice).random()
-        return tuple(int(part * share) for part in cost)
-
-    def closer(self, choice: StackChoice) -> Criteria | None:
-        (cost,), chance = self.costs([choice]), Random(f"{self.seed} {choice} closer")
-        return None if chance.random() < 0.3 else tuple(int(part * chance.random()) for part in cost)
-
-    def least(self, choices: Sequence[StackChoice]) -> Criteria:
-        return tuple(0 for _ in self.bound(choices[0]) or ())
-
-    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
-        return choice.parts()
-
-    def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
-        yield from choice.singly()
-
-    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria]:
-        return [tuple(self._random(one).choices(range(50), k=self.criteria)) for one in choices]
-
-
 @settings(max_examples=40, deadline=None)
 @given(networks(4), st.integers(0, 99), st.integers(1, 2))
 def test_the_dynamic_program_finds_what_trying_everything_finds(
@@ -253,39 +195,6 @@ def test_of_a_map_in_memory_there_is_only_one_at_a_time_where_two_do_not_fit() -
     assert max(homes.count("near") for homes in lying) == 1
 
 
-@pytest.mark.parametrize("sizes", TileSizes)
-@pytest.mark.parametrize("pixels", [1, 2, 7, 36, 960])
-def test_lists_of_sizes_rise_to_the_whole_axis(sizes: TileSizes, pixels: int) -> None:
-    for found in (sizes.along_columns(pixels), sizes.along_rows(pixels)):
-        assert list(found) == sorted(set(found))
-        assert (found[0], found[-1]) == (1, pixels)
-
-
-def test_sizes_of_the_paper_are_36_and_110() -> None:
-    for sizes, count in ((TileSizes.CASE_STUDY, 36), (TileSizes.SWEEP, 110)):
-        assert len(sizes.along_columns(960)) * len(sizes.along_rows(540)) == count
-    assert TileSizes.HALVES.along_columns(12) == (1, 2, 3, 6, 12)
-    assert TileSizes.POWERS.along_rows(12) == (1, 2, 4, 8, 12)
-    assert TileSizes.DIVISORS.along_rows(12) == (1, 2, 3, 4, 6, 12)
-    assert TileSizes.ALL.along_rows(4) == (1, 2, 3, 4)
-
-
-def test_modes_that_do_the_same_are_tried_once() -> None:
-    """Without a neighbour to the right there are no cached columns, without one below no cached rows."""
-    found = tilings_of(FeatureMap("m", 1, 2, 2), TileSizes.ALL)
-    modes = {
-        (one.columns, one.rows): [each.mode for each in found if (each.columns, each.rows) == (one.columns, one.rows)]
-        for one in found
-    }
-    recompute, h_cached, fully_cached = OverlapMode
-    assert modes == {
-        (1, 1): [recompute, h_cached, fully_cached],
-        (1, 2): [recompute, h_cached],
-        (2, 1): [recompute, fully_cached],
-        (2, 2): [recompute],
-    }
-
-
 def test_a_machine_without_a_memory_for_maps_keeps_them_in_dram() -> None:
     def alone(machine: Accelerator) -> list[Arc[StackChoice]]:
         return replace(space_on_chip(chain(2)), accelerator=machine).arcs()[0]
@@ -293,66 +202,3 @@ def test_a_machine_without_a_memory_for_maps_keeps_them_in_dram() -> None:
     weights = accelerator_from_yaml(MEMORIES.replace("name: near,", "name: near, holds: [input],").replace(
         "capacity: 64B}", "capacity: 64B, holds: [output]}"), "w.yaml")  # fmt: skip
     assert len(alone(CHIP)) > len(alone(weights)) == 3
-
-
-def maps_shrink(sizes: Sequence[tuple[int, int]]) -> FusableNetwork:
-    """A chain whose maps have these rows and columns."""
-    network = chain(len(sizes))
-    layers = tuple(
-        replace(layer, output=replace(layer.output, rows=rows, columns=columns))
-        for layer, (rows, columns) in zip(network.layers, sizes, strict=True)
-    )
-    return replace(network, layers=layers)
-
-
-def share_a_tiling(network: FusableNetwork, way: Sequence[StackChoice], options: FusionOptions) -> bool:
-    """The definition: some tiling, each stack's own map apart, is that of every stack of several layers."""
-    largest = range(1, 1 + max(max(one.output.rows, one.output.columns) for one in network.layers))
-    sizes = [options.tile] if options.tile else list(product(largest, largest))
-
-    def runs_in(choice: StackChoice, shared: Tiling) -> bool:
-        output = stack_of(network, choice.span).output
-        is_one_tile = choice.span.length == 1 and choice.tiling == whole(output)
-        return is_one_tile or choice.tiling == shared.within(output.columns, output.rows)
-
-    return any(all(runs_in(choice, Tiling(*size, mode)) for choice in way) for size in sizes for mode in options.modes)
-
-
-@pytest.mark.parametrize("tile", [None, (2, 4), (3, 3), (1, 2)])
-@pytest.mark.parametrize("mode", [None, OverlapMode.FULLY_CACHED])
-@pytest.mark.parametrize("sizes", [TileSizes.HALVES, TileSizes.SWEEP])
-@pytest.mark.parametrize("shape", [((4, 4), (3, 4), (2, 1)), ((5, 3), (5, 3), (3, 5)), ((2, 2), (4, 5), (4, 5))])
-def test_single_is_what_of_best_runs_in_one_tiling_cut_to_each_map(
-    tile: tuple[int, int] | None, mode: OverlapMode | None, sizes: TileSizes, shape: Sequence[tuple[int, int]]
-) -> None:
-    """So it never leaves the space of `best`; tilings cut to a small map were once imposed on larger ones."""
-    network = maps_shrink(shape)
-    options = FusionOptions(tile=tile, mode=mode, sizes=sizes, maps_stay=False)
-    space = space_of(network, CHIP, legal_spans(network), options)
-
-    def ways(one: StackSpace) -> set[tuple[StackChoice, ...]]:
-        arcs, last = one.arcs()
-        own = [Arc(a.source, a.target, tuple(each for c in a.choices for each in c.singly())) for a in arcs]
-        return set(ways_through(own, last))
-
-    shared = set().union(*map(ways, shared_spaces(space, options)))
-    assert shared == {way for way in ways(space) if share_a_tiling(network, way, options)}
-    assert shared
-
-
-@pytest.mark.parametrize("seconds", [0.0, None])
-def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds: float | None) -> None:
-    """With no time only the first part is listed, so no proof may be of that one alone."""
-    network, options = maps_shrink(((4, 4), (3, 4), (2, 2))), FusionOptions(combination=Combination.SINGLE)
-    costs, whole_run = RandomCosts(7, 1), Run()
-
-    def solved(run: Run) -> FoundWay[StackChoice]:
-        solver = Solver(Ledger(costs), (0,), 1, run)
-        space = space_of(network, CHIP, legal_spans(network), options)
-        return solver.best_shared(shared_spaces(space, options))
-
-    least = solved(whole_run)
-    found = solved(Run(Limits(time_limit_seconds=seconds)))
-    assert least.way is not None
-    assert found.lower_bound <= least.way.value
-    assert (found.status is Status.OPTIMAL) == (seconds is None)

@@ -1,0 +1,66 @@
+"""A chip with little room for maps, all ways through a space, and costs that are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.solve.stacks.objective import Criteria
+from onchip.solve.stacks.space import StackChoice
+from onchip.solve.stacks.ways import Arc
+
+MEMORIES = """\
+format: onchip-accelerator
+version: 1
+name: chip
+array: {dimensions: {K: 2, OX: 2}}
+memories:
+  - {name: register, capacity: 1KiB, serves: [K]}
+  - {name: weights, capacity: 1KiB, holds: [weight]}
+  - {name: near, capacity: 32B, scratchpad: true}
+  - {name: buffer, capacity: 64B}
+"""
+CHIP = accelerator_from_yaml(MEMORIES, "chip.yaml")
+
+
+def ways_through(arcs: Sequence[Arc[StackChoice]], last: int, place: int = 0) -> Iterator[tuple[StackChoice, ...]]:
+    if place == last:
+        yield ()
+    for arc in arcs:
+        if arc.source == place:
+            for rest in ways_through(arcs, last, arc.target):
+                yield from ((choice, *rest) for choice in arc.choices)
+
+
+@dataclass
+class RandomCosts:
+    """Any cost for any choice, always the same; bounds are somewhere below."""
+
+    seed: int
+    criteria: int
+
+    def _random(self, choice: StackChoice) -> Random:
+        return Random(f"{self.seed} {choice}")
+
+    def bound(self, choice: StackChoice) -> Criteria:
+        (cost,) = self.costs([choice])
+        share = self._random(choice).random()
+        return tuple(int(part * share) for part in cost)
+
+    def closer(self, choice: StackChoice) -> Criteria | None:
+        (cost,), chance = self.costs([choice]), Random(f"{self.seed} {choice} closer")
+        return None if chance.random() < 0.3 else tuple(int(part * chance.random()) for part in cost)
+
+    def least(self, choices: Sequence[StackChoice]) -> Criteria:
+        return tuple(0 for _ in self.bound(choices[0]) or ())
+
+    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
+        return choice.parts()
+
+    def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
+        yield from choice.singly()
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria]:
+        return [tuple(self._random(one).choices(range(50), k=self.criteria)) for one in choices]
