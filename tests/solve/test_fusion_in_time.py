@@ -28,7 +28,7 @@ from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import LayerMapper, MapperInTime
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
+from onchip.solve.stacks.options import LAYERS, FusionOptions
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.workers import Costing
@@ -184,6 +184,20 @@ def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(
     assert 0 < result.result.lower_bound <= best.objective_value
     assert result.result.stopped_by is Stop.TIME_LIMIT
     assert result.space == f"{described}, exact or loma"
+
+
+def test_layers_alone_are_an_answer_whatever_the_time(network: FusableNetwork, machine: Accelerator) -> None:
+    costing = Costing(network, machine, FusionObjective.ENERGY, "exact", use_cache=False)
+    options = FusionOptions(stacks=LAYERS)
+    late = solve_in_time(costing, options, Run(Limits(0.0))).found.result
+    best = solve_in_time(costing, options, Run()).found.result
+
+    assert late.answer is not None
+    assert all(len(stack.layers) == 1 for stack in late.answer.stacks)
+    assert (late.status, late.stopped_by) == (Status.FEASIBLE, Stop.TIME_LIMIT)
+    assert late.objective_value is not None
+    assert best.objective_value is not None
+    assert 0 < late.lower_bound <= best.objective_value <= late.objective_value
 
 
 def test_a_stack_of_many_layers_is_not_costed_further_than_there_is_time(machine: Accelerator) -> None:

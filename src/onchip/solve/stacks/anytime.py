@@ -57,7 +57,8 @@ def solve_in_time(costing: Costing, options: FusionOptions, run: Run, pool: Task
     alone = _alone(costing, options, run)
     verifying = watch.seconds
     run = run.within(run.seconds_left - VERIFYING * verifying)
-    if alone is not None and stack_count(costing.network) * SECONDS_OF_A_STACK > run.seconds_left:
+    stacks = stack_count(costing.network) if options.stacks == OPTIMAL else 0
+    if alone is not None and stacks * SECONDS_OF_A_STACK > run.seconds_left:
         return FoundInTime(_cut_off(alone, costing, options, run), LOMA)
     first = _better_of(alone, _first(costing, options, run))
     if alone is not None and first is not None:
@@ -79,7 +80,7 @@ def _solved(costing: Costing, options: FusionOptions, run: Run, pool: TaskPool |
 
 def _alone(costing: Costing, options: FusionOptions, run: Run) -> FusionResult | None:
     """Every layer by itself, maps between layers in DRAM, where such strategies are asked for."""
-    if options.stacks != OPTIMAL:
+    if options.stacks not in (OPTIMAL, LAYERS):
         return None
     untimed = Run(replace(run.limits, time_limit_seconds=None, workers=1), interrupt=run.interrupt)
     return _by_loma(costing, replace(options, stacks=LAYERS, tile=None, maps_stay=False), untimed)
