@@ -24,6 +24,8 @@ FIRST_RATIO: Final = 1.3
 """Of cost to bound where nothing is known; what is taken for too low is costed, and then known."""
 CLOSE: Final = "close"
 """The kind of all choices of which the bound has been brought closer."""
+MOST_ROUNDS: Final = 8
+"""So often in succession bounds are brought closer before a way is costed: others are mostly estimated lower then."""
 NEWS: Final = 0.125
 """Ratios change when so large a part of all costs is new."""
 
@@ -113,7 +115,7 @@ class GuidedSearch(Generic[ChoiceT]):
     def _descend(self, run: Run, phase: str) -> None:
         """Until no way is cheaper by estimates than the best, or the run has to stop."""
         self._look_at(None, run)
-        costed = 0
+        costed = rounds = 0
         while run.stop is None:
             run.report(self.best.value if self.best else None, 0, phase)
             at_most = self.best.value if self.best else None
@@ -123,9 +125,11 @@ class GuidedSearch(Generic[ChoiceT]):
             if way is None or not unknown:
                 self.best = way or self.best
                 return
-            if self.estimates.ledger.bring_closer(unknown, run):
+            if rounds < MOST_ROUNDS and self.estimates.ledger.bring_closer(unknown, run):
+                rounds += 1
                 self._look_again(unknown, run)
                 continue
+            rounds = 0
             for at in range(0, len(unknown), self.ahead):
                 self.estimates.ledger.learn(unknown[at : at + self.ahead])
             costed += len(unknown)

@@ -165,10 +165,11 @@ class Solver:
         first: Sequence[StackSpace],
         best: PathToPlace[StackChoice] | None,
     ) -> PathToPlace[StackChoice] | None:
-        """Return the best that some time is enough for: of few homes, over these arcs, and of the first spaces."""
+        """Return the best that some time is enough for: of few homes (half of it), over these arcs, of first spaces."""
         near = replace(space, most_homes=FEW_HOMES)
         if near.in_dram != space.in_dram:
-            best = self._better(near, best)
+            half = replace(self, run=self.run.within(self.run.seconds_left / 2))
+            best = half._better(near, best)
         best = self._better_over(arcs, last, best)
         for few in first:
             best = self._no_worse(few, best)
