@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 
@@ -21,7 +22,7 @@ from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.parts_bound import PartsBound
-from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.joint.search import BestFirstSearch, TwoParts
 from onchip.solve.joint.window_moves import improve_in_windows
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
@@ -128,6 +129,47 @@ def test_shares_of_a_group_never_exceed_the_whole(seed: int) -> None:
     for _ in parts.solve(Run()):
         for group in parts.groups:
             assert sum(part.shares.get(group, 0) for part in parts.parts) <= WHOLE
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_what_two_parts_cost_at_least_changes_no_optimum(seed: int, workers: int) -> None:
+    """Each cost is divided anyhow; what each part costs at least is that of a search of its costs alone."""
+    indexed, chance = IndexedProblem.of(some_problem(seed, 10)), Random(seed)
+    first = replace(
+        indexed,
+        load_costs=tuple(chance.randint(0, cost) for cost in indexed.load_costs),
+        store_costs=tuple(chance.randint(0, cost) for cost in indexed.store_costs),
+    )
+    second = replace(
+        indexed,
+        load_costs=tuple(a - b for a, b in zip(indexed.load_costs, first.load_costs, strict=True)),
+        store_costs=tuple(a - b for a, b in zip(indexed.store_costs, first.store_costs, strict=True)),
+    )
+    two_parts = TwoParts(first.load_costs, first.store_costs, least_in_bytes(first), least_in_bytes(second))
+    run = Run(Limits(workers=workers))
+    found = BestFirstSearch(indexed, run, two_parts=two_parts, states_alone=1).solve()
+    assert found.cost == found.lower_bound == least_in_bytes(indexed)
+    for states in (5, 40):
+        soon = BestFirstSearch(indexed, Run(), states, two_parts=two_parts).solve()
+        assert two_parts.least_of_first + two_parts.least_of_second <= soon.lower_bound or soon.states < 2
+        assert soon.lower_bound <= found.cost
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_halves_are_known_to_cost_no_more_than_the_part_made_of_them(seed: int) -> None:
+    """And what the first of them pays in any plan of both is its share, so that it is never charged twice."""
+    indexed = IndexedProblem.of(some_problem(seed, 14))
+    parts = PartsBound(indexed, Precedence(indexed), range(indexed.operator_count), (2, 4))
+    for _ in parts.solve(Run()):
+        for part in parts.parts:
+            if part.halves is not None:
+                assert sum(half.lower_bound for half in part.halves) <= part.lower_bound
+                alone = BestFirstSearch(
+                    PartProblem.of(indexed, Precedence(indexed), part.operators, part.shares).problem, Run()
+                ).solve()
+                assert alone.cost is not None
+                assert part.lower_bound <= alone.cost
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -39,6 +39,7 @@ LayerCosts = _core.LayerCosts
 LayerMachine = _core.LayerMachine
 LayerShape = _core.LayerShape
 LayoutBeam = _core.LayoutBeam
+LayoutOperator = _core.LayoutOperator
 LayoutStay = _core.LayoutStay
 LayoutTensor = _core.LayoutTensor
 LayoutUse = _core.LayoutUse
@@ -50,6 +51,7 @@ NetworkShape = _core.NetworkShape
 NetworkSimulation = _core.NetworkSimulation
 NetworkTask = _core.NetworkTask
 NetworkTaskKind = _core.NetworkTaskKind
+OrderBeam = _core.OrderBeam
 PackingBuffer = _core.PackingBuffer
 PackingOutcome = _core.PackingOutcome
 PackingSearch = _core.PackingSearch
@@ -98,6 +100,7 @@ __all__ = [
     "LayerMachine",
     "LayerShape",
     "LayoutBeam",
+    "LayoutOperator",
     "LayoutStay",
     "LayoutTensor",
     "LayoutUse",
@@ -109,6 +112,7 @@ __all__ = [
     "NetworkSimulation",
     "NetworkTask",
     "NetworkTaskKind",
+    "OrderBeam",
     "PackingBuffer",
     "PackingOutcome",
     "PackingSearch",

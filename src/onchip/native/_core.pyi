@@ -28,9 +28,21 @@ class JointOutcome(Enum):
     MEMORY_SPENT = ...
 
 class JointTensor:
-    """A tensor in units of the alignment; its store costs 0 where DRAM has a copy whenever it could leave."""
+    """A tensor in units of the alignment; its store costs 0 where DRAM has a copy whenever it could leave.
 
-    def __init__(self, *, units: int, load_cost: int, store_cost: int, may_end_short: bool) -> None: ...
+    Of what it costs the first of two parts pays `first_load_cost` and `first_store_cost`.
+    """
+
+    def __init__(
+        self,
+        *,
+        units: int,
+        load_cost: int,
+        store_cost: int,
+        may_end_short: bool,
+        first_load_cost: int = 0,
+        first_store_cost: int = 0,
+    ) -> None: ...
 
 class JointOperator:
     """An operator: tensors and earlier operators by their numbers, each list rising.
@@ -48,7 +60,10 @@ class JointOperator:
     ) -> None: ...
 
 class JointSearch:
-    """Searches for the order and the residencies of least cost below `upper_bound`."""
+    """Searches for the order and the residencies of least cost below `upper_bound`.
+
+    Of a problem of two parts every plan costs each of them at least `least_of_first` and `least_of_second`.
+    """
 
     def __init__(
         self,
@@ -62,6 +77,8 @@ class JointSearch:
         most_states: int = ...,
         most_bytes: int = ...,
         workers: int = 1,
+        least_of_first: int = 0,
+        least_of_second: int = 0,
     ) -> None: ...
     def run(self, stop: StopToken) -> JointOutcome:
         """Search, once; raises RuntimeError the second time."""
@@ -336,9 +353,9 @@ def peak_needs(
     """What each step of an order needs, in bytes, without spills."""
 
 class LayoutTensor:
-    """A tensor; storing it costs 0 if DRAM has a copy whenever it could leave. With a pin it lies nowhere else."""
+    """A tensor; storing it costs 0 if DRAM has a copy whenever it could leave."""
 
-    def __init__(self, *, size_bytes: int, load_cost: int, store_cost: int, pin_bytes: int = -1) -> None: ...
+    def __init__(self, *, size_bytes: int, load_cost: int, store_cost: int) -> None: ...
 
 class LayoutUse:
     """An operand of one operator; what is wanted should stay until its next use."""
@@ -372,7 +389,7 @@ class LayoutBeam:
         alignment_bytes: int,
     ) -> None: ...
     def run(self, width: int, seed: int, stop: StopToken) -> bool:
-        """Begin anew with so many layouts at most; False if it was stopped, or pins left no place."""
+        """Begin anew with so many layouts at most; False if it was stopped."""
 
     @property
     def cost(self) -> int:
@@ -381,6 +398,46 @@ class LayoutBeam:
     @property
     def stays(self) -> list[LayoutStay]:
         """What lies where, of that run."""
+
+class LayoutOperator:
+    """An operator: tensors and earlier operators by their numbers, each number once."""
+
+    def __init__(self, *, reads: Sequence[int], writes: Sequence[int], predecessors: Sequence[int]) -> None: ...
+
+class OrderBeam:
+    """Looks for an order, residencies and addresses at once, among layouts that have run as many operators each.
+
+    `pins_bytes` has by tensor the only offset where it may lie, or -1. Raises ValueError where a size, a cost, a pin, a
+    tensor or an operator is none, or an operator's operands do not fit.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[LayoutTensor],
+        pins_bytes: Sequence[int],
+        operators: Sequence[LayoutOperator],
+        *,
+        capacity_bytes: int,
+        alignment_bytes: int,
+    ) -> None: ...
+    def run(self, width: int, *, upper_bound: int, ahead: int, soon: int, seed: int, stop: StopToken) -> bool:
+        """Begin anew with so many layouts at most, for a plan below the upper bound; False if none was found.
+
+        No operator runs `ahead` (at most 64) numbers or more beyond the first that has not run. What is read again
+        `soon` numbers later, or after that, counts as leaving before.
+        """
+
+    @property
+    def cost(self) -> int:
+        """What the last plan found pays beyond the compulsory."""
+
+    @property
+    def order(self) -> list[int]:
+        """The order of that plan."""
+
+    @property
+    def stays(self) -> list[LayoutStay]:
+        """What lies where, of that plan."""
 
 class LatencyMachine:
     """Scratchpads and their DMA; with one channel loads and stores take turns.

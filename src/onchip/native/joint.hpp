@@ -33,7 +33,9 @@ inline constexpr Index most_workers = 256;
 struct Tensor {
     Units units = 1;
     Cost load_cost = 0;
-    Cost store_cost = 0;         // 0 where DRAM has a copy whenever it could leave
+    Cost store_cost = 0;       // 0 where DRAM has a copy whenever it could leave
+    Cost first_load_cost = 0;  // what of these the first of two parts pays
+    Cost first_store_cost = 0;
     bool may_end_short = false;  // it may end within the last, partial unit of the capacity
 };
 
@@ -62,6 +64,8 @@ struct Problem {
     void check() const;
 };
 
+// Of a problem of two parts, which divide each cost, it may be known what each of them pays at least.
+//
 // With greed, each executed operator counts as so much cost saved: plans come soon, and only an exhausted search proves
 // anything. Another seed breaks ties otherwise.
 struct Options {
@@ -70,6 +74,8 @@ struct Options {
     std::uint64_t seed = 0;
     std::int64_t most_states = unlimited;
     std::int64_t most_bytes = unlimited;
+    Cost least_of_first = 0;
+    Cost least_of_second = 0;
     Index workers = 1;  // threads; with one the same is found in the same order each time
 
     // Throws std::invalid_argument for what goes beyond 64 bits.

@@ -26,10 +26,12 @@ void add_joint(nb::module_& module) {
     nb::class_<Tensor>(module, "JointTensor")
         .def(
             "__init__",
-            [](Tensor* place, Units units, Cost load_cost, Cost store_cost, bool may_end_short) {
-                new (place) Tensor{units, load_cost, store_cost, may_end_short};
+            [](Tensor* place, Units units, Cost load_cost, Cost store_cost, bool may_end_short, Cost first_load_cost,
+               Cost first_store_cost) {
+                new (place) Tensor{units, load_cost, store_cost, first_load_cost, first_store_cost, may_end_short};
             },
-            nb::kw_only(), "units"_a, "load_cost"_a, "store_cost"_a, "may_end_short"_a);
+            nb::kw_only(), "units"_a, "load_cost"_a, "store_cost"_a, "may_end_short"_a, "first_load_cost"_a = 0,
+            "first_store_cost"_a = 0);
     using Overwritables = std::vector<std::tuple<Index, Units, Index>>;
     nb::class_<Operator>(module, "JointOperator")
         .def(
@@ -46,12 +48,14 @@ void add_joint(nb::module_& module) {
             "__init__",
             [](Search* place, std::vector<Tensor> tensors, std::vector<Operator> operators, Units capacity_units,
                Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_states, std::int64_t most_bytes,
-               Index workers) {
+               Index workers, Cost least_of_first, Cost least_of_second) {
                 new (place) Search(Problem{std::move(tensors), std::move(operators), capacity_units},
-                                   Options{upper_bound, greed, seed, most_states, most_bytes, workers});
+                                   Options{upper_bound, greed, seed, most_states, most_bytes, least_of_first,
+                                           least_of_second, workers});
             },
             "tensors"_a, "operators"_a, nb::kw_only(), "capacity_units"_a, "upper_bound"_a = unlimited, "greed"_a = 0,
-            "seed"_a = 0, "most_states"_a = unlimited, "most_bytes"_a = unlimited, "workers"_a = 1)
+            "seed"_a = 0, "most_states"_a = unlimited, "most_bytes"_a = unlimited, "workers"_a = 1,
+            "least_of_first"_a = 0, "least_of_second"_a = 0)
         .def("run", &Search::run, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("states", &Search::states)
         .def_prop_ro("lower_bound", &Search::lower_bound)

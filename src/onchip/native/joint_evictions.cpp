@@ -21,7 +21,7 @@ bool Evictions::defer(const Deferred& choice, const StopToken& stop) {
         if (is_enough && is_minimal(node.over)) push(choice, node.cost, none);
         const auto places = static_cast<Index>(candidates_.size());
         while (node.following < places && has_to_stay(candidates_[node.following])) ++node.following;
-        if (!is_enough && node.following < places && queue_.accepts(node.cost)) {
+        if (!is_enough && node.following < places && queue_.accepts(states_.least_cost(choice.parent, node.cost))) {
             choose(node);
         } else if (!path_.empty()) {
             take_back(node);
@@ -38,7 +38,7 @@ Evictions::Node Evictions::begin(const Deferred& choice) {
     list_candidates(choice.parent, choice.runs);
     operands_may_end_short_ = tables_.operands_may_end_short[choice.runs];
     path_.clear();
-    Node node{states_.units_over(choice.parent, choice.runs), states_[choice.parent].cost, choice.following};
+    Node node{states_.units_over(choice.parent, choice.runs), 0, choice.following};
     sets_.visit(choice.evicted, [&](Index tensor) {
         Candidate& one = *std::ranges::find(candidates_, tensor, &Candidate::tensor);
         one.is_chosen = true;
@@ -93,13 +93,15 @@ void Evictions::take_back(Node& node) {
 }
 
 void Evictions::push(const Deferred& choice, Cost cost, Index following) {
-    if (!queue_.accepts(cost)) return;
+    const Cost least = states_.least_cost(choice.parent, cost);
+    if (!queue_.accepts(least)) return;
     Index set = choice.evicted;
     for (Chosen& one : path_) {
         if (one.set == none) one.set = sets_.with(set, candidates_[one.candidate].tensor);
         set = one.set;
     }
-    queue_.push({choice.parent, choice.runs, set, following}, cost, states_[choice.parent].steps + 1);
+    queue_.push({choice.parent, choice.runs, set, following}, least, states_[choice.parent].cost + cost,
+                states_[choice.parent].steps + 1);
 }
 
 // What is left: from a place on at this depth, and beside each that is chosen.

@@ -18,7 +18,7 @@ Lane::Lane(Index number, const Tables& tables, const Options& options, Progress&
       exchange_(exchange),
       budget_(options.most_bytes / options.workers),
       sets_(budget_),
-      states_(tables, sets_, budget_),
+      states_(tables, options, sets_, budget_),
       frontier_(tables, states_, budget_),
       queue_(options, progress, budget_),
       evictions_(tables, states_, sets_, queue_, budget_),
@@ -52,14 +52,14 @@ Outcome Lane::go_on(const StopToken& stop) {
 
 // False if asked to stop.
 bool Lane::go_on_with(const Queue::Popped& popped, const StopToken& stop) {
-    const auto& [next, cost] = popped;
-    if (states_[next.parent].is_dominated || !queue_.accepts(cost)) return true;
-    if (is_alone() && options_.greed == 0) progress_.lower_bound.store(cost, std::memory_order_relaxed);
+    const auto& [next, least_cost] = popped;
+    if (states_[next.parent].is_dominated || !queue_.accepts(least_cost)) return true;
+    if (is_alone() && options_.greed == 0) progress_.lower_bound.store(least_cost, std::memory_order_relaxed);
     if (next.following != none) {
         progress_.states.fetch_add(1, std::memory_order_relaxed);
         return evictions_.defer(next, stop);
     }
-    const Index state = states_.build(next.parent, next.runs, next.evicted, cost, stop);
+    const Index state = states_.build(next.parent, next.runs, next.evicted, stop);
     if (state == none) return false;
     states_[state].lane = number_;
     const Index owner = is_alone() ? number_ : exchange_.owner(states_[state].hash);
@@ -72,7 +72,9 @@ bool Lane::go_on_with(const Queue::Popped& popped, const StopToken& stop) {
 bool Lane::trade(const StopToken& stop) {
     if (!exchange_.trade(number_, outgoing_, queue_.floor(), incoming_, stop)) return false;
     for (std::size_t at = 0; at < incoming_.states.size(); ++at) {
-        if (queue_.accepts(incoming_.states[at].cost) && !settle(states_.take(incoming_, at), stop)) return false;
+        if (queue_.accepts(incoming_.states[at].cost + incoming_.states[at].missing) &&
+            !settle(states_.take(incoming_, at), stop))
+            return false;
     }
     incoming_.clear();
     return true;
@@ -96,11 +98,11 @@ bool Lane::defer_children(Index state, const StopToken& stop) {
         Word left = states_.ready(state)[at];
         while (left != 0) {
             const Index runs = at * word_bits + take_lowest(left);
-            const Cost cost = states_[state].cost;
+            const Cost least_cost = states_.least_cost(state, 0);
             if (!states_.fits(state, runs)) {
                 if (!evictions_.defer({state, runs, none, 0}, stop)) return false;
-            } else if (queue_.accepts(cost)) {
-                queue_.push({state, runs, none, none}, cost, states_[state].steps + 1);
+            } else if (queue_.accepts(least_cost)) {
+                queue_.push({state, runs, none, none}, least_cost, states_[state].cost, states_[state].steps + 1);
             }
         }
     }

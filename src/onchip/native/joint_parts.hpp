@@ -75,8 +75,10 @@ private:
 };
 
 struct State {
-    Word hash = 0;  // of the set of operators executed
-    Cost cost = 0;  // with the reload of every live tensor that has left
+    Word hash = 0;        // of the set of operators executed
+    Cost cost = 0;        // with the reload of every live tensor that has left
+    Cost first_cost = 0;  // what of that the first part pays
+    Cost missing = 0;     // what the parts will pay more at least
     Units used_units = 0;
     std::size_t first_move = 0;  // where the operators that it ran after its parent begin
     Index steps = 0;             // operators executed
@@ -101,7 +103,7 @@ struct Parcel {
 // The states built so far, and how one comes from another.
 class States {
 public:
-    States(const Tables& tables, const EvictedSets& sets, Budget& budget);
+    States(const Tables& tables, const Options& options, const EvictedSets& sets, Budget& budget);
 
     Index size() const { return static_cast<Index>(states_.size()); }
     State& operator[](Index state) { return states_[state]; }
@@ -113,7 +115,7 @@ public:
 
     // Both return the new state, which is the last, or none if they were asked to stop.
     Index build_root(const StopToken& stop);
-    Index build(Index parent, Index runs, Index evicted, Cost cost, const StopToken& stop);
+    Index build(Index parent, Index runs, Index evicted, const StopToken& stop);
     void drop_last();
     void move_last_to(Parcel& parcel);
     Index take(const Parcel& parcel, std::size_t at);
@@ -124,6 +126,10 @@ public:
     Cost evict_cost(Index state, Index tensor) const {
         const Tensor& one = tables_.tensors[tensor];
         return has(copied(state), tensor) ? one.load_cost : one.load_cost + one.store_cost;
+    }
+    // What a plan costs at least that goes on from a state by evictions of so much.
+    Cost least_cost(Index state, Cost evictions) const {
+        return states_[state].cost + std::max(states_[state].missing, evictions);
     }
     // Units that are missing for an operator if nothing leaves that is read later; below 0 what stays free.
     Units units_over(Index state, Index runs) const;
@@ -143,8 +149,10 @@ private:
     bool run_safe_moves(Index state, const StopToken& stop);
     Index safe_move(Index state) const;
     bool is_safe(Index state, Index runs) const;
+    Cost missing(const State& state) const;
 
     const Tables& tables_;
+    const Options& options_;
     const EvictedSets& sets_;
     std::size_t row_words_;
     std::pmr::vector<State> states_;
@@ -186,7 +194,7 @@ class Queue {
 public:
     struct Popped {
         Deferred deferred;
-        Cost cost = 0;
+        Cost least_cost = 0;
     };
 
     Queue(const Options& options, const Progress& progress, Budget& budget)
@@ -201,16 +209,18 @@ public:
         return options_.greed == 0 ? by_priority_.begin()->first.priority : 0;
     }
 
-    // The child costs so much, `steps` operators being executed then.
-    void push(const Deferred& child, Cost cost, Index steps);
+    // The child costs so much, plans from it on at least `least_cost`, `steps` operators being executed then.
+    void push(const Deferred& child, Cost least_cost, Cost cost, Index steps);
     Popped pop();
 
 private:
     struct Key {
         Cost priority = 0;
+        Cost cost = 0;
         Index steps = 0;
         bool operator<(const Key& other) const {
-            return priority != other.priority ? priority < other.priority : steps > other.steps;
+            if (priority != other.priority) return priority < other.priority;
+            return cost != other.cost ? cost < other.cost : steps > other.steps;
         }
     };
 
@@ -250,7 +260,7 @@ private:
     // What is left to choose: `over` units too many, and candidates from a place on.
     struct Node {
         Units over = 0;
-        Cost cost = 0;
+        Cost cost = 0;  // of what leaves
         Index following = 0;
     };
 

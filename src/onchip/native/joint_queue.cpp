@@ -4,8 +4,8 @@
 
 namespace onchip::joint {
 
-void Queue::push(const Deferred& child, Cost cost, Index steps) {
-    by_priority_[{cost - options_.greed * steps, steps}].push_back(child);
+void Queue::push(const Deferred& child, Cost least_cost, Cost cost, Index steps) {
+    by_priority_[{least_cost - options_.greed * steps, options_.greed == 0 ? cost : 0, steps}].push_back(child);
 }
 
 Queue::Popped Queue::pop() {

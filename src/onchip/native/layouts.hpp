@@ -3,7 +3,7 @@
 // A layout is what lies where between two operators. What an operator needs and is not there is placed, one after
 // another, the largest first: at either end of a gap that takes it, or where a least run of neighbours leaves. The
 // cheapest layouts are kept, as many as the beam is wide; where no place is found all that is there leaves, and the
-// operands are stacked. Any width gives a legal plan, unless tensors are pinned; none proves anything.
+// operands are stacked. Any width gives a legal plan; none proves anything.
 //
 // Words. What should stay until its next use `is_wanted`; what is not lies there idle until it is in the way, at no
 // cost: leaving was paid after its last use, and is paid back if it is still there at the next.
@@ -23,14 +23,11 @@ using Index = std::int32_t;
 
 inline constexpr Index none = -1;
 
-inline constexpr Bytes anywhere = -1;
-
-// `store` is 0 if DRAM has a copy whenever it could leave. One with a `pin` lies nowhere else.
+// `store` is 0 if DRAM has a copy whenever it could leave.
 struct Tensor {
     Bytes size = 0;
     Cost load = 0;
     Cost store = 0;
-    Bytes pin = anywhere;
 };
 
 // One operand of one operator.
@@ -51,7 +48,6 @@ struct Problem {
 
     // Throws std::invalid_argument, saying which entry, for what no problem has; sets `until`, sorts each step's uses.
     void prepare();
-    bool has_pins() const;
 };
 
 // One tensor at one address over the steps [start, stop).
@@ -98,8 +94,7 @@ public:
     // Throws std::invalid_argument for a problem that is none.
     explicit Beam(Problem problem);
 
-    // Begins anew with so many layouts at most, ties broken by the seed; false if it was stopped, or pins left no
-    // place.
+    // Begins anew with so many layouts at most, ties broken by the seed; false if it was stopped.
     bool run(Index width, std::uint64_t seed, const StopToken& stop);
 
     // Of the last run that was not stopped: what is paid beyond the compulsory, and what lies where.
@@ -144,7 +139,6 @@ private:
     // layouts_places.cpp
     bool list_children(Index number);
     bool list_places(Index number, Index use);
-    void list_pin(Index number, Index use);
     void add_places(Index number, Index use, Index first, Index stop, Cost cost);
     void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
     double mismatch(const Layout& layout, Index use, Index first, Index stop, Bytes start) const;

@@ -27,8 +27,6 @@ void Problem::prepare() {
         const Tensor& one = tensors[at];
         require(0 < one.size && one.size <= capacity, "a size is below 1 or above the capacity", at);
         require(one.load >= 0 && one.store >= 0, "a cost is negative", at);
-        const bool is_within = 0 <= one.pin && one.pin + one.size <= capacity && one.pin % alignment == 0;
-        require(one.pin == anywhere || is_within, "a pin is no place for its tensor", at);
     }
     std::vector<Index> until(tensors.size(), none);
     for (std::size_t at = steps.size(); at-- > 0;) {
@@ -43,15 +41,9 @@ void Problem::prepare() {
         }
         require(total - most_padding <= capacity, "an operator's operands do not fit", at);
         std::stable_sort(steps[at].begin(), steps[at].end(), [&](const Use& one, const Use& other) {
-            const bool is_first = tensors[one.tensor].pin != anywhere,
-                       is_second = tensors[other.tensor].pin != anywhere;
-            return is_first != is_second ? is_first : tensors[one.tensor].size > tensors[other.tensor].size;
+            return tensors[one.tensor].size > tensors[other.tensor].size;
         });
     }
-}
-
-bool Problem::has_pins() const {
-    return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& one) { return one.pin != anywhere; });
 }
 
 Index Trail::add(Index parent, Index step, Index tensor, Bytes start) {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "doors.hpp"
-#include "layouts.hpp"
+#include "layout_orders.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -16,11 +16,8 @@ void add_layouts(nb::module_& module) {
     using namespace layouts;
     nb::class_<Tensor>(module, "LayoutTensor")
         .def(
-            "__init__",
-            [](Tensor* place, Bytes size, Cost load, Cost store, Bytes pin) {
-                new (place) Tensor{size, load, store, pin};
-            },
-            nb::kw_only(), "size_bytes"_a, "load_cost"_a, "store_cost"_a, "pin_bytes"_a = anywhere);
+            "__init__", [](Tensor* place, Bytes size, Cost load, Cost store) { new (place) Tensor{size, load, store}; },
+            nb::kw_only(), "size_bytes"_a, "load_cost"_a, "store_cost"_a);
     nb::class_<Use>(module, "LayoutUse")
         .def(
             "__init__",
@@ -44,6 +41,31 @@ void add_layouts(nb::module_& module) {
         .def("run", &Beam::run, "width"_a, "seed"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("cost", &Beam::cost)
         .def_prop_ro("stays", &Beam::stays);
+    nb::class_<Operator>(module, "LayoutOperator")
+        .def(
+            "__init__",
+            [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors) {
+                new (place) Operator{std::move(reads), std::move(writes), std::move(predecessors)};
+            },
+            nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a);
+    nb::class_<OrderBeam>(module, "OrderBeam")
+        .def(
+            "__init__",
+            [](OrderBeam* place, std::vector<Tensor> tensors, std::vector<Bytes> pins, std::vector<Operator> operators,
+               Bytes capacity, Bytes alignment) {
+                new (place) OrderBeam(
+                    OrderProblem{std::move(tensors), std::move(pins), std::move(operators), capacity, alignment});
+            },
+            "tensors"_a, "pins_bytes"_a, "operators"_a, nb::kw_only(), "capacity_bytes"_a, "alignment_bytes"_a)
+        .def(
+            "run",
+            [](OrderBeam& beam, Index width, Cost upper_bound, Index ahead, Index soon, std::uint64_t seed,
+               const StopToken& stop) { return beam.run({width, upper_bound, ahead, soon, seed}, stop); },
+            "width"_a, nb::kw_only(), "upper_bound"_a, "ahead"_a, "soon"_a, "seed"_a, "stop"_a,
+            nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("cost", &OrderBeam::cost)
+        .def_prop_ro("order", &OrderBeam::order)
+        .def_prop_ro("stays", &OrderBeam::stays);
 }
 
 }  // namespace onchip

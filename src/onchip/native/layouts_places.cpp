@@ -59,27 +59,8 @@ bool Beam::list_children(Index number) {
         children_.push_back({layout.cost, -1.0, layout.key, 0, number, none, 0, 0, Move::nothing});
         return false;
     }
-    if (problem_.tensors[problem_.steps[step_][use].tensor].pin != anywhere) {
-        list_pin(number, use);
-    } else if (!list_places(number, use) && !problem_.has_pins()) {
-        add_stack(number);
-    }
+    if (!list_places(number, use)) add_stack(number);
     return true;
-}
-
-// All that is in the way of its pin leaves; operands do not.
-void Beam::list_pin(Index number, Index use) {
-    const Layout& layout = layouts_[number];
-    const Tensor& tensor = problem_.tensors[problem_.steps[step_][use].tensor];
-    Index first = 0;
-    while (first < static_cast<Index>(layout.residents.size()) && layout.residents[first].end <= tensor.pin) ++first;
-    Cost cost = 0;
-    Index stop = first;
-    for (; start_after(layout, stop) < tensor.pin + tensor.size; ++stop) {
-        if (layout.residents[stop].is_operand) return;
-        cost += leaving(layout.residents[stop]);
-    }
-    if (layout.cost + cost <= dearest_) add_place(number, use, first, stop, cost, tensor.pin);
 }
 
 // Each least run of neighbours, often none, without which there is room; operands do not leave. False if none is.

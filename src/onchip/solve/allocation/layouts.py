@@ -6,7 +6,6 @@ in the way, and lets what has no place leave more often.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from onchip.facts.indexed import IndexedProblem
@@ -16,8 +15,6 @@ from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
 LARGEST_SUM: Final = 1 << 60
-ANYWHERE: Final = -1
-NO_PINS: Final[Mapping[int, int]] = {}
 
 
 def has_countable_layouts(indexed: IndexedProblem) -> bool:
@@ -33,27 +30,13 @@ def has_countable_layouts(indexed: IndexedProblem) -> bool:
 
 
 class LayoutPlacer:
-    """Places one schedule in one scratchpad; `has_countable_layouts`, and every operator fits by itself.
+    """Places one schedule in one scratchpad; `has_countable_layouts`, and every operator fits by itself."""
 
-    `pins_bytes` are the only offsets of some tensors.
-    """
-
-    def __init__(
-        self, indexed: IndexedProblem, schedule: OperatorSchedule, pins_bytes: Mapping[int, int] = NO_PINS
-    ) -> None:
+    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule) -> None:
         self._order = schedule.order
         memory = indexed.memory
-        tensors = [
-            LayoutTensor(
-                size_bytes=min(size, memory.capacity_bytes),
-                load_cost=indexed.load_costs[tensor],
-                store_cost=0 if indexed.backed >> tensor & 1 else indexed.store_costs[tensor],
-                pin_bytes=pins_bytes.get(tensor, ANYWHERE),
-            )
-            for tensor, size in enumerate(indexed.sizes_bytes)
-        ]
         self._beam = LayoutBeam(
-            tensors,
+            layout_tensors(indexed),
             _steps(indexed, schedule),
             capacity_bytes=memory.capacity_bytes,
             alignment_bytes=memory.alignment_bytes,
@@ -65,16 +48,26 @@ class LayoutPlacer:
         return self._beam.cost
 
     def place(self, width: int, run: Run) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
-        """Return a schedule with its offsets in bytes, found among so many layouts; None if the run has to stop.
-
-        None, too, where pins have left no place.
-        """
+        """Return a schedule with its offsets in bytes, found among so many layouts; None if the run has to stop."""
         token = StopToken()
         if not run_watched(lambda: self._beam.run(width, run.limits.seed, token), token.ask, run):
             return None
         stays = sorted(self._beam.stays, key=lambda stay: (stay.start, stay.tensor))
         residencies = tuple(PlannedResidency(stay.tensor, stay.start, stay.stop) for stay in stays)
         return OperatorSchedule(self._order, residencies), tuple(stay.offset_bytes for stay in stays)
+
+
+def layout_tensors(indexed: IndexedProblem) -> list[LayoutTensor]:
+    """Return the tensors as beams take them: storing what DRAM has a copy of anyway costs nothing."""
+    capacity_bytes = indexed.memory.capacity_bytes
+    return [
+        LayoutTensor(
+            size_bytes=min(size, capacity_bytes),
+            load_cost=indexed.load_costs[tensor],
+            store_cost=0 if indexed.backed >> tensor & 1 else indexed.store_costs[tensor],
+        )
+        for tensor, size in enumerate(indexed.sizes_bytes)
+    ]
 
 
 def _steps(indexed: IndexedProblem, schedule: OperatorSchedule) -> list[list[LayoutUse]]:

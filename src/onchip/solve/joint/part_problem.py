@@ -9,6 +9,7 @@ from typing import Final
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.sure_gaps import Precedence
+from onchip.solve.joint.search import TwoParts
 from onchip.solve.run.compose import SearchMove, schedule_of_moves
 
 WHOLE: Final = 1 << 20
@@ -71,6 +72,11 @@ class PartProblem:
         )
         return cls(problem, tuple(known))
 
+    def divided(self, indexed: IndexedProblem, first: Mapping[UseGroup, int], least: tuple[int, int]) -> TwoParts:
+        """Say what a first part with such shares pays, of which and of the rest it is known what they cost at least."""
+        costs = [_costs_of(indexed, group, first.get(group, 0)) for group in self.groups]
+        return TwoParts(tuple(load for load, _ in costs), tuple(store for _, store in costs), *least)
+
     def paid(self, indexed: IndexedProblem, moves: Sequence[SearchMove]) -> dict[UseGroup, int]:
         """Return what moves of the part pay for each group that costs something, were its share the whole."""
         residencies = [0] * len(self.groups)
@@ -88,17 +94,20 @@ class PartProblem:
 def _costs(indexed: IndexedProblem, shares: Mapping[UseGroup, int], producer: Sequence[int]) -> IndexedProblem:
     """Return the problem with each group as a tensor; storing it costs nothing where it is not charged."""
     groups = list(shares)
-    loads = (indexed.load_costs[group.tensor] * share // WHOLE for group, share in shares.items())
-    stores = (
-        indexed.store_costs[group.tensor] * share // WHOLE if group.stores else 0 for group, share in shares.items()
-    )
+    costs = [_costs_of(indexed, group, share) for group, share in shares.items()]
     return replace(
         indexed,
         tensors=tuple(indexed.tensors[group.tensor] for group in groups),
         sizes_bytes=tuple(indexed.sizes_bytes[group.tensor] for group in groups),
-        load_costs=tuple(loads),
-        store_costs=tuple(stores),
+        load_costs=tuple(load for load, _ in costs),
+        store_costs=tuple(store for _, store in costs),
         backed=mask_of(
             number for number, group in enumerate(groups) if indexed.backed >> group.tensor & 1 or producer[number] < 0
         ),
     )
+
+
+def _costs_of(indexed: IndexedProblem, group: UseGroup, share: int) -> tuple[int, int]:
+    """Return what loading and storing cost of a share; storing costs nothing where it is not charged."""
+    store_cost = indexed.store_costs[group.tensor] if group.stores else 0
+    return indexed.load_costs[group.tensor] * share // WHOLE, store_cost * share // WHOLE

@@ -9,38 +9,46 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import count, pairwise
 from typing import Final
 
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.sure_gaps import Precedence, SureGap, groups_of_uses, uses_of
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
-from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.joint.search import BestFirstSearch, TwoParts
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_figures
 
 FIRST_SIZES: Final = (16, 30)
 """Fewest and most operators of a part, at first."""
 STATES: Final = 100_000
+TIMES_MORE_STATES: Final = 4
 ROUNDS: Final = 4
 """In which shares are moved, before parts become wider."""
-MERGERS: Final = 3
+MERGERS: Final = 4
+"""Without a time limit."""
 SHARE_OF_A_PART: Final = 0.1
 FIRST_MOVE: Final = 0.5
+LEAST_GAIN: Final = 1e-3
+"""Of the bound: less is not worth searching the same parts for longer."""
 
 
 @dataclass(slots=True, eq=False)
 class Part:
     """Operators that follow one another in some order, their share of each group, and what they are known to cost.
 
-    `paid` is by group what the cheapest plan of the part pays for it, were its share the whole.
+    `paid` is by group what its cheapest plans pay for it, were its share the whole: the mean of the last plan and of
+    those before. Once it `is_solved`, `lower_bound` is what it costs. What is made of two has `halves`.
     """
 
     operators: tuple[int, ...]
     shares: dict[UseGroup, int]
     lower_bound: int = 0
     is_current: bool = False
-    paid: dict[UseGroup, int] = field(default_factory=dict)
+    is_solved: bool = False
+    paid: dict[UseGroup, float] = field(default_factory=dict)
+    halves: tuple[Part, Part] | None = None
 
 
 class PartsBound:
@@ -73,21 +81,24 @@ class PartsBound:
 
     def solve(self, run: Run) -> Iterator[int]:
         """Go on round by round, and yield the bound after each, until nothing is left to do or the run has to stop."""
-        for merger in range(MERGERS + 1):
-            for number in range(ROUNDS):
-                self._solve_parts(self.parts, run)
-                self._note(run, f"{len(self.parts)} parts")
-                yield self.lower_bound
-                if run.stop is not None or not self._move_shares(FIRST_MOVE / (1 + number + merger)):
-                    break
-            self._solve_parts(self.parts, run)
-            self._note(run, f"{len(self.parts)} parts")
+        for number in range(ROUNDS + 1):
+            self._solve_parts(self.parts, STATES, run)
+            self._note(run)
             yield self.lower_bound
-            if run.stop is not None or len(self.parts) < 2 or merger == MERGERS:
+            moves = number < ROUNDS and run.stop is None and self._move_shares(FIRST_MOVE / (1 + number) ** 0.5)
+            if not moves:
+                break
+        states = STATES
+        for _ in count() if run.deadline.is_set else range(MERGERS):
+            bound = self.lower_bound
+            pairs = self._pairs()
+            yield from self._merge(pairs, states, run)
+            if not pairs:
+                states *= TIMES_MORE_STATES
+                yield from self._search_on(states, run)
+            is_at_its_end = not pairs and self.lower_bound - bound <= LEAST_GAIN * bound
+            if run.stop is not None or is_at_its_end:
                 return
-            self._merge(run)
-            self._note(run, f"{len(self.parts)} parts")
-            yield self.lower_bound
 
     def is_between_groups(self, gap: SureGap) -> bool:
         """Whether a sure gap lies after all uses of some groups of its tensor, and before those of all others."""
@@ -137,29 +148,42 @@ class PartsBound:
 
     # Solve
 
-    def _solve_parts(self, parts: Iterable[Part], run: Run) -> None:
+    def _solve_parts(self, parts: Iterable[Part], states: int, run: Run) -> None:
         open_parts = [part for part in parts if not part.is_current]
         alone = replace(without_figures(run), limits=replace(run.limits, workers=1))
         if run.limits.workers == 1:
             for part in open_parts:
-                self._solve_part(part, alone)
+                self._solve_part(part, states, alone)
         else:
             with ThreadPoolExecutor(run.limits.workers) as pool:
-                list(pool.map(lambda part: self._solve_part(part, alone), open_parts))
+                list(pool.map(lambda part: self._solve_part(part, states, alone), open_parts))
 
-    def _solve_part(self, part: Part, run: Run) -> None:
+    def _solve_part(self, part: Part, states: int, run: Run) -> None:
+        """Bound a part, no lower than its halves."""
         if run.stop is not None:
             return
+        known = 0 if part.halves is None else part.halves[0].lower_bound + part.halves[1].lower_bound
         problem = PartProblem.of(self._indexed, self._precedence, part.operators, part.shares)
         within = run.within(SHARE_OF_A_PART * run.seconds_left)
-        found = BestFirstSearch(problem.problem, within, STATES).solve()
-        part.lower_bound, part.is_current = found.lower_bound, True
-        part.paid = {} if found.moves is None else problem.paid(self._indexed, found.moves)
+        two_parts = self._halves_of(part, problem)
+        found = BestFirstSearch(problem.problem, within, states, two_parts=two_parts).solve()
+        part.lower_bound, part.is_current = max(known, found.lower_bound), True
+        part.is_solved = found.moves is not None
+        if found.moves is not None:
+            paid = problem.paid(self._indexed, found.moves)
+            before = part.paid or paid
+            part.paid = {group: (before.get(group, 0) + paid.get(group, 0)) / 2 for group in before.keys() | paid}
 
-    def _note(self, run: Run, phase: str) -> None:
+    def _halves_of(self, part: Part, problem: PartProblem) -> TwoParts | None:
+        if part.halves is None:
+            return None
+        first, second = part.halves
+        return problem.divided(self._indexed, first.shares, (first.lower_bound, second.lower_bound))
+
+    def _note(self, run: Run) -> None:
         if all(part.is_current or part.lower_bound == 0 for part in self.parts):
             self.lower_bound = max(self.lower_bound, sum(part.lower_bound for part in self.parts))
-        run.report(None, 0, f"bound of any order, {phase}")
+        run.report(None, 0, f"bound of any order, {len(self.parts)} parts")
 
     # Shares
 
@@ -176,7 +200,7 @@ class PartsBound:
                 has_moved = self._move(group, parts, paid, how_far) or has_moved
         return has_moved
 
-    def _move(self, group: UseGroup, parts: Sequence[Part], paid: Sequence[int], how_far: float) -> bool:
+    def _move(self, group: UseGroup, parts: Sequence[Part], paid: Sequence[float], how_far: float) -> bool:
         indexed = self._indexed
         whole = indexed.load_costs[group.tensor] + (indexed.store_costs[group.tensor] if group.stores else 0)
         if not whole:
@@ -197,32 +221,51 @@ class PartsBound:
 
     # Wider parts
 
-    def _merge(self, run: Run) -> None:
-        """Make one part of two neighbours, first where most bytes cross, if its bound is known to be no less."""
-        merged: list[Part | None] = list(self.parts)
-        pairs = sorted(range(len(merged) - 1), key=lambda first: -self._crossing_bytes[self._begin_of(first + 1)])
-        taken = set[int]()
-        chosen = []
-        for first in pairs:
-            if taken.isdisjoint((first, first + 1)):
-                taken.update((first, first + 1))
-                chosen.append(first)
-        both = [_merged(self.parts[first], self.parts[first + 1]) for first in chosen]
-        self._solve_parts(both, run)
-        for first, part in zip(chosen, both, strict=True):
-            if (
-                part.is_current
-                and part.lower_bound >= self.parts[first].lower_bound + self.parts[first + 1].lower_bound
-            ):
-                merged[first], merged[first + 1] = part, None
-        self.parts = [part for part in merged if part is not None]
+    def _pairs(self) -> list[Part]:
+        """Make one part of two neighbours that are solved, first where most bytes cross; each is in one at most."""
+        pairs = [
+            (first, second)
+            for first, second in pairwise(self.parts)
+            if first.is_solved and second.is_solved and first.is_current and second.is_current
+        ]
+        pairs.sort(key=lambda pair: -self._crossing_bytes[self._step_of[pair[1].operators[0]]])
+        taken, merged = set[int](), list[Part]()
+        for first, second in pairs:
+            if taken.isdisjoint((id(first), id(second))):
+                taken.update((id(first), id(second)))
+                merged.append(_merged(first, second))
+        return merged
 
-    def _begin_of(self, place: int) -> int:
-        return self._step_of[self.parts[place].operators[0]]
+    def _merge(self, pairs: Sequence[Part], states: int, run: Run) -> Iterator[int]:
+        """Bound each pair, and put it in the place of its halves."""
+        for some in _in_batches(pairs, run.limits.workers):
+            self._solve_parts(some, states, run)
+            for part in some:
+                if part.is_current and part.halves is not None:
+                    place = self.parts.index(part.halves[0])
+                    self.parts[place : place + 2] = [part]
+            self._note(run)
+            yield self.lower_bound
+
+    def _search_on(self, states: int, run: Run) -> Iterator[int]:
+        """Search parts that are not solved for longer."""
+        for some in _in_batches([part for part in self.parts if not part.is_solved], run.limits.workers):
+            again = [replace(part, is_current=False) for part in some]
+            self._solve_parts(again, states, run)
+            for part, longer in zip(some, again, strict=True):
+                if longer.is_current:
+                    longer.lower_bound = max(part.lower_bound, longer.lower_bound)
+                    self.parts[self.parts.index(part)] = longer
+            self._note(run)
+            yield self.lower_bound
 
 
 def _merged(first: Part, second: Part) -> Part:
     shares = dict(first.shares)
     for group, share in second.shares.items():
         shares[group] = shares.get(group, 0) + share
-    return Part((*first.operators, *second.operators), shares)
+    return Part((*first.operators, *second.operators), shares, halves=(first, second))
+
+
+def _in_batches(parts: Sequence[Part], size: int) -> Iterator[list[Part]]:
+    return (list(parts[begin : begin + size]) for begin in range(0, len(parts), size))

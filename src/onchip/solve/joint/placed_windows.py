@@ -11,23 +11,18 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from onchip.facts.bit_masks import mask_of
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.allocation.layouts import LayoutPlacer
-from onchip.solve.joint.search import BestFirstSearch
+from onchip.solve.allocation.layout_orders import LayoutOrders
 from onchip.solve.ordering.movable_plan import MovablePlan, PlanWindow
-from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule
 from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_figures
 
 WIDTHS: Final = (12, 16, 20, 24, 28)
-SHARES_OF_THE_ROOM: Final = (1.0, 1.0, 0.98, 0.96, 0.94)
-"""Of the scratchpad, in which a window's order is searched: with less there is some way to place what is found."""
-STATES: Final = 5_000
-LAYOUTS: Final = 256
+LAYOUTS: Final = 64
+SOON: Final = (8, 16)
+"""What is read again so many operators later counts as leaving before: different views, different plans."""
 MOST_PASSES: Final = 12
 """Without a time limit."""
-SHARE_OF_A_WINDOW: Final = 0.1
 
 
 class AddressedPlan:
@@ -75,37 +70,23 @@ def improve_in_placed_windows(placed: AddressedPlan, run: Run) -> Iterator[None]
     """Go over the plan again and again, yielding after each pass, until the run has to stop or enough is done."""
     random, passes = Random(run.limits.seed), 0
     while run.stop is None and (run.deadline.is_set or passes < MOST_PASSES):
-        width, share = random.choice(WIDTHS), random.choice(SHARES_OF_THE_ROOM)
+        width = random.choice(WIDTHS)
         steps = len(placed.plan.order)
         for begin in range(random.randrange(width // 2), max(1, steps - width // 2), width // 2):
             if run.stop is not None:
                 break
-            _plan_anew(placed, placed.plan.window(begin, begin + width), share, random.randrange(1 << 30), run)
+            _plan_anew(placed, placed.plan.window(begin, begin + width), random, run)
         passes += 1
         run.report(None, 0, f"windows of {width} steps with addresses")
         yield
 
 
-def _plan_anew(placed: AddressedPlan, window: PlanWindow, share: float, seed: int, run: Run) -> None:
-    problem, pins = _with_less_room(window.problem, share), placed.pins_bytes(window)
-    if problem is None or pins is None:
+def _plan_anew(placed: AddressedPlan, window: PlanWindow, random: Random, run: Run) -> None:
+    pins = placed.pins_bytes(window)
+    if pins is None:
         return
-    own = without_figures(run).within(SHARE_OF_A_WINDOW * run.seconds_left)
-    found = BestFirstSearch(problem, own, STATES, upper_bound=window.cost + 1).solve()
-    if found.moves is None:
-        return
-    placer = LayoutPlacer(window.problem, schedule_of_moves(problem, found.moves), pins)
-    answer = placer.place(LAYOUTS, replace(own, limits=replace(own.limits, seed=seed)))
-    if answer is not None and placer.cost <= window.cost:
+    orders = LayoutOrders(window.problem, pins, last=window.problem.operator_count - len(window.operators) - 1)
+    own = replace(run, limits=replace(run.limits, seed=random.randrange(1 << 30)))
+    answer = orders.find(LAYOUTS, own, window.cost + 1, random.choice(SOON))
+    if answer is not None:
         placed.follow(window, *answer)
-
-
-def _with_less_room(problem: IndexedProblem, share: float) -> IndexedProblem | None:
-    """Return the problem in a share of its scratchpad; None where an operator does not fit there."""
-    if share == 1:
-        return problem
-    (memory,) = problem.problem.memories
-    smaller = replace(memory, capacity_bytes=int(share * memory.capacity_bytes))
-    found = replace(problem, problem=replace(problem.problem, memories=(smaller,)))
-    fits = all(found.room.units_of(mask_of(operands)) <= found.room.capacity_units for operands in found.operand_lists)
-    return found if fits else None

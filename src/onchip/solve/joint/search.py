@@ -40,6 +40,25 @@ class SearchOutcome:
     stop: Stop
 
 
+@dataclass(frozen=True, slots=True)
+class TwoParts:
+    """What the first of two parts, which divide each cost, pays by tensor, and what each pays at least in any plan.
+
+    A search that knows it looks at fewer states: what a part has not paid yet is still to come.
+    """
+
+    first_load_costs: tuple[int, ...]
+    first_store_costs: tuple[int, ...]
+    least_of_first: int
+    least_of_second: int
+
+    @classmethod
+    def unknown(cls, indexed: IndexedProblem) -> TwoParts:
+        """Return what is true of every problem: the second part pays all, and it is not known how much."""
+        nothing = (0,) * len(indexed.tensors)
+        return cls(nothing, nothing, 0, 0)
+
+
 class BestFirstSearch:
     """Least non-compulsory cost over all orders and residencies, addresses aside; only below `upper_bound`.
 
@@ -59,6 +78,7 @@ class BestFirstSearch:
         seed: int = 0,
         greed: int = 0,
         states_alone: int = STATES_ALONE,
+        two_parts: TwoParts | None = None,
     ) -> None:
         self._indexed = indexed
         self._run = run
@@ -67,6 +87,7 @@ class BestFirstSearch:
         self._greed = greed
         self._most_states = min(run.limits.node_limit or UNLIMITED, state_limit)
         self._states_alone = states_alone
+        self._two_parts = two_parts or TwoParts.unknown(indexed)
 
     def solve(self) -> SearchOutcome:
         """Search until done, stopped, or out of memory, which it is at once where sums need more than 60 bits.
@@ -87,7 +108,7 @@ class BestFirstSearch:
         """Search by so many workers for so many states; the bound and the states are of what was searched before."""
         indexed, token = self._indexed, StopToken()
         search = JointSearch(
-            joint_tensors(indexed),
+            joint_tensors(indexed, self._two_parts),
             joint_operators(indexed),
             capacity_units=min(indexed.room.capacity_units, LARGEST_SUM),
             upper_bound=self._upper_bound,
@@ -96,6 +117,8 @@ class BestFirstSearch:
             most_states=most_states,
             most_bytes=MOST_BYTES,
             workers=workers,
+            least_of_first=self._two_parts.least_of_first,
+            least_of_second=self._two_parts.least_of_second,
         )
 
         def report() -> None:
@@ -128,15 +151,18 @@ def _is_countable(indexed: IndexedProblem) -> bool:
     return sum(indexed.room.units) <= LARGEST_SUM and costs <= LARGEST_SUM
 
 
-def joint_tensors(indexed: IndexedProblem) -> list[JointTensor]:
+def joint_tensors(indexed: IndexedProblem, two_parts: TwoParts | None = None) -> list[JointTensor]:
     """Return the tensors as the search takes them: storing what DRAM has a copy of anyway costs nothing."""
     room = indexed.room
+    parts = two_parts or TwoParts.unknown(indexed)
     return [
         JointTensor(
             units=room.units[tensor],
             load_cost=indexed.load_costs[tensor],
             store_cost=0 if indexed.backed >> tensor & 1 else indexed.store_costs[tensor],
             may_end_short=bool(room.may_end_short >> tensor & 1),
+            first_load_cost=parts.first_load_costs[tensor],
+            first_store_cost=0 if indexed.backed >> tensor & 1 else parts.first_store_costs[tensor],
         )
         for tensor in range(len(indexed.tensors))
     ]

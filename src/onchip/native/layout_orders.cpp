@@ -1,0 +1,286 @@
+// The beam from operator to operator, and the plan that its cheapest layout comes from.
+
+#include "layout_orders.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "layouts_replay.hpp"
+
+namespace onchip::layouts {
+
+namespace {
+
+constexpr std::size_t children_kept_per_layout = 4;
+constexpr std::size_t share_of_one_choice = 8;  // of the beam: layouts in which the same has run and the same is there
+constexpr Index stacked = -2;
+
+void require(bool is_so, const char* what, std::size_t at) {
+    if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
+}
+
+std::uint64_t mixed(std::uint64_t value) {
+    value ^= value >> 30;
+    value *= 0xbf58476d1ce4e5b9ULL;
+    value ^= value >> 27;
+    value *= 0x94d049bb133111ebULL;
+    return value ^ value >> 31;
+}
+
+}  // namespace
+
+void OrderProblem::check() const {
+    require(alignment > 0 && capacity >= 0, "a capacity is negative, or an alignment below 1", 0);
+    const auto count = static_cast<Index>(tensors.size());
+    require(pins.size() == tensors.size(), "there is not one pin for each tensor", pins.size());
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+        const Tensor& one = tensors[at];
+        require(0 < one.size && one.size <= capacity, "a size is below 1 or above the capacity", at);
+        require(one.load >= 0 && one.store >= 0, "a cost is negative", at);
+        const bool is_within = 0 <= pins[at] && pins[at] + one.size <= capacity && pins[at] % alignment == 0;
+        require(pins[at] == anywhere || is_within, "a pin is no place for its tensor", at);
+    }
+    for (std::size_t at = 0; at < operators.size(); ++at) {
+        Bytes total = 0, most_padding = 0;
+        for (const auto* list : {&operators[at].reads, &operators[at].writes}) {
+            for (Index tensor : *list) {
+                require(0 <= tensor && tensor < count, "a tensor is unknown", at);
+                const Bytes size = tensors[tensor].size, padding = (alignment - size % alignment) % alignment;
+                total += size + padding;
+                most_padding = std::max(most_padding, padding);
+            }
+        }
+        require(total - most_padding <= capacity, "an operator's operands do not fit", at);
+        for (Index before : operators[at].predecessors) {
+            require(0 <= before && before < static_cast<Index>(at), "an operator runs before what it waits for", at);
+        }
+    }
+}
+
+OrderBeam::OrderBeam(OrderProblem problem) : problem_(std::move(problem)), readers_(problem_.tensors.size()) {
+    problem_.check();
+    for (Index number = 0; number < static_cast<Index>(problem_.operators.size()); ++number) {
+        const Operator& one = problem_.operators[number];
+        for (Index tensor : one.reads) readers_[tensor].push_back(number);
+        std::vector<Index>& operands = operands_.emplace_back(one.reads);
+        operands.insert(operands.end(), one.writes.begin(), one.writes.end());
+        std::ranges::stable_sort(operands, [&](Index first, Index second) {
+            const bool is_first = problem_.pins[first] != anywhere, is_second = problem_.pins[second] != anywhere;
+            if (is_first != is_second) return is_first;
+            return problem_.tensors[first].size > problem_.tensors[second].size;
+        });
+    }
+    has_pins_ = std::ranges::any_of(problem_.pins, [](Bytes pin) { return pin != anywhere; });
+}
+
+bool OrderBeam::run(const OrderOptions& options, const StopToken& stop) {
+    options_ = options;
+    options_.width = std::max<Index>(1, options.width);
+    options_.ahead = std::clamp<Index>(options.ahead, 1, most_ahead);
+    trail_ = Trail();
+    layouts_.assign(1, Layout{});
+    for (steps_ = 0; steps_ < static_cast<Index>(problem_.operators.size()); ++steps_) {
+        if (!run_one_more(stop)) return false;
+    }
+    const auto is_cheaper = [](const Layout& one, const Layout& other) { return one.cost < other.cost; };
+    const Layout& best = *std::ranges::min_element(layouts_, is_cheaper);
+    cost_ = best.cost;
+    write_plan(best.node);
+    return true;
+}
+
+bool OrderBeam::run_one_more(const StopToken& stop) {
+    begin_each();
+    ended_.clear();
+    if (!place_operands(stop)) return false;
+    for (Layout& layout : ended_) end_operator(layout);
+    for (const Layout& layout : layouts_) trail_.release(layout.node);
+    keep_best();
+    return !layouts_.empty();
+}
+
+bool OrderBeam::has_run(const Layout& layout, Index runs) const {
+    const Index ahead = runs - layout.first;
+    return ahead < 0 || (ahead < most_ahead && (layout.ran >> ahead & 1) != 0);
+}
+
+bool OrderBeam::may_run(const Layout& layout, Index runs) const {
+    return !has_run(layout, runs) && std::ranges::all_of(problem_.operators[runs].predecessors,
+                                                         [&](Index before) { return has_run(layout, before); });
+}
+
+Index OrderBeam::next_reader(const Layout& layout, Index tensor) const {
+    for (Index reader : readers_[tensor]) {
+        if (reader != layout.runs && !has_run(layout, reader)) return reader;
+    }
+    return none;
+}
+
+// One of each layout and operator that may run next.
+void OrderBeam::begin_each() {
+    begun_.clear();
+    for (const Layout& layout : layouts_) {
+        const Index stop = std::min(layout.first + options_.ahead, static_cast<Index>(problem_.operators.size()));
+        for (Index runs = layout.first; runs < stop; ++runs) {
+            if (!may_run(layout, runs)) continue;
+            Layout& begun = begun_.emplace_back(layout);
+            begun.runs = runs;
+            begun.tie = 0.0;
+            begun.node = trail_.add(layout.node, runs, none, 0);
+            for (Resident& one : begun.residents) {
+                one.is_operand = std::ranges::find(operands_[runs], one.tensor) != operands_[runs].end();
+            }
+        }
+    }
+}
+
+// One operand more in each layout, until none is missing anywhere.
+bool OrderBeam::place_operands(const StopToken& stop) {
+    while (!begun_.empty()) {
+        children_.clear();
+        dearest_ = options_.upper_bound - 1;
+        for (Index number = 0; number < static_cast<Index>(begun_.size()); ++number) {
+            if (stop.is_asked()) return false;
+            const Index use = missing_use(begun_[number]);
+            if (use == none) {
+                trail_.share(begun_[number].node);
+                ended_.push_back(begun_[number]);
+            } else if (problem_.pins[operands_[begun_[number].runs][use]] != anywhere) {
+                list_pin(number, use);
+            } else {
+                list_places(number, use);
+            }
+            shrink_children(2 * children_kept_per_layout * options_.width);
+        }
+        shrink_children(children_kept_per_layout * options_.width);
+        before_.swap(begun_);
+        begun_.clear();
+        for (const Child& child : children_) follow(child);
+        for (const Layout& layout : before_) trail_.release(layout.node);
+    }
+    return true;
+}
+
+// What is dearer than all that are left is not listed any more.
+void OrderBeam::shrink_children(std::size_t most) {
+    const std::size_t fewest = children_kept_per_layout * static_cast<std::size_t>(options_.width);
+    if (children_.size() <= most) return;
+    const auto last = children_.begin() + static_cast<std::ptrdiff_t>(fewest) - 1;
+    std::nth_element(children_.begin(), last, children_.end());
+    dearest_ = last->cost;
+    children_.resize(fewest);
+}
+
+void OrderBeam::follow(const Child& child) {
+    const Layout& from = before_[child.layout];
+    Layout& found = begun_.emplace_back();
+    found = {{}, child.cost, 0, child.tie, 0, from.ran, from.first, from.runs, none};
+    if (child.use == none) {
+        stack_operands(found);
+        found.node = trail_.add(from.node, from.runs, stacked, 0);
+        return;
+    }
+    const Index tensor = operands_[from.runs][child.use];
+    const auto& old = from.residents;
+    found.residents.reserve(old.size() + 1);
+    found.residents.assign(old.begin(), old.begin() + child.first);
+    found.residents.push_back(placed(from.runs, tensor, child.start));
+    found.residents.insert(found.residents.end(), old.begin() + child.stop, old.end());
+    found.node = trail_.add(from.node, from.runs, tensor, child.start);
+}
+
+// What is not read again is gone.
+void OrderBeam::end_operator(Layout& layout) const {
+    std::erase_if(layout.residents,
+                  [&](const Resident& one) { return one.is_operand && next_reader(layout, one.tensor) == none; });
+    for (Resident& one : layout.residents) one.is_operand = one.is_new = false;
+    layout.ran |= std::uint64_t{1} << (layout.runs - layout.first);
+    const int more = std::countr_one(layout.ran);
+    layout.first += more;
+    layout.ran = more == most_ahead ? 0 : layout.ran >> more;
+    layout.runs = none;
+    weigh(layout);
+}
+
+void OrderBeam::weigh(Layout& layout) const {
+    layout.weight = layout.cost;
+    layout.key = mixed(layout.ran * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(layout.first) + 1);
+    for (const Resident& one : layout.residents) {
+        const Index until = std::clamp<Index>(next_reader(layout, one.tensor) - steps_, 0, options_.soon);
+        if (options_.soon > 0) layout.weight += leaving(one) * until / options_.soon;
+        layout.key +=
+            mixed((static_cast<std::uint64_t>(one.tensor) * 2 + (one.is_copied ? 1 : 0) + 1) * 0x9e3779b97f4a7c15ULL);
+    }
+}
+
+// Of equal layouts one is enough, and of those that only lie otherwise a few.
+void OrderBeam::keep_best() {
+    std::vector<Index> by_weight(ended_.size());
+    for (Index at = 0; at < static_cast<Index>(ended_.size()); ++at) by_weight[at] = at;
+    std::ranges::sort(by_weight, [&](Index first, Index second) {
+        const Layout &one = ended_[first], &other = ended_[second];
+        if (one.weight != other.weight) return one.weight < other.weight;
+        return one.tie != other.tie ? one.tie < other.tie : first < second;
+    });
+    const std::size_t most_alike = std::max<std::size_t>(1, options_.width / share_of_one_choice);
+    std::unordered_map<std::uint64_t, std::size_t> alike;
+    std::unordered_set<std::uint64_t> seen;
+    layouts_.clear();
+    for (Index at : by_weight) {
+        Layout& layout = ended_[at];
+        std::uint64_t places = layout.key;
+        for (const Resident& one : layout.residents) {
+            places += mixed(mixed(static_cast<std::uint64_t>(one.tensor) + 1) + static_cast<std::uint64_t>(one.start));
+        }
+        const bool is_kept = static_cast<Index>(layouts_.size()) < options_.width && seen.insert(places).second &&
+                             ++alike[layout.key] <= most_alike;
+        if (is_kept) {
+            layouts_.push_back(std::move(layout));
+        } else {
+            trail_.release(layout.node);
+        }
+    }
+}
+
+void OrderBeam::write_plan(Index node) {
+    order_.clear();
+    stays_.clear();
+    Replay replay(stays_);
+    Layout after;
+    const auto end = [&] {
+        if (after.runs == none) return;
+        const auto step = static_cast<Index>(order_.size()) - 1;
+        for (Index tensor : operands_[after.runs]) {
+            replay.use(tensor, step);
+            if (next_reader(after, tensor) == none) replay.end(tensor);
+        }
+        end_operator(after);
+    };
+    for (const Trail::Node& one : trail_.path_to(node)) {
+        if (one.tensor == none) {
+            end();
+            after.runs = one.step;
+            order_.push_back(one.step);
+            continue;
+        }
+        const auto step = static_cast<Index>(order_.size()) - 1;
+        if (one.tensor == stacked) {
+            replay.clear(step);
+            Layout whole;
+            whole.runs = after.runs;
+            stack_operands(whole);
+            for (const Resident& resident : whole.residents) replay.place(resident, step);
+        } else {
+            replay.place(placed(after.runs, one.tensor, one.start), step);
+        }
+    }
+    end();
+}
+
+}  // namespace onchip::layouts
