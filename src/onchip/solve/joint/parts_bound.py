@@ -30,8 +30,6 @@ MERGERS: Final = 4
 """Without a time limit."""
 SHARE_OF_A_PART: Final = 0.1
 FIRST_MOVE: Final = 0.5
-LEAST_GAIN: Final = 1e-3
-"""Of the bound: less is not worth searching the same parts for longer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,24 +79,28 @@ class PartsBound:
 
     def solve(self, run: Run) -> Iterator[int]:
         """Go on round by round, and yield the bound after each, until nothing is left to do or the run has to stop."""
-        for number in range(ROUNDS + 1):
-            self._solve_parts(self.parts, STATES, run)
-            self._note(run)
-            yield self.lower_bound
-            moves = number < ROUNDS and run.stop is None and self._move_shares(FIRST_MOVE / (1 + number) ** 0.5)
-            if not moves:
-                break
+        yield from self._move_and_solve(STATES, run)
         states = STATES
         for _ in count() if run.deadline.is_set else range(MERGERS):
             bound = self.lower_bound
             pairs = self._pairs()
             yield from self._merge(pairs, states, run)
             if not pairs:
+                yield from self._move_and_solve(states, run)
                 states *= TIMES_MORE_STATES
                 yield from self._search_on(states, run)
-            is_at_its_end = not pairs and self.lower_bound - bound <= LEAST_GAIN * bound
+            is_at_its_end = not pairs and self.lower_bound == bound
             if run.stop is not None or is_at_its_end:
                 return
+
+    def _move_and_solve(self, states: int, run: Run) -> Iterator[int]:
+        for number in range(ROUNDS + 1):
+            self._solve_parts(self.parts, states, run)
+            self._note(run)
+            yield self.lower_bound
+            moves = number < ROUNDS and run.stop is None and self._move_shares(FIRST_MOVE / (1 + number) ** 0.5)
+            if not moves:
+                break
 
     def is_between_groups(self, gap: SureGap) -> bool:
         """Whether a sure gap lies after all uses of some groups of its tensor, and before those of all others."""
@@ -217,6 +219,7 @@ class PartsBound:
             excess -= taken
             if share - taken != part.shares[group]:
                 part.shares[group], part.is_current = share - taken, False
+                part.halves = None
         return True
 
     # Wider parts
