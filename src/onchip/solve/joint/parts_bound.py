@@ -85,6 +85,8 @@ class PartsBound:
             bound = self.lower_bound
             pairs = self._pairs()
             yield from self._merge(pairs, states, run)
+            if not pairs and not run.deadline.is_set:
+                return
             if not pairs:
                 yield from self._move_and_solve(states, run)
                 states *= TIMES_MORE_STATES
