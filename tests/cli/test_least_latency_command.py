@@ -158,10 +158,25 @@ def test_what_is_not_supported_is_said(
     assert expected in ended.err
 
 
-def test_a_size_alone_says_nothing_of_time(onchip: Program, stated: Path) -> None:
-    ended = onchip("plan", stated, "--sram", "64", "--objective", "latency")
+@pytest.mark.parametrize("objective", ["latency", "dma-cycles", "dma-energy"])
+@pytest.mark.parametrize("size", ["64", "m_r"])
+def test_a_size_alone_says_nothing_of_time_or_energy(onchip: Program, stated: Path, size: str, objective: str) -> None:
+    ended = onchip("plan", stated, "--sram", size, "--objective", objective)
+    what = f"--objective {objective}: a size of --sram does not say what {objective} is of a transfer"
+    assert (ended.code, ended.err) == (2, f"onchip: {what}; expected --accelerator NAME, or traffic\n")
+
+
+@pytest.mark.parametrize("verb", ["plan", "capacity"])
+@pytest.mark.parametrize("objective", ["dma-cycles", "dma-energy"])
+def test_a_machine_that_says_too_little_is_named_with_its_file(
+    onchip: Program, stated: Path, tmp_path: Path, verb: str, objective: str
+) -> None:
+    path = tmp_path / "mute.yaml"
+    memory = "{name: sram, capacity: 64, scratchpad: true}"
+    path.write_text(f"format: onchip-accelerator\nversion: 1\nname: mute\nmemories:\n  - {memory}\n")
+    ended = onchip(verb, stated, "--accelerator", path, "--objective", objective)
     assert ended.code == 2
-    assert ended.err.count("\n") == 1
+    assert ended.err.startswith(f"onchip: {path}: accelerator 'mute': ")
 
 
 def test_plans_of_least_latency_are_not_audited(timed: Path, onchip: Program, stated: Path) -> None:
@@ -173,6 +188,7 @@ def test_plans_of_least_latency_are_not_audited(timed: Path, onchip: Program, st
 def test_without_an_array_files_have_to_state_cycles(onchip: Program, diamond: Path, machine: Path) -> None:
     ended = onchip("plan", diamond, "--accelerator", machine, "--objective", "latency")
     assert ended.code == 2
+    assert ended.err.startswith(f"onchip: {machine}: accelerator ")
     assert "array" in ended.err
 
 

@@ -96,3 +96,10 @@ def test_bad_arguments_end_in_one_line(onchip: Program, chip: Path, arguments: t
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
     assert ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["map", "schedule", "fuse"])
+def test_sums_narrower_than_elements_are_named_by_their_option(onchip: Program, chip: Path, verb: str) -> None:
+    ended = onchip(verb, "lenet5", "--accelerator", chip, "--bits", 16, "--partial-bits", 8)
+    what = "--partial-bits: sums in the making have 8 bits; expected at least those of an element (16)"
+    assert (ended.code, ended.err) == (2, f"onchip: {what}\n")

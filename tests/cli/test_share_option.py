@@ -42,6 +42,12 @@ def test_tiles_share_bytes_too(onchip: Program, tmp_path: Path) -> None:
     assert onchip("run", plan, "resnet50").code == 0
 
 
+def test_what_has_a_place_for_life_shares_nothing(onchip: Program) -> None:
+    ended = onchip(*RESNET50, "--sram", "m_r", "--placement", "static", "--share", "all")
+    assert ended.code == 2
+    assert "--share, --placement static: what has a place for life shares no bytes" in ended.err
+
+
 def test_an_accelerator_says_which_kinds_its_kernels_can(onchip: Program, tmp_path: Path) -> None:
     chip = tmp_path / "chip.yaml"
     chip.write_text(CHIP + "share: {in_place: [Add, Relu]}\n")

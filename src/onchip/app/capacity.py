@@ -14,10 +14,10 @@ from onchip.app.durations import durations_of
 from onchip.app.networks import network_to_plan
 from onchip.app.phases import phase
 from onchip.app.plan import plan_problem
+from onchip.app.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
-from onchip.cost.transfer import transfers_of
 from onchip.errors import UsageError
 from onchip.facts.bounds import compulsory_bytes
 from onchip.facts.ways_to_run import WaysToRun
@@ -110,11 +110,11 @@ def _roomy(
     if machine is None or own is None:
         return replace(roomy, objective=request.objective)
     memory = replace(own, capacity_bytes=roomy.memories[0].capacity_bytes, alignment_bytes=alignment_bytes)
-    durations = None
+    target, durations = Target(accelerator=request.accelerator), None
     if request.objective is Objective.LATENCY:
-        with started_as_stage(start)(request.limits, deadline) as run:
+        with started_as_stage(start)(request.limits, deadline) as run, target.named_in_errors():
             durations = durations_of(graph, machine, request.cost, run)
-    transfers = transfers_of(machine, request.objective)
+    transfers = target.transfers_on(machine, request.objective)
     in_memory = replace(roomy, memories=(memory,), transfers=transfers, durations=durations)
     return replace(in_memory, objective=request.objective)
 

@@ -13,7 +13,6 @@ from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
 from onchip.app.target import Target, TargetFinder
 from onchip.cost.durations import durations_on
-from onchip.cost.transfer import transfers_of
 from onchip.errors import InputError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -60,7 +59,7 @@ def _on_target(problem: Problem, target: Target) -> Problem:
     memories, transfers, durations = finder.memories(target, problem.memories), problem.transfers, problem.durations
     if target.accelerator is not None:
         accelerator = finder.accelerator(target, problem.objective)[0]
-        transfers = transfers_of(accelerator, problem.objective)
+        transfers = target.transfers_on(accelerator, problem.objective)
         durations = durations and durations_on(accelerator, durations.cycles)
     return replace(problem, memories=memories, transfers=transfers, durations=durations)
 

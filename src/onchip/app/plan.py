@@ -20,7 +20,6 @@ from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
-from onchip.cost.transfer import transfers_of
 from onchip.errors import InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
@@ -140,7 +139,7 @@ def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> 
         request.objective,
         request.order or (Order.GIVEN if is_static else method_named(request.method).orders[0]),
         request.reading.count,
-        transfers_of(accelerator, request.objective),
+        request.target.transfers_on(accelerator, request.objective),
         request.placement,
         durations=Durations() if request.objective is Objective.LATENCY else None,
     )
@@ -157,7 +156,7 @@ def _durations(
     """How long everything lasts, where that counts."""
     if request.objective is not Objective.LATENCY:
         return None
-    with start(request.limits, deadline) as run:
+    with start(request.limits, deadline) as run, request.target.named_in_errors():
         return durations_of(graph, accelerator, request.cost, run)
 
 

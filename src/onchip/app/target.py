@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from onchip.answer.problem import Count, Objective
+from onchip.answer.problem import Count, Objective, Transfers
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.clock import Deadline
-from onchip.errors import InputError, OnchipError, UsageError
+from onchip.cost.transfer import TIMED_OR_POWERED, transfers_of
+from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.reports.shared.words import exact_bytes, short_bytes
@@ -48,6 +51,25 @@ class Target:
     def is_open(self) -> bool:
         """Whether neither a size nor an accelerator is given."""
         return self.sram is None and self.accelerator is None
+
+    def transfers_on(self, accelerator: Accelerator, objective: Objective) -> Transfers:
+        """What transfers cost on the target's accelerator.
+
+        Raises UsageError for an objective that a size alone says nothing of, AcceleratorError for a file that does not.
+        """
+        if self.accelerator is None and objective in TIMED_OR_POWERED:
+            what = f"a size of --sram does not say what {objective} is of a transfer"
+            raise UsageError(what, place=f"--objective {objective}", expected="--accelerator NAME, or traffic")
+        with self.named_in_errors():
+            return transfers_of(accelerator, objective)
+
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """What an accelerator says too little of is said of its file; raises AcceleratorError."""
+        try:
+            yield
+        except AcceleratorError as error:
+            raise error if self.accelerator is None else error.in_file(self.accelerator) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from onchip.answer.problem import Objective, Rate, Transfers
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Dma
 from onchip.errors import AcceleratorError
 
 FEMTOJOULES_PER_PICOJOULE = 1000
+TIMED_OR_POWERED: Final = frozenset({Objective.DMA_CYCLES, Objective.LATENCY, Objective.DMA_ENERGY})
+"""Objectives of which only an accelerator says what a transfer costs."""
 
 
 def transfers_of(accelerator: Accelerator, objective: Objective) -> Transfers:

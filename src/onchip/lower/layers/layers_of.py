@@ -107,6 +107,11 @@ class Precision:
     bits: int | None = 8
     partial_bits: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.partial_bits is not None and self.partial_bits < (self.bits or 1):
+            what = f"sums in the making have {self.partial_bits} bits"
+            raise UsageError(what, place="--partial-bits", expected=f"at least those of an element ({self.bits or 1})")
+
     def on(self, accelerator: Accelerator) -> Precision:
         """With sums as wide as they are by default, but for what a memory of outputs has no room for."""
         if self.partial_bits is not None:

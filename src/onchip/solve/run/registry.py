@@ -86,9 +86,12 @@ class Method:
         if is_sharing and not self.shares_bytes:
             place, able = f"--method {self.name}, --share", ", ".join(_names_of_those_that_share())
             yield UsageError("it lets nothing share bytes", place=place, expected=f"--share none, or {able}")
-        elif is_sharing and (len(problem.memories) > 1 or problem.placement is Placement.STATIC):
-            expected = "--share none, or one scratchpad and dynamic placement"
-            yield UsageError("bytes are shared within one scratchpad alone", place="--share", expected=expected)
+        elif is_sharing and problem.placement is Placement.STATIC:
+            what = "what has a place for life shares no bytes"
+            yield UsageError(what, place="--share, --placement static", expected="--share none, or dynamic placement")
+        elif is_sharing and len(problem.memories) > 1:
+            what = "bytes are shared within one scratchpad alone"
+            yield UsageError(what, place="--share", expected="--share none, or one scratchpad")
         if self.scratchpads is not None and len(problem.memories) > self.scratchpads:
             names = ", ".join(memory.name for memory in problem.memories)
             yield UsageError(
