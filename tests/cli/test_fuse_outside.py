@@ -181,3 +181,20 @@ def test_convolutions_along_one_axis_run_in_tiles(onchip: Program, tmp_path: Pat
     assert answer["macs"] == 3 * 2 * 2 * 3 * 24
     assert onchip("plan", tiled, "--sram", "m_r", "--method", "belady", "-o", plan).code == 0
     assert onchip("run", plan, tiled, "--json").json["right"] is True
+
+
+def test_fuse_and_schedule_count_alike_what_a_slice_reads(onchip: Program, tmp_path: Path, chip: Path) -> None:
+    """Of 144 elements 120 are left: no more are read, as no more are written."""
+    weights = [
+        helper.make_tensor(name, TensorProto.INT64, [1], [at]) for name, at in zip(BOUNDS, (1, 6, 2), strict=True)
+    ]
+    nodes = [helper.make_node("Slice", ["x", *BOUNDS], ["y"], name="crop")]
+    shapes = {"x": SHAPE, "y": [1, 4, 5, 6]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    network = saved(tmp_path / "cut.onnx", helper.make_graph(nodes, "cut", ends[:1], ends[1:], weights))
+    fused = onchip("fuse", network, "--accelerator", chip, *FAST, "--json").json
+    ask = ("--accelerator", chip, "--stacks", "layers", "--homes", "dram", "--no-cache")
+    scheduled = onchip("schedule", network, *ask, "--json").json
+    bounds = len(BOUNDS)
+    assert fused["dram_bits"] // 8 == scheduled["traffic"]["total"] == 2 * 120 + bounds
+    assert fused["energy_pj"] == pytest.approx(scheduled["energy_pj"])

@@ -11,7 +11,7 @@ import pytest
 from onchip.answer.schedule import ScheduledStack
 from onchip.app.moved_operators import moved_operators
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
-from onchip.cost.schedule.operands import operands_of
+from onchip.facts.operands import operands_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.mapping_yaml import read_mappings

@@ -10,14 +10,15 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.app.moved_operators import moved_operators
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.arch.memory import Operand
-from onchip.cost.schedule.operands import operands_of
 from onchip.cost.schedule.relaxation import relaxation
+from onchip.facts.operands import operands_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision, layers_of
+from onchip.lower.layers.moved_operators import moved_operators as moved_outside
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.schedule.objective import ScheduleObjective
 
@@ -90,3 +91,10 @@ def test_the_bound_never_asks_for_more_than_the_rows() -> None:
     bound = relaxation(tiles.graph, nests, load_accelerator("simba"))
     assert bound.dram_read_bits <= 8 * (LOOKED_UP * (1 + WIDTH) + WIDTH * 8)
     assert bound.dram_read_bits >= 8 * (LOOKED_UP * WIDTH + WIDTH * 8)
+
+
+@pytest.mark.parametrize("kind", ["Gather", "Slice", "Softmax"])
+def test_outside_of_fused_stacks_as_much_is_read(kind: str) -> None:
+    graph = network(kind)
+    (moved,) = moved_outside(graph, ["embed"], 8)
+    assert moved.operands == tuple((one.operand, one.bits) for one in operands_of(graph, graph.operator["embed"]))

@@ -12,8 +12,8 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.copies import CopyPrices
-from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.errors import AcceleratorError, UsageError
+from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

@@ -20,8 +20,8 @@ from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHo
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.needed import ALL, NOTHING, NeededPixels, needed_pixels
 from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
+from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator

@@ -22,9 +22,10 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
+from onchip.solve.stacks.options import LAYERS
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verdict import ScheduleVerdict

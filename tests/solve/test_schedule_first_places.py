@@ -17,9 +17,10 @@ from onchip.solve.run.limits import Run
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
+from onchip.solve.stacks.options import LAYERS
 
 MAPS = (Operand.INPUT, Operand.OUTPUT)
 ROWS = Memory("rows", 8)

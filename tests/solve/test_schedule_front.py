@@ -17,9 +17,10 @@ from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.front import FrontAxis, FrontPoint, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
+from onchip.solve.stacks.options import LAYERS
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 LAYER_BY_LAYER = ScheduleOptions(LAYERS)

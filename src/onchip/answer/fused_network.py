@@ -66,8 +66,8 @@ class NestInNetwork:
 class StreamedOperator:
     """An operator outside of all stacks that only moves data: it reads and writes each operand once in DRAM.
 
-    `operands` are what it reads and then what it writes, each tensor once, with its bits: inputs, parameters as
-    weights, outputs.
+    `operands` are what it reads and then what it writes, each tensor once, with the bits that are moved of it: inputs,
+    parameters as weights, outputs.
     """
 
     name: str

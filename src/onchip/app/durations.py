@@ -19,8 +19,8 @@ from onchip.cost.mac_count import MacCount
 from onchip.cost.operator_cycles import cycles_by_model
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.cost.schedule.operands import operands_of
 from onchip.errors import AcceleratorError
+from onchip.facts.operands import operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator

@@ -16,9 +16,9 @@ from onchip.app.schedule_figures import priced_schedule
 from onchip.app.traced import traced_activities, traced_waits
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.schedule.homes import homes_of_computes
-from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.errors import UsageError
 from onchip.explanations.schedule_history import ScheduleHistory
+from onchip.facts.operands import BandedOperand, operands_of
 from onchip.formats.c.program import c_program
 from onchip.formats.c.schedule import CSchedule, OperandKind, OperatorRun, TensorInUse
 from onchip.formats.exports import Export, ExportFormat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
-from onchip.cost.schedule.operands import operands_of
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.facts.operands import operands_of
 from onchip.facts.visited_elements import elements_visited
 from onchip.lower.layers.layers_of import NetworkLayers
 from onchip.reports.mapping.coverage import MovedOperator

@@ -12,10 +12,10 @@ from typing import Final
 
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import CopyPrices
-from onchip.cost.schedule.operands import BandedOperand
 from onchip.explanations.schedule_history import ScheduleHistory, StepCopy
 from onchip.explanations.schedule_room import Crowding, RoomOverTime
 from onchip.explanations.streamed_operands import StreamedOperand, StreamedOperands
+from onchip.facts.operands import BandedOperand
 from onchip.facts.residencies import Began
 from onchip.ir.tensor import Role, Tensor
 

@@ -12,9 +12,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.layer.cost import access_of, energy_pj, layer_cost
-from onchip.cost.schedule.operands import BandedOperand
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.explanations.schedule_history import ScheduleHistory
+from onchip.facts.operands import BandedOperand
 from onchip.ir.layer import Layer
 from onchip.solve.schedule.runs import NestPlace
 

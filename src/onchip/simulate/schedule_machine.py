@@ -14,7 +14,7 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.memory import Operand
-from onchip.cost.schedule.operands import BandedOperand, operands_of
+from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

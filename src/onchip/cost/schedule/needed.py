@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import prod
 from typing import Final
 
-from onchip.cost.schedule.operands import LOOKUPS
+from onchip.facts.operands import LOOKUPS
 from onchip.facts.views import RESIZES, paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer

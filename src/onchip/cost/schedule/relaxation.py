@@ -19,9 +19,9 @@ from onchip.cost.schedule.crowding import NOTHING_PAID, CrowdedNetwork, MapEnerg
 from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, is_element_by_element, needed_pixels
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
-from onchip.cost.schedule.operands import BandedOperand, operands_of
 from onchip.cost.schedule.port_floor import MovedOperand, PortFloors, least_cycles_to_move
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from onchip.answer.fused_network import StreamedOperator
-from onchip.arch.memory import Operand
 from onchip.errors import InputError
+from onchip.facts.operands import operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import layers_of_operator
 from onchip.lower.layers.sliding_windows import NoLayerError
 from onchip.lower.schedule.precise import with_elements_of
-
-_BITS_OF_A_BYTE = 8
 
 
 def moved_operators(graph: Graph, names: Iterable[str], bits: int | None) -> tuple[StreamedOperator, ...]:
@@ -35,11 +32,5 @@ def macs_of_nests(graph: Graph, operator: Operator) -> int:
 
 
 def _moved(graph: Graph, operator: Operator) -> StreamedOperator:
-    read = [(_operand(graph.tensor[name]), graph.tensor[name]) for name in dict.fromkeys(operator.reads)]
-    written = [(Operand.OUTPUT, graph.tensor[name]) for name in dict.fromkeys(operator.outputs)]
-    operands = ((operand, tensor.size_bytes * _BITS_OF_A_BYTE) for operand, tensor in (*read, *written))
+    operands = ((one.operand, one.bits) for one in operands_of(graph, operator))
     return StreamedOperator(operator.name, tuple(operands))
-
-
-def _operand(tensor: Tensor) -> Operand:
-    return Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.schedule.operands import BandedOperand
+from onchip.facts.operands import BandedOperand
 from onchip.ir.tensor import Role, Tensor
 from onchip.solve.schedule.addresses import AddressSpace
 from onchip.solve.schedule.places import StackPlaces

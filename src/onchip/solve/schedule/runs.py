@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
-from onchip.cost.schedule.operands import BandedOperand, operands_of
+from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.lower.schedule.tile_graph import TileGraph
