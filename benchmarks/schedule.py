@@ -36,7 +36,8 @@ from onchip.errors import OnchipError
 from onchip.formats.own.schedule_json_writer import write_schedule
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.solve.run.limits import Limits
-from onchip.solve.schedule.options import LAYERS, ScheduleOptions
+from onchip.solve.schedule.options import ScheduleOptions
+from onchip.solve.stacks.options import LAYERS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models
