@@ -74,3 +74,16 @@ def test_what_cannot_run_in_the_stacks_asked_for_is_said_to_run_alone(onchip: Pr
     ended = onchip("schedule", path, "--accelerator", chip(), "--stacks", "one", "--homes", "dram", "--json")
     assert ended.json["remark"] == "no stacks as asked for fit, or can run in tiles: every operator runs alone"
     assert ended.json["space"]["stacks"] == "layers"
+
+
+def test_what_runs_alone_where_other_stacks_fit_is_said(onchip: Program, tmp_path: Path) -> None:
+    """A map in the second half leaves the network, so this is not one stack, and the first half is."""
+    fields = json.loads(two_runs())
+    next(tensor for tensor in fields["tensors"] if tensor["name"] == "n0")["role"] = "output"
+    path = tmp_path / "twice.json"
+    path.write_text(json.dumps(fields))
+    ask = ("--accelerator", chip(), "--homes", "dram", "--stacks", "one", "--tile", "4x4", "--json")
+    answer = onchip("schedule", path, *ask).json
+    assert [len(one["operators"]) for one in answer["stacks"]] == [3, 1, 1, 1, 1]
+    remark = "no stacks as asked for found among 'conv2' to 'last': each operator there runs alone"
+    assert answer["remark"] == remark

@@ -106,6 +106,9 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
         return replace(outcome, why_not=f"{found.why_not}{ended}")
     if found.answer.why_alone is not None:
         outcome = replace(outcome, space=ALONE.space, remark=f"{found.answer.why_alone}: every operator runs alone")
+    elif found.answer.left_alone:
+        among = ", ".join(f"{first!r} to {last!r}" for first, last in found.answer.left_alone)
+        outcome = replace(outcome, remark=f"no stacks as asked for found among {among}: each operator there runs alone")
     return with_verified_schedule(outcome, asked, found.answer)
 
 

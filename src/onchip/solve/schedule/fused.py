@@ -40,10 +40,14 @@ FUSION_OBJECTIVES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FusionStart:
-    """Stacks, and where their maps lie by the model of stacks."""
+    """Stacks, and where their maps lie by the model of stacks.
+
+    Of `left_alone`, runs of operators by their first and last, no stacks as asked for fit: each of them runs alone.
+    """
 
     stacks: Sequence[ScheduledStack]
     places: Places
+    left_alone: tuple[tuple[str, str], ...] = ()
 
 
 _Strategy: TypeAlias = tuple[tuple[StackChoice, StackCost], ...]
@@ -97,7 +101,10 @@ class FusionSearch:
             )
             if strategy:
                 found[part.graph.operators[0].name] = _FoundRun(part, strategy)
-        return self._joined(found) if found else None
+        if not found:
+            return None
+        ends = [(one.graph.operators[0].name, one.graph.operators[-1].name) for one in runs]
+        return replace(self._joined(found), left_alone=tuple(pair for pair in ends if pair[0] not in found))
 
     def _strategy(self, network: FusableNetwork, run: Run) -> _Strategy:
         costing = Costing(network, self.accelerator, FUSION_OBJECTIVES[self.objective], EXACT, self.uses_cache)

@@ -61,7 +61,8 @@ class ScheduleSolver:
         self._refiner.run = self.run
         if self._is_joined:
             best = self._joined(stages.attempts)
-        return self._result(replace(best.found(), why_alone=why_alone, value_of_stages=of_stages))
+        found = replace(best.found(), why_alone=why_alone, left_alone=stages.left_alone, value_of_stages=of_stages)
+        return self._result(found)
 
     def _joined(self, attempts: list[ScheduleAttempt]) -> ScheduleAttempt:
         """From every schedule found stage by stage, the best first, as long as there is time; the best of all."""

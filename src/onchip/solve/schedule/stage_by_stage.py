@@ -61,6 +61,8 @@ class StageByStage:
     share: float = 1.0
     attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
     why_not: str | None = field(default=None, init=False)
+    left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
+    """Runs of operators, by first and last, that run alone for no stacks as asked for fit in them, where others do."""
     _alone: ScheduleAttempt | None = field(default=None, init=False)
     """Every operator alone, if there is room for it."""
     _has_proofs: bool = field(default=False, init=False)
@@ -136,6 +138,7 @@ class StageByStage:
             attempt = self._add(fused.stacks, fused.places)
         except (NoMappingError, ScheduleError):
             return
+        self.left_alone = () if self.options.leaves_stacks_open else fused.left_alone
         refiner.settle(attempt, SHARE_OF_FIRST_STACKS)
         if refiner.is_limited and self._alone is not None and self._alone.value < attempt.value:
             self._improve_in_tiles(attempt)
