@@ -64,6 +64,10 @@ def test_the_public_names_are_enough_to_plan() -> None:
     assert onchip.verify_plan(problem, result.answer).is_legal
 
 
+def test_all_public_names_are_listed() -> None:
+    assert set(onchip.__all__) <= set(dir(onchip))
+
+
 def test_importing_the_package_loads_the_standard_library_only() -> None:
     program = (
         "import sys; import onchip;"

@@ -94,6 +94,10 @@ _IMPORTED_WHEN_USED = {
 }
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *_IMPORTED_WHEN_USED]
+
+
 def __getattr__(name: str) -> object:
     if name not in _IMPORTED_WHEN_USED:
         raise AttributeError(f"module 'onchip' has no attribute {name!r}")

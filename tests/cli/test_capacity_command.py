@@ -21,6 +21,9 @@ def test_the_curve_is_said_with_its_names(onchip: Program, diamond: Path) -> Non
     text = onchip("capacity", diamond).out
     assert "M_R" in text
     assert "every step is proven" in text
+    assert "M_P is 160 bytes; 4 plans in" in text
+    assert "; 1 plan in" in onchip("capacity", "lenet5").out
+    assert "M_P is 80,128 bytes" in onchip("capacity", "lenet5").out
 
 
 def test_each_step_begins_where_the_plan_gets_cheaper(onchip: Program) -> None:

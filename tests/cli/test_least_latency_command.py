@@ -7,6 +7,7 @@ import pytest
 
 from support.diamond import Program
 from support.reports import facts_of
+from support.toy_chip import CHIP
 
 MACHINE = """
 format: onchip-accelerator
@@ -258,3 +259,14 @@ def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says
     timed = onchip("time", plan, "lenet5", "--accelerator", "simba@4KiB", "--json")
     assert timed.json["total_cycles"] == found.json["objective_value"]
     assert onchip("explain", plan, "lenet5", "--accelerator", "simba@4KiB").code == 0
+
+
+def test_an_array_whose_dimensions_say_no_cycles_is_named_with_its_file(
+    onchip: Program, diamond: Path, tmp_path: Path
+) -> None:
+    plan, chip = tmp_path / "plan.json", tmp_path / "lanes.yaml"
+    chip.write_text(CHIP)
+    assert onchip("plan", diamond, "--sram", "m_r", "-o", plan).code == 0
+    ended = onchip("time", plan, diamond, "--accelerator", chip)
+    assert ended.code == 2
+    assert ended.err.startswith(f"onchip: {chip}: accelerator 'chip', array: 'lane' is no loop of a layer, so")

@@ -74,7 +74,7 @@ def diff_files(request: DiffRequest) -> FileDifference:
     """
     kinds = _kind(request.before), _kind(request.after)
     if kinds[0] != kinds[1]:
-        what = f"it is a {kinds[1]}, and {request.before} a {kinds[0]}"
+        what = f"it is of the kind {kinds[1]!r}, and {request.before} of the kind {kinds[0]!r}"
         raise UsageError(what, file=str(request.after), expected="two answers of one kind")
     if kinds[0] == STORE:
         return FileDifference(_stores(request))

@@ -27,7 +27,8 @@ def time_network(plan_file: Path, network: str, accelerator: str, cost: str | No
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
         return Timing(check, chip)
-    return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
+    with Target(accelerator=accelerator).named_in_errors():
+        return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
 
 
 @phase("timing")

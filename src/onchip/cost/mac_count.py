@@ -49,8 +49,8 @@ class SimpleCost:
         for dimension in self._array.dimensions:
             if _OTHER_NAMES.get(dimension, dimension) not in LOOPS:
                 raise AcceleratorError(
-                    f"{dimension!r} is no loop of a layer",
-                    place="array",
+                    f"{dimension!r} is no loop of a layer, so multiply-accumulates say no cycles",
+                    place=f"accelerator {accelerator.name!r}, array",
                     expected=f"one of {', '.join((*LOOPS, *_OTHER_NAMES))}",
                 )
 

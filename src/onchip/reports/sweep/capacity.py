@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.problem import Objective, Problem
 from onchip.reports.shared.html_table import html_table
-from onchip.reports.shared.words import exact_bytes, printable
+from onchip.reports.shared.words import counted, exact_bytes, printable
 from onchip.solve.run.budgets import Budgets
 from onchip.sweeps.curve import CurveStep
 
@@ -128,4 +128,4 @@ def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
     peak = outcome.budgets.min_peak_in_words
     proof = "every step is proven" if outcome.is_proven else "not every step is proven: more time may do"
     required = exact_bytes(outcome.budgets.required_bytes)
-    yield Text(f"M_R is {required}; {peak}; {outcome.asked} plans in {outcome.seconds:.1f} s, {proof}")
+    yield Text(f"M_R is {required}; {peak}; {counted(outcome.asked, 'plan')} in {outcome.seconds:.1f} s, {proof}")

@@ -57,10 +57,10 @@ class Budgets:
     def min_peak_in_words(self) -> str:
         """M_P, or what is known of it."""
         if self.min_peak_bytes is not None:
-            return f"M_P is {self.min_peak_bytes} bytes"
+            return f"M_P is {self.min_peak_bytes:,} bytes"
         if self.least_peak.objective_value is None:
-            return f"M_P is at least {self.least_peak.lower_bound} bytes"
-        return f"M_P is {self.least_peak.lower_bound} to {self.least_peak.objective_value} bytes"
+            return f"M_P is at least {self.least_peak.lower_bound:,} bytes"
+        return f"M_P is {self.least_peak.lower_bound:,} to {self.least_peak.objective_value:,} bytes"
 
 
 def roomy_problem(graph: Graph, count: Count, alignment_bytes: int = 1) -> Problem:
