@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "joint.hpp"
+#include "words.hpp"
 
 namespace onchip::joint {
 
@@ -46,10 +47,7 @@ inline void remove(Word* set, Index item) {
 
 // Scrambles a number (SplitMix64).
 inline Word mixed(Word word) {
-    word = (word + 1) * 0x9E3779B97F4A7C15U;
-    word = (word ^ (word >> 30U)) * 0xBF58476D1CE4E5B9U;
-    word = (word ^ (word >> 27U)) * 0x94D049BB133111EBU;
-    return word ^ (word >> 31U);
+    return onchip::mixed((word + 1) * 0x9E3779B97F4A7C15U);
 }
 
 // Takes the lowest item of a word out of it.

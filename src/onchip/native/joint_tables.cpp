@@ -1,20 +1,15 @@
 // What a joint problem may be, and what follows from it before any search.
 
 #include <functional>
-#include <stdexcept>
-#include <string>
 
 #include "joint_parts.hpp"
+#include "words.hpp"
 
 namespace onchip::joint {
 
 namespace {
 
 constexpr std::size_t most_things = 1 << 24;
-
-void require(bool is_so, const char* what, std::size_t at) {
-    if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
-}
 
 void require_rising(const std::vector<Index>& list, std::size_t stop, const char* what, std::size_t at) {
     Index last = none;

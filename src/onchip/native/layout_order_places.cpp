@@ -4,20 +4,13 @@
 #include <cmath>
 
 #include "layout_orders.hpp"
+#include "words.hpp"
 
 namespace onchip::layouts {
 
 namespace {
 
 constexpr double distance_to_the_edge = 5.0;
-
-std::uint64_t mixed(std::uint64_t value) {
-    value ^= value >> 30;
-    value *= 0xbf58476d1ce4e5b9ULL;
-    value ^= value >> 27;
-    value *= 0x94d049bb133111ebULL;
-    return value ^ value >> 31;
-}
 
 }  // namespace
 

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "layouts_replay.hpp"
+#include "words.hpp"
 
 namespace onchip::layouts {
 
@@ -20,18 +19,6 @@ namespace {
 constexpr std::size_t children_kept_per_layout = 4;
 constexpr std::size_t share_of_one_choice = 8;  // of the beam: layouts in which the same has run and the same is there
 constexpr Index stacked = -2;
-
-void require(bool is_so, const char* what, std::size_t at) {
-    if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
-}
-
-std::uint64_t mixed(std::uint64_t value) {
-    value ^= value >> 30;
-    value *= 0xbf58476d1ce4e5b9ULL;
-    value ^= value >> 27;
-    value *= 0x94d049bb133111ebULL;
-    return value ^ value >> 31;
-}
 
 }  // namespace
 

@@ -2,22 +2,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "layouts.hpp"
+#include "words.hpp"
 
 namespace onchip::layouts {
 
 namespace {
 
 constexpr std::size_t children_kept_per_layout = 4;
-
-void require(bool is_so, const char* what, std::size_t at) {
-    if (!is_so) throw std::invalid_argument(std::string(what) + " (entry " + std::to_string(at) + ")");
-}
 
 }  // namespace
 

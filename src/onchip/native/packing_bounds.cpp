@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "packing.hpp"
+#include "words.hpp"
 
 namespace onchip::packing {
 
@@ -11,15 +12,6 @@ namespace {
 
 constexpr Units far = Units{1} << 62;
 constexpr std::uint64_t hash_step = 0x9E3779B97F4A7C15U;
-
-// Spreads the bits of a word over all of it (the finaliser of SplitMix64).
-std::uint64_t mixed(std::uint64_t word) {
-    word ^= word >> 30U;
-    word *= 0xBF58476D1CE4E5B9U;
-    word ^= word >> 27U;
-    word *= 0x94D049BB133111EBU;
-    return word ^ (word >> 31U);
-}
 
 }  // namespace
 
