@@ -12,8 +12,11 @@ import onchip
 from onchip.app.library import Elements
 from onchip.errors import OpenDimensionsError
 from onchip.ir.tensor import Role
+from onchip.reports.program.explanation import Explanation
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.check import ScheduleCheck
+from onchip.reports.schedule.explanation import ScheduleExplanation
+from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.answer_check import AnswerCheck
 from support.onnx_networks import model, value, weight
 from support.reports import facts_of
@@ -65,6 +68,25 @@ def test_a_plan_file_is_checked(tmp_path: Path) -> None:
     assert onchip.run(tmp_path / "plan.json", three()).is_right
 
 
+def test_a_plan_file_is_explained_and_drawn(tmp_path: Path) -> None:
+    from onchip.formats.own.plan_json_writer import write_plan
+
+    found, path, page = onchip.plan(three(), sram=1024), tmp_path / "plan.json", tmp_path / "page.html"
+    assert found.document is not None
+    write_plan(found.document, path)
+    explained = onchip.explain(path, three())
+    assert isinstance(explained, Explanation)
+    assert explained.needs == onchip.explain(found).needs
+    onchip.report(path, page, three())
+    assert "onchip.report" in page.read_text()
+    fields = json.loads(path.read_text())
+    fields["instructions"] = [one for one in fields["instructions"] if "compute" not in one]
+    path.write_text(json.dumps(fields))
+    for ask in (lambda: onchip.explain(path, three()), lambda: onchip.report(path, page, three())):
+        with pytest.raises(onchip.OnchipError, match="it is not legal: "):
+            ask()
+
+
 def test_layers_are_mapped_and_checked(tmp_path: Path) -> None:
     from onchip.formats.own.mapping_yaml_writer import write_mappings
 
@@ -109,7 +131,8 @@ def test_a_schedule_is_drawn_and_explained_as_it_was_found_or_from_its_file(tmp_
         page = tmp_path / "page.html"
         onchip.report(answer, page, network)
         shown = facts_of(page.read_text())["answer"]
-        explained = onchip.explain(answer, network)
+        explained = onchip.explain(answer) if isinstance(answer, ScheduleOutcome) else onchip.explain(answer, network)
+        assert isinstance(explained, ScheduleExplanation)
         assert shown["energy_pj"] == explained.figures.energy_fj / 1000
         assert found.figures is not None
         assert explained.figures.energy_fj == found.figures.energy_fj

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from onchip.app.library import File
     from onchip.reports.program.execution import Execution
     from onchip.reports.program.explanation import Explanation
-    from onchip.reports.program.outcome import Outcome
+    from onchip.reports.program.outcome import Check, Outcome
     from onchip.reports.schedule.execution import ScheduleExecution
     from onchip.reports.schedule.explanation import ScheduleExplanation
 
@@ -49,7 +49,6 @@ def run(
     from onchip.app.kernels import RunValues
     from onchip.app.run_plan import run_plan
     from onchip.app.run_schedule import execution_of, run_schedule
-    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
     values = RunValues(seed)
     if isinstance(answer, ScheduleOutcome):
@@ -57,7 +56,7 @@ def run(
             raise UsageError("there is no schedule to run", place="answer", expected="one that was found")
         source = str(network or answer.source)
         return execution_of(check_schedule_document(answer.document, source), source, values)
-    if format_of_answer(Path(answer)) is AnswerFormat.SCHEDULE:
+    if _is_schedule(answer):
         return run_schedule(ScheduleFile(Path(answer), _named(network)), values)
     return run_plan(Path(answer), _named(network), values, steps)
 
@@ -67,35 +66,67 @@ def explain(answer: Outcome) -> Explanation: ...
 
 
 @overload
-def explain(answer: ScheduleOutcome | File, network: File | None = None) -> ScheduleExplanation: ...
+def explain(answer: ScheduleOutcome) -> ScheduleExplanation: ...
+
+
+@overload
+def explain(answer: File, network: File | None = None) -> Explanation | ScheduleExplanation: ...
 
 
 def explain(answer: Outcome | ScheduleOutcome | File, network: File | None = None) -> Explanation | ScheduleExplanation:
-    """Say why a plan moves what it moves, or where the energy of a schedule, or of a schedule file, goes.
+    """Say why a plan moves what it moves, or where the energy of a schedule goes, as they were found or in files.
 
     Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
     """
+    from onchip.explanations.history import History
     from onchip.reports.program.explanation import Explanation
     from onchip.reports.schedule.explanation import ScheduleExplanation
 
-    if isinstance(answer, (ScheduleOutcome, str, Path)):
+    if isinstance(answer, ScheduleOutcome) or (isinstance(answer, (str, Path)) and _is_schedule(answer)):
         return ScheduleExplanation.of(_shown(answer, network))
+    if isinstance(answer, (str, Path)):
+        check = _legal_plan(answer, network)
+        return Explanation.of(History(check.problem, check.document.answer))
     if answer.history is None:
         raise UsageError("there is no plan to explain", place="outcome", expected="one that was found")
     return Explanation.of(answer.history)
 
 
 def report(answer: ScheduleOutcome | File, output: File, network: File | None = None) -> None:
-    """Draw a schedule, or a schedule file, as one HTML file that opens offline.
+    """Draw a schedule, or a plan or schedule file, as one HTML file that opens offline.
 
     Raises InputError for files that cannot be read, OutputError for one that cannot be written, UsageError where there
     is no answer, or no network is named for a file.
     """
+    from onchip.app.show_plan import findings_of
     from onchip.formats.files import write_file
+    from onchip.reports.program.html import report_html
     from onchip.reports.schedule.html import schedule_html
 
-    page = schedule_html(_shown(answer, network), f"onchip.report(..., {str(output)!r})")
+    typed = f"onchip.report(..., {str(output)!r})"
+    if isinstance(answer, ScheduleOutcome) or _is_schedule(answer):
+        page = schedule_html(_shown(answer, network), typed)
+    else:
+        page = report_html(findings_of(_legal_plan(answer, network), typed))
     write_file(Path(output), page.encode())
+
+
+def _is_schedule(answer: File) -> bool:
+    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+
+    return format_of_answer(Path(answer)) is AnswerFormat.SCHEDULE
+
+
+def _legal_plan(answer: File, network: File | None) -> Check:
+    """A plan file held against its network; raises UsageError where it is illegal."""
+    from onchip.app.check_plan import check_plan
+    from onchip.app.target import Target
+
+    check = check_plan(Path(answer), _named(network), Target(), {})
+    if not check.is_legal:
+        first = check.verdict.violations[0]
+        raise UsageError(f"it is not legal: {first}", file=str(answer), expected="a legal plan")
+    return check
 
 
 def _shown(answer: ScheduleOutcome | File, network: File | None) -> ScheduleOutcome:

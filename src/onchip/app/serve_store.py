@@ -16,11 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from onchip.app.check import CheckRequest, check_file
 from onchip.app.check_schedule import ScheduleFile
+from onchip.app.show_plan import findings_of
 from onchip.app.show_schedule import schedule_to_show
 from onchip.app.store_rows import shown_store
 from onchip.errors import InputError, OnchipError, UsageError
-from onchip.facts.bounds import greatest_need
-from onchip.reports.program.findings import Findings
 from onchip.reports.program.html import report_html
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.html import schedule_html
@@ -78,8 +77,7 @@ def _page_of_answer(file: Path, network: str, verb: str) -> str:
     check = check_file(CheckRequest(file, network))
     if not isinstance(check, Check) or not check.is_legal:
         raise InputError("it is not legal", place=network, expected="the network that it was made for")
-    typed, need = f"onchip report {file.name} {network}", greatest_need(check.problem)
-    return report_html(Findings(check.problem, check.document, check.verdict.figures, need, typed))
+    return report_html(findings_of(check, f"onchip report {file.name} {network}"))
 
 
 class StoreServer(ThreadingHTTPServer):

@@ -21,9 +21,7 @@ from onchip.sweeps.store_schema import is_store
 
 if TYPE_CHECKING:
     from onchip.answer.problem import Problem
-    from onchip.arch.accelerator import Accelerator
-    from onchip.reports.program.findings import BaselinePlan, Findings
-    from onchip.reports.program.outcome import Check
+    from onchip.reports.program.findings import BaselinePlan
 
 BASELINES = (("belady", "given"), ("belady", "min-peak"), ("greedy", "given"), ("greedy", "min-peak"))
 
@@ -67,6 +65,7 @@ def report_command(options: ReportOptions) -> int:
     files.ensure_they_can_be_written()
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _report_schedule(options, network, files)
+    from onchip.app.show_plan import findings_of
     from onchip.formats.own.accelerator_yaml import load_accelerator
     from onchip.reports.program.html import report_html
 
@@ -76,7 +75,7 @@ def report_command(options: ReportOptions) -> int:
         return ExitCode.WRONG
     baselines = _baselines(check.problem, options.time_limit) if options.compare else ()
     with phase("drawing"):
-        page = report_html(_findings(check, chip, baselines, command_line(options.context)))
+        page = report_html(findings_of(check, command_line(options.context), chip, baselines))
     return _written(options, files, check.problem.graph.name, page)
 
 
@@ -113,18 +112,6 @@ def _written(options: ReportOptions, files: AnswerFiles, network: str, page: str
     written = {"network": network, "report": str(options.output), "bytes": len(page.encode())}
     show_words(written, str(options.output), as_json=options.as_json)
     return ExitCode.ANSWER
-
-
-def _findings(check: Check, chip: Accelerator | None, baselines: tuple[BaselinePlan, ...], typed: str) -> Findings:
-    from onchip.app.time_plan import own_timeline, timeline_of
-    from onchip.facts.bounds import greatest_need
-    from onchip.reports.program.findings import Findings
-
-    problem, document = check.problem, check.document
-    plan = document.answer
-    timed = own_timeline(problem, plan) if chip is None else timeline_of(problem, plan, chip)
-    need = greatest_need(problem)
-    return Findings(problem, document, check.verdict.figures, need, typed, baselines=baselines, timeline=timed)
 
 
 def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
