@@ -164,8 +164,8 @@ def test_several_scratchpads_and_static_placement_refuse() -> None:
     problem = tight_problem(0)
     several = replace(problem, memories=(Memory("one", 9), Memory("two", 9)))
     static = replace(problem, placement=Placement.STATIC, order=Order.GIVEN)
-    for one in (several, static):
-        with pytest.raises(UsageError, match="within one scratchpad"):
+    for one, why in ((several, "within one scratchpad"), (static, "what has a place for life shares no bytes")):
+        with pytest.raises(UsageError, match=why):
             plan_problem(one)
 
 
