@@ -99,7 +99,7 @@ def test_a_field_that_stands_twice_has_its_last_value_as_zigzag_reads_it() -> No
             'bandwidth_min: 8, bandwidth_max: 16, allocation: ["I2, fh"]',
             "its ports are [8, 16] wide, at least [8]; expected ports of one width",
         ),
-        ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0; expected a finite number"),
+        ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0; expected 0 to 1e+15"),
         ("latency: 1\n", "latency: 1\n    colour: red\n", "memories.weight_register.colour: the field is unknown"),
     ],
 )
