@@ -32,8 +32,8 @@ def _silent() -> None:
 def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, report: Callable[[], None] = _silent) -> T:
     """Return what `work` returns in a thread, or raise what it raises; tell it to `stop` when the run has to.
 
-    `report` is called now and then. `work` has to release the interpreter lock most of the time and to return soon
-    after `stop`.
+    `report` is called now and then, at least once. `work` has to release the interpreter lock most of the time and to
+    return soon after `stop`.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -47,8 +47,10 @@ def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, repor
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
     try:
-        while thread.is_alive():
+        is_running = True
+        while is_running:
             thread.join(WATCH_EVERY_SECONDS)
+            is_running = thread.is_alive()
             report()
             if run.stop is not None:
                 stop()
