@@ -10,15 +10,15 @@
 #include <utility>
 
 #include "layouts_replay.hpp"
+#include "layouts_room.hpp"
 #include "words.hpp"
 
 namespace onchip::layouts {
 
 namespace {
 
-constexpr std::size_t children_kept_per_layout = 4;
 constexpr std::size_t share_of_one_choice = 8;  // of the beam: layouts in which the same has run and the same is there
-constexpr Index stacked = -2;
+constexpr Index stacked = -2;                   // in the trail: all operands; `none` where an operator begins
 
 }  // namespace
 
@@ -143,25 +143,15 @@ bool OrderBeam::place_operands(const StopToken& stop) {
             } else {
                 list_places(number, use);
             }
-            shrink_children(2 * children_kept_per_layout * options_.width);
+            shrink(children_, options_.width, 2 * children_kept_per_layout * options_.width, dearest_);
         }
-        shrink_children(children_kept_per_layout * options_.width);
+        shrink(children_, options_.width, children_kept_per_layout * options_.width, dearest_);
         before_.swap(begun_);
         begun_.clear();
         for (const Child& child : children_) follow(child);
         for (const Layout& layout : before_) trail_.release(layout.node);
     }
     return true;
-}
-
-// What is dearer than all that are left is not listed any more.
-void OrderBeam::shrink_children(std::size_t most) {
-    const std::size_t fewest = children_kept_per_layout * static_cast<std::size_t>(options_.width);
-    if (children_.size() <= most) return;
-    const auto last = children_.begin() + static_cast<std::ptrdiff_t>(fewest) - 1;
-    std::nth_element(children_.begin(), last, children_.end());
-    dearest_ = last->cost;
-    children_.resize(fewest);
 }
 
 void OrderBeam::follow(const Child& child) {
@@ -174,11 +164,7 @@ void OrderBeam::follow(const Child& child) {
         return;
     }
     const Index tensor = operands_[from.runs][child.use];
-    const auto& old = from.residents;
-    found.residents.reserve(old.size() + 1);
-    found.residents.assign(old.begin(), old.begin() + child.first);
-    found.residents.push_back(placed(from.runs, tensor, child.start));
-    found.residents.insert(found.residents.end(), old.begin() + child.stop, old.end());
+    found.residents = with_placed(from.residents, child.first, child.stop, placed(from.runs, tensor, child.start));
     found.node = trail_.add(from.node, from.runs, tensor, child.start);
 }
 

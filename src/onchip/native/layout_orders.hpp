@@ -90,7 +90,6 @@ private:
     bool place_operands(const StopToken& stop);
     void end_operator(Layout& layout) const;
     void keep_best();
-    void shrink_children(std::size_t most);
     void follow(const Child& child);
     void write_plan(Index node);
     void weigh(Layout& layout) const;
@@ -102,15 +101,9 @@ private:
     Index missing_use(const Layout& layout) const;
     void list_places(Index number, Index use);
     void list_pin(Index number, Index use);
-    void add_places(Index number, Index use, Index first, Index stop, Cost cost);
     void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
     void stack_operands(Layout& layout) const;
-    double mismatch(const Layout& layout, Index tensor, Index first, Index stop, Bytes start) const;
     Cost leaving(const Resident& one) const;
-    Bytes aligned(Bytes address) const {
-        return (address + problem_.alignment - 1) / problem_.alignment * problem_.alignment;
-    }
-    Bytes start_after(const Layout& layout, Index place) const;
     Resident placed(Index runs, Index tensor, Bytes start) const;
 
     OrderProblem problem_;

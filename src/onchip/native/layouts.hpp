@@ -131,7 +131,6 @@ private:
     bool place_operands(const StopToken& stop);
     void end_step(Layout& layout) const;
     void keep_cheapest();
-    void shrink_children(std::size_t most);
     Layout follow(const Child& child);
     void stack_operands(Layout& layout) const;
     void write_stays(Index node);
@@ -139,18 +138,11 @@ private:
     // layouts_places.cpp
     bool list_children(Index number);
     bool list_places(Index number, Index use);
-    void add_places(Index number, Index use, Index first, Index stop, Cost cost);
     void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
-    double mismatch(const Layout& layout, Index use, Index first, Index stop, Bytes start) const;
     void add_stack(Index number);
 
     Index missing_use(const Layout& layout) const;
     const Use* use_of(Index tensor) const;
-    Bytes aligned(Bytes address) const {
-        return (address + problem_.alignment - 1) / problem_.alignment * problem_.alignment;
-    }
-    Bytes end_before(const Layout& layout, Index place) const { return place ? layout.residents[place - 1].end : 0; }
-    Bytes start_after(const Layout& layout, Index place) const;
     Cost leaving(const Resident& one) const;
     Resident placed(const Use& use, Bytes start) const;
     static std::uint64_t key_of(const Resident& one);

@@ -6,15 +6,10 @@
 #include <utility>
 
 #include "layouts.hpp"
+#include "layouts_room.hpp"
 #include "words.hpp"
 
 namespace onchip::layouts {
-
-namespace {
-
-constexpr std::size_t children_kept_per_layout = 4;
-
-}  // namespace
 
 void Problem::prepare() {
     require(alignment > 0 && capacity >= 0, "a capacity is negative, or an alignment below 1", 0);
@@ -129,7 +124,7 @@ bool Beam::place_operands(const StopToken& stop) {
         for (Index number = 0; number < static_cast<Index>(layouts_.size()); ++number) {
             if (stop.is_asked()) return false;
             if (list_children(number)) is_any_missing = true;
-            shrink_children(2 * children_kept_per_layout * width_);
+            shrink(children_, width_, 2 * children_kept_per_layout * width_, dearest_);
         }
         if (is_any_missing) keep_cheapest();
         if (layouts_.empty()) return false;
@@ -158,16 +153,6 @@ void Beam::end_step(Layout& layout) const {
     layout.residents.swap(rest);
 }
 
-// What is dearer than all that are left is not listed any more.
-void Beam::shrink_children(std::size_t most) {
-    const std::size_t fewest = children_kept_per_layout * static_cast<std::size_t>(width_);
-    if (children_.size() <= most) return;
-    const auto last = children_.begin() + static_cast<std::ptrdiff_t>(fewest) - 1;
-    std::nth_element(children_.begin(), last, children_.end());
-    dearest_ = last->cost;
-    children_.resize(fewest);
-}
-
 // Of equal layouts one is enough.
 void Beam::keep_cheapest() {
     std::sort(children_.begin(), children_.end());
@@ -188,11 +173,7 @@ Beam::Layout Beam::follow(const Child& child) {
     found.key = child.key;
     if (child.move == Move::place) {
         const Use& use = problem_.steps[step_][child.use];
-        const auto& old = from.residents;
-        found.residents.reserve(old.size() + 1);
-        found.residents.assign(old.begin(), old.begin() + child.first);
-        found.residents.push_back(placed(use, child.start));
-        found.residents.insert(found.residents.end(), old.begin() + child.stop, old.end());
+        found.residents = with_placed(from.residents, child.first, child.stop, placed(use, child.start));
         found.node = trail_.add(from.node, step_, use.tensor, child.start);
     } else if (child.move == Move::stack) {
         stack_operands(found);
@@ -210,15 +191,15 @@ void Beam::stack_operands(Layout& layout) const {
     std::vector<Use> uses = problem_.steps[step_];
     const auto padding = [&](const Use& use) {
         const Bytes size = problem_.tensors[use.tensor].size;
-        return aligned(size) - size;
+        return aligned(size, problem_.alignment) - size;
     };
     std::stable_sort(uses.begin(), uses.end(),
                      [&](const Use& one, const Use& other) { return padding(one) < padding(other); });
     layout.residents.clear();
     layout.key = 0;
     for (const Use& use : uses) {
-        layout.residents.push_back(
-            placed(use, aligned(end_before(layout, static_cast<Index>(layout.residents.size())))));
+        const Bytes end = layout.residents.empty() ? 0 : layout.residents.back().end;
+        layout.residents.push_back(placed(use, aligned(end, problem_.alignment)));
         layout.key += key_of(layout.residents.back());
     }
 }

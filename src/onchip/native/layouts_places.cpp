@@ -3,15 +3,10 @@
 #include <cmath>
 
 #include "layouts.hpp"
+#include "layouts_room.hpp"
 #include "words.hpp"
 
 namespace onchip::layouts {
-
-namespace {
-
-constexpr double distance_to_the_edge = 5.0;
-
-}  // namespace
 
 std::uint64_t Beam::key_of(const Resident& one) {
     const std::uint64_t flags = (one.is_copied ? 1u : 0u) + (one.is_idle ? 2u : 0u);
@@ -23,10 +18,6 @@ Cost Beam::leaving(const Resident& one) const {
     const Tensor& tensor = problem_.tensors[one.tensor];
     if (one.is_idle || one.is_new) return 0;
     return tensor.load + (one.is_copied ? 0 : tensor.store);
-}
-
-Bytes Beam::start_after(const Layout& layout, Index place) const {
-    return place < static_cast<Index>(layout.residents.size()) ? layout.residents[place].start : problem_.capacity;
 }
 
 Resident Beam::placed(const Use& use, Bytes start) const {
@@ -56,69 +47,28 @@ bool Beam::list_children(Index number) {
     return true;
 }
 
-// Each least run of neighbours, often none, without which there is room; operands do not leave. False if none is.
+// False if there is room nowhere.
 bool Beam::list_places(Index number, Index use) {
-    const Layout& layout = layouts_[number];
-    const Bytes size = problem_.tensors[problem_.steps[step_][use].tensor].size;
-    const auto count = static_cast<Index>(layout.residents.size());
-    Index stop = 0;
-    Cost cost = 0;
-    bool has_any = false;
-    for (Index first = 0; first <= count; ++first) {
-        if (stop < first) {
-            stop = first;
-            cost = 0;
-        }
-        const Bytes low = aligned(end_before(layout, first));
-        while (stop < count && start_after(layout, stop) - low < size && !layout.residents[stop].is_operand) {
-            cost += leaving(layout.residents[stop++]);
-        }
-        if (start_after(layout, stop) - low >= size) {
-            const bool is_least =
-                stop == first || start_after(layout, stop) - aligned(layout.residents[first].end) < size;
-            has_any = true;
-            if (is_least) add_places(number, use, first, stop, cost);
-        }
-        if (first < stop) cost -= leaving(layout.residents[first]);
-    }
-    return has_any;
-}
-
-// At the lower and at the upper end of the room between two that stay.
-void Beam::add_places(Index number, Index use, Index first, Index stop, Cost cost) {
-    const Layout& layout = layouts_[number];
-    if (layout.cost + cost > dearest_) return;
-    const Bytes size = problem_.tensors[problem_.steps[step_][use].tensor].size;
-    const Bytes low = aligned(end_before(layout, first));
-    const Bytes high = (start_after(layout, stop) - size) / problem_.alignment * problem_.alignment;
-    add_place(number, use, first, stop, cost, low);
-    if (high > low) add_place(number, use, first, stop, cost, high);
+    const Room room(layouts_[number].residents, problem_.capacity, problem_.alignment);
+    return room.list_places(
+        problem_.tensors[problem_.steps[step_][use].tensor].size, [&](const Resident& one) { return leaving(one); },
+        [&](Index first, Index stop, Cost cost, Bytes start) { add_place(number, use, first, stop, cost, start); });
 }
 
 void Beam::add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start) {
     const Layout& layout = layouts_[number];
-    std::uint64_t key = layout.key + key_of(placed(problem_.steps[step_][use], start));
-    for (Index place = first; place < stop; ++place) key -= key_of(layout.residents[place]);
-    const double chance = static_cast<double>(mixed(key ^ seed_) >> 11) * 0x1p-53;
-    const double tie = chance * (1.0 + mismatch(layout, use, first, stop, start));
-    children_.push_back({layout.cost + cost, tie, key, start, number, use, first, stop, Move::place});
-}
-
-// How many steps lie between its end and that of what it touches: what leaves together leaves one gap.
-double Beam::mismatch(const Layout& layout, Index use, Index first, Index stop, Bytes start) const {
+    if (layout.cost + cost > dearest_) return;
     const Use& mine = problem_.steps[step_][use];
-    const auto between = [&](const Resident& other) {
+    std::uint64_t key = layout.key + key_of(placed(mine, start));
+    for (Index place = first; place < stop; ++place) key -= key_of(layout.residents[place]);
+    const auto steps_between = [&](const Resident& other) {
         return std::fabs(static_cast<double>((other.is_idle ? step_ : until_[other.tensor]) - mine.until));
     };
-    const bool is_low = start == aligned(end_before(layout, first));
-    const bool is_high = start + problem_.tensors[mine.tensor].size + problem_.alignment > start_after(layout, stop);
-    double least = HUGE_VAL;
-    if (is_low) least = first ? between(layout.residents[first - 1]) : distance_to_the_edge;
-    if (is_high) {
-        const bool is_edge = stop == static_cast<Index>(layout.residents.size());
-        least = std::fmin(least, is_edge ? distance_to_the_edge : between(layout.residents[stop]));
-    }
-    return least;
+    const Room room(layout.residents, problem_.capacity, problem_.alignment);
+    const double mismatch = room.mismatch(first, stop, start, problem_.tensors[mine.tensor].size, steps_between);
+    const double chance = static_cast<double>(mixed(key ^ seed_) >> 11) * 0x1p-53;
+    const double tie = chance * (1.0 + mismatch);
+    children_.push_back({layout.cost + cost, tie, key, start, number, use, first, stop, Move::place});
 }
 
 // All leave, and the operands are stacked: there is always room for that.

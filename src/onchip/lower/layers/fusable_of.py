@@ -77,7 +77,7 @@ def partly_fusable_of(graph: Graph, precision: Precision = Precision()) -> Partl
 
 def _network(reading: FusableReading) -> FusableNetwork:
     """The layers, and what is moved beside them."""
-    graph, seen = reading.graph, reading.seen
+    graph, seen = reading.graph, reading.shown.seen
     outside = [graph.operator[left_out.operator] for left_out in reading.outside]
     given = [tensor.name for tensor in graph.with_role(Role.INPUT) if graph.readers[tensor.name]]
     come = (*given, *(name for operator in outside for name in operator.outputs))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
 from onchip.errors import InputError
-from onchip.facts.fusable import FeatureMap, FusableLayer, Read, pixels_of
+from onchip.facts.fusable import FeatureMap, FusableLayer, Read
 from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.ir.operator import Operator
@@ -19,18 +19,14 @@ from onchip.lower.layers.fusable_views import (
     Sight,
     all_of,
     between_zeros,
-    changed,
-    cropped,
-    ensure_side_by_side,
     is_one_a_channel,
     over_all_pixels,
-    shape_of,
     spreads_over,
 )
-from onchip.lower.layers.layers_of import PLAIN_BITS, LeftOut, Precision
+from onchip.lower.layers.layers_of import LeftOut, Precision
 from onchip.lower.layers.operands import largest_first, nest_operands
+from onchip.lower.layers.shown_maps import ShownMaps
 from onchip.lower.layers.sliding_windows import NoLayerError
-from onchip.lower.layers.splits_apart import slices_of
 from onchip.lower.layers.transposed import nest_of_transposed
 
 _SLIDING: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool"})
@@ -38,12 +34,11 @@ _OF_ALL_PIXELS: Final = frozenset(
     {"GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"}
     | {"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}
 )
-_IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it shows an input as an output"
 
 
 @dataclass
 class FusableReading:
-    """`seen` is what the tensors made so far show of feature maps; what cannot be fused is `outside`.
+    """What the tensors made so far show of feature maps is `shown`; what cannot be fused is `outside`.
 
     Layers are `inside`, those of them that cannot run in tiles `alone`. With `all_in_tiles` there are none, and maps
     have no, or two, dimensions behind the channels. Views `apart`, or `in_the_way`, are not passed through.
@@ -55,35 +50,28 @@ class FusableReading:
     precision: Precision
     apart: frozenset[str] = frozenset()
     all_in_tiles: bool = False
-    seen: dict[str, Sight] = field(default_factory=dict)
+    shown: ShownMaps = field(init=False)
     outside: list[LeftOut] = field(default_factory=list)
     alone: list[LeftOut] = field(default_factory=list)
     inside: list[FusableLayer] = field(default_factory=list)
     in_the_way: frozenset[str] = frozenset()
-    joined: dict[str, tuple[Sight, ...]] = field(default_factory=dict)
-    """Of each concatenation that layers see through, the maps that it joins, or some of their channels."""
-    _views: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shown = ShownMaps(self.graph, self.precision, self.apart, self.all_in_tiles)
 
     def read(self) -> None:
         """Make every operator a layer, or what is outside; one that changes only how others see a map is neither."""
         self._read_operators()
         leaving = [tensor.name for tensor in self.graph.with_role(Role.OUTPUT)]
         if not self.all_in_tiles:
-            self.in_the_way |= self._views_of_inputs(leaving)
+            self.in_the_way |= self.shown.views_of_inputs(leaving)
         leaving += [name for one in self.outside for name in self.graph.operator[one.operator].inputs]
-        shown = (self.seen[name].whole.name for name in leaving if name in self.seen)
-        self.in_the_way |= frozenset(self._views[name] for name in shown if name in self.joined)
-
-    def _views_of_inputs(self, leaving: Iterable[str]) -> frozenset[str]:
-        """What shows an input of the network as an output of it, which nobody else writes."""
-        given = {tensor.name for tensor in self.graph.with_role(Role.INPUT)}
-        shown = (name for name in leaving if name in self._views and self.seen[name].whole.name in given)
-        return frozenset(self._views[name] for name in shown)
+        self.in_the_way |= self.shown.joining(leaving)
 
     def _read_operators(self) -> None:
         for operator in self.graph.operators:
             try:
-                self._look_at(operator)
+                self.shown.look_at(operator)
                 layer = self._layer(operator)
             except NoLayerError as error:
                 why = LeftOut(operator.name, operator.kind, str(error))
@@ -92,12 +80,8 @@ class FusableReading:
                     self.outside.append(why)
                     continue
             if layer is not None:
-                self.seen[operator.outputs[0]] = Sight.of(layer.output)
+                self.shown.seen[operator.outputs[0]] = Sight.of(layer.output)
                 self.inside.append(layer)
-
-    def _look_at(self, operator: Operator) -> None:
-        for name in (one for one in operator.inputs if one not in self.seen):
-            self.seen[name] = Sight.of(self._map(name))
 
     def _alone(self, operator: Operator, why: LeftOut) -> FusableLayer | None:
         """The operator as a layer that runs alone; None where it is outside."""
@@ -107,9 +91,7 @@ class FusableReading:
             layer = self._layer_alone(operator)
         except (NoLayerError, InputError):
             if any(name in (operator.name, f"{operator.name} (0, 0)") for name in self.layers):
-                shown = {name: self.seen[name].whole.name for name in operator.inputs if name in self.seen}
-                views = (whole if whole in self.joined else name for name, whole in shown.items())
-                self.in_the_way |= frozenset(self._views[name] for name in views if name in self._views)
+                self.in_the_way |= self.shown.views_behind(operator.inputs)
             return None
         self.alone.append(why)
         return layer
@@ -118,17 +100,17 @@ class FusableReading:
         """Reads whole maps, all that the operator has, as the nest's operands."""
         if len(operator.outputs) > 1:
             raise NoLayerError("it writes several tensors")
-        self._look_at(operator)
-        output, operands = self._map(operator.outputs[0]), nest_operands(self.graph, operator)
+        self.shown.look_at(operator)
+        output, operands = self.shown.map(operator.outputs[0]), nest_operands(self.graph, operator)
         read = [operands.input, *(() if operands.weight is None else (operands.weight,))]
         if operands.input not in operator.inputs or set(operator.inputs) - set(read):
             raise NoLayerError("it reads other maps than its loop nest")
-        sights = [self.seen[name] for name in read if name in operator.inputs]
+        sights = [self.shown.seen[name] for name in read if name in operator.inputs]
         if operator.kind == "ConvTranspose":
             layer, _ = self._nest_of_transposed(operator, sights[0].whole, output)
         else:
             layer = self._nest(operator, operator.name)
-        is_whole = all(one.shows_all and one.whole.name not in self.joined for one in sights)
+        is_whole = all(one.shows_all and one.whole.name not in self.shown.joined for one in sights)
         if not is_whole or layer.elements(OUTPUT) != output.elements:
             raise NoLayerError("its operands are no whole maps")
         reads = tuple(one.read(all_of(one.whole.rows), all_of(one.whole.columns)) for one in sights)
@@ -138,19 +120,11 @@ class FusableReading:
         """None for an operator that only changes how others see its input."""
         if operator.workspace_bytes or not operator.inputs:
             raise NoLayerError("it reads no map, or its tiles would need a workspace of their own")
-        if len(operator.outputs) > 1:
-            self._take_apart(operator)
-            return None
-        if operator.kind == "Concat":
-            self._join(operator)
-            return None
-        sight = self._sight_changed(operator)
-        if sight is not None:
-            self._show(operator.outputs[0], sight, operator.name)
+        if self.shown.view(operator):
             return None
         if operator.kind == "ConvTranspose":
             return self._transposed(operator)
-        layer, output = self._nest(operator, operator.name), self._map(operator.outputs[0])
+        layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if operator.kind in _SLIDING:
             if (layer.p, layer.q) != (output.rows, output.columns):
                 raise NoLayerError("its output is no map of rows and columns")
@@ -162,48 +136,6 @@ class FusableReading:
         if operator.kind not in ELEMENT_BY_ELEMENT:
             raise NoLayerError("which part of its input a tile sees is not known of its kind")
         return self._element_by_element(operator, layer, output)
-
-    def _show(self, name: str, sight: Sight, operator: str) -> None:
-        """Let others see the map through a tensor that the operator writes."""
-        if self._bits(name) != sight.whole.bits:
-            raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
-        if sight.whole.name in self.joined and (sight.channels or max(sight.rows.repeat, sight.columns.repeat) > 1):
-            raise NoLayerError("it leaves a part of the channels of maps that are joined, or repeats their pixels")
-        self.seen[name] = sight
-        self._views[name] = operator
-
-    def _take_apart(self, operator: Operator) -> None:
-        parts = slices_of(self.graph, operator)
-        if not parts:
-            raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
-        if operator.name in self.apart:
-            raise NoLayerError(_IN_THE_WAY)
-        sights = [cropped(part, self.seen[part.inputs[0]], shape_of(self.graph, part.outputs[0])) for part in parts]
-        for part, sight in zip(parts, sights, strict=True):
-            self._show(part.outputs[0], sight, operator.name)
-
-    def _join(self, operator: Operator) -> None:
-        """Maps side by side along the channels, which layers see as the parts of their input."""
-        name = operator.outputs[0]
-        if self.graph.tensor[name].role is Role.OUTPUT:
-            raise NoLayerError("its kind is no loop nest of multiply-accumulates")
-        if operator.name in self.apart:
-            raise NoLayerError(_IN_THE_WAY)
-        parts = {one: self.seen[one] for one in operator.inputs}
-        if operator.parameters or any(one.whole.name in self.joined for one in parts.values()):
-            raise NoLayerError("it joins other than whole maps")
-        whole = self._map(name)
-        ensure_side_by_side(operator, parts, whole, shape_of(self.graph, name))
-        self.seen[name] = Sight.of(whole)
-        self.joined[name] = tuple(parts[one] for one in operator.inputs)
-        self._views[name] = operator.name
-
-    def _sight_changed(self, operator: Operator) -> Sight | None:
-        if len(operator.inputs) != 1:
-            return None
-        if operator.name in self.apart:
-            raise NoLayerError(_IN_THE_WAY)
-        return changed(self.graph, operator, self.seen[operator.inputs[0]])
 
     def _through_windows(self, operator: Operator, layer: Layer, output: FeatureMap) -> FusableLayer:
         """The layer's own windows, if they lie over the map."""
@@ -226,7 +158,7 @@ class FusableReading:
         """
         names = largest_first(self.graph, operator.inputs)
         is_gate = [at > 0 and is_one_a_channel(self.graph, name, operator) for at, name in enumerate(names)]
-        sights = [self.seen[name] for name in names]
+        sights = [self.shown.seen[name] for name in names]
         written = Sight.of(output)
         spreads = [at > 0 and spreads_over(sight, written, layer) for at, sight in enumerate(sights)]
         for sight, gates, is_spread in zip(sights, is_gate, spreads, strict=True):
@@ -247,7 +179,7 @@ class FusableReading:
 
     def _transposed(self, operator: Operator) -> FusableLayer:
         """Along an axis, the outputs from s * q on see the inputs from q + ceil((pad - kernel + 1) / s) on."""
-        source, high = self._whole_input(operator), self._map(operator.outputs[0])
+        source, high = self._whole_input(operator), self.shown.map(operator.outputs[0])
         layer, pixels = self._nest_of_transposed(operator, source, high)
         if pixels > 1 and (readers := self.graph.readers[operator.outputs[0]]):
             raise NoLayerError(f"{readers[0].kind} {readers[0].name!r} reads it")
@@ -263,8 +195,8 @@ class FusableReading:
     def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
         layer = self._precise(operator, layer)
         weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
-        joined = self.joined.get(reads[0].source, ())
-        if len(reads) > 1 and any(read.source in self.joined for read in reads):
+        joined = self.shown.joined.get(reads[0].source, ())
+        if len(reads) > 1 and any(read.source in self.shown.joined for read in reads):
             raise NoLayerError("it reads a concatenation beside another map")
         if joined:
             reads = tuple(part.seen_through(reads[0]) for part in joined)
@@ -287,22 +219,10 @@ class FusableReading:
     def _only_input(self, operator: Operator) -> Sight:
         if len(operator.inputs) != 1:
             raise NoLayerError(f"it reads {len(operator.inputs)} maps")
-        return self.seen[operator.inputs[0]]
+        return self.shown.seen[operator.inputs[0]]
 
     def _whole_input(self, operator: Operator) -> FeatureMap:
         sight = self._only_input(operator)
         if sight != Sight.of(sight.whole):
             raise NoLayerError(f"it reads {sight} of {sight.whole.name!r}")
         return sight.whole
-
-    def _map(self, name: str) -> FeatureMap:
-        shape = self.graph.tensor[name].shape
-        if shape is None:
-            raise NoLayerError(f"tensor {name!r} has no shape")
-        if self.all_in_tiles and len(shape) not in (2, 4):
-            raise NoLayerError(f"{name!r} is {list(shape)}, not batch, channels, rows and columns")
-        rows, columns = pixels_of(shape)
-        return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name))
-
-    def _bits(self, name: str) -> int:
-        return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
