@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.result import Status
-from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
 from onchip.solve.stacks.objective import sum_of
 from onchip.solve.stacks.search import LazySearch, best_of
 from onchip.solve.stacks.ways import Arc, PathToPlace
-from support.choice_problems import Problem, Table, problems
+from support.choice_problems import Problem, Table, problems, stopped_after
 
 
 def kind_of(choice: int) -> Hashable:
@@ -54,16 +54,7 @@ def test_from_there_on_the_best_is_proven_and_nothing_costed_twice(problem: Prob
 
 @given(problems(), st.integers(0, 4))
 def test_stopped_early_it_has_nothing_or_a_way(problem: Problem, rounds: int) -> None:
-    run = Run()
-
-    def stop_after(_: Progress) -> None:
-        nonlocal rounds
-        rounds -= 1
-        if rounds < 0:
-            run.interrupt.set()
-
-    run.listener = stop_after
-    way, _ = improved(problem, run)
+    way, _ = improved(problem, stopped_after(rounds))
     assert way is None or way.choices in set(problem.every_way())
 
 

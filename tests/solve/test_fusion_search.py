@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from onchip.answer.result import Status, Stop
 from onchip.errors import InternalError
-from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, sum_of
 from onchip.solve.stacks.search import LazySearch, best_of
 from onchip.solve.stacks.ways import Arc, PathToPlace, pareto
-from support.choice_problems import Problem, Table, problems
+from support.choice_problems import Problem, Table, problems, stopped_after
 
 
 @given(problems(), st.integers(1, 3))
@@ -47,16 +47,7 @@ def test_nothing_is_costed_twice(problem: Problem) -> None:
 
 @given(problems(), st.integers(0, 4))
 def test_stopped_early_it_has_a_bound_and_perhaps_a_way(problem: Problem, rounds: int) -> None:
-    run = Run()
-
-    def stop_after(_: Progress) -> None:
-        nonlocal rounds
-        rounds -= 1
-        if rounds < 0:
-            run.interrupt.set()
-
-    run.listener = stop_after
-    found = problem.solved(run)
+    found = problem.solved(stopped_after(rounds))
     best = problem.best_value()
     if best is not None:
         assert found.lower_bound <= best

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from onchip.solve.run.limits import Run
+from onchip.solve.run.limits import Progress, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
@@ -94,3 +94,17 @@ def problems(draw: st.DrawFn) -> Problem:
     table = Table(true, {choice: draw(st.integers(0, 9)) for choice in true}, criteria)
     begun = draw(st.tuples(*[st.integers(0, 9)] * criteria))
     return Problem(tuple(draw(st.permutations(arcs))), last, table, begun)
+
+
+def stopped_after(rounds: int) -> Run:
+    """A run that is interrupted when it has told of more rounds than these."""
+    run, heard = Run(), 0
+
+    def hear(_: Progress) -> None:
+        nonlocal heard
+        heard += 1
+        if heard > rounds:
+            run.interrupt.set()
+
+    run.listener = hear
+    return run
