@@ -35,12 +35,15 @@ class ShownMaps:
     _views: dict[str, str] = field(default_factory=dict)
 
     def look_at(self, operator: Operator) -> None:
-        """See what the operator reads that nobody before it has written or read."""
+        """See what the operator reads that nobody before it has written or read; raises what `map` raises."""
         for name in (one for one in operator.inputs if one not in self.seen):
             self.seen[name] = Sight.of(self.map(name))
 
     def view(self, operator: Operator) -> bool:
-        """Whether the operator only changes how others see what it reads; they do then."""
+        """Whether the operator only changes how others see what it reads; they do then.
+
+        Raises NoLayerError where they cannot see through it.
+        """
         if len(operator.outputs) > 1:
             self._take_apart(operator)
             return True
@@ -57,7 +60,7 @@ class ShownMaps:
         return sight is not None
 
     def map(self, name: str) -> FeatureMap:
-        """A tensor as a feature map of its own."""
+        """A tensor as a feature map of its own; raises NoLayerError where its shape is none of a map."""
         shape = self.graph.tensor[name].shape
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")
