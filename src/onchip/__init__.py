@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onchip.answer.document import Reading
-from onchip.answer.problem import Count, Objective, Order, Problem
-from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
-from onchip.answer.result import Result, Status
-from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Memory
-from onchip.errors import OnchipError
-from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role, Tensor
-
 if TYPE_CHECKING:
+    from onchip.answer.document import Reading
+    from onchip.answer.problem import Count, Objective, Order, Problem
+    from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+    from onchip.answer.result import Result, Status
     from onchip.app.answer_library import check, explain, report, run
     from onchip.app.audit import audit
     from onchip.app.library import Elements, fuse, map_layer, pack, plan, schedule, schedule_front
     from onchip.app.networks import read_network
     from onchip.app.plan import plan_problem
     from onchip.app.sweep_library import SweepChoices, capacity, diff, sweep
+    from onchip.arch.accelerator import Accelerator
+    from onchip.arch.memory import Memory
+    from onchip.errors import OnchipError
     from onchip.formats.torch.export import graph_from_torch
+    from onchip.ir.graph import Graph
+    from onchip.ir.operator import Operator
+    from onchip.ir.tensor import Role, Tensor
     from onchip.solve.run.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
 
@@ -70,9 +69,28 @@ __all__ = [
 ]
 
 _IMPORTED_WHEN_USED = {
+    "Accelerator": ("onchip.arch.accelerator", "Accelerator"),
+    "Allocate": ("onchip.answer.program", "Allocate"),
+    "Compute": ("onchip.answer.program", "Compute"),
+    "Copy": ("onchip.answer.program", "Copy"),
+    "Count": ("onchip.answer.problem", "Count"),
     "Elements": ("onchip.app.library", "Elements"),
+    "Free": ("onchip.answer.program", "Free"),
+    "Graph": ("onchip.ir.graph", "Graph"),
     "Limits": ("onchip.solve.run.limits", "Limits"),
+    "Memory": ("onchip.arch.memory", "Memory"),
+    "Objective": ("onchip.answer.problem", "Objective"),
+    "OnchipError": ("onchip.errors", "OnchipError"),
+    "Operator": ("onchip.ir.operator", "Operator"),
+    "Order": ("onchip.answer.problem", "Order"),
+    "Plan": ("onchip.answer.program", "Plan"),
+    "Problem": ("onchip.answer.problem", "Problem"),
+    "Reading": ("onchip.answer.document", "Reading"),
+    "Result": ("onchip.answer.result", "Result"),
+    "Role": ("onchip.ir.tensor", "Role"),
+    "Status": ("onchip.answer.result", "Status"),
     "SweepChoices": ("onchip.app.sweep_library", "SweepChoices"),
+    "Tensor": ("onchip.ir.tensor", "Tensor"),
     "audit": ("onchip.app.audit", "audit"),
     "capacity": ("onchip.app.sweep_library", "capacity"),
     "check": ("onchip.app.answer_library", "check"),
@@ -99,9 +117,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name not in _IMPORTED_WHEN_USED:
-        raise AttributeError(f"module 'onchip' has no attribute {name!r}")
+    """Import a public name, or a package of onchip's, when it is first used: `import onchip` itself costs nothing."""
     from importlib import import_module
+    from importlib.util import find_spec
 
-    module, attribute = _IMPORTED_WHEN_USED[name]
-    return getattr(import_module(module), attribute)
+    if name in _IMPORTED_WHEN_USED:
+        module, attribute = _IMPORTED_WHEN_USED[name]
+        return getattr(import_module(module), attribute)
+    if name.startswith("_") or find_spec(f"onchip.{name}") is None:
+        raise AttributeError(f"module 'onchip' has no attribute {name!r}")
+    return import_module(f"onchip.{name}")
