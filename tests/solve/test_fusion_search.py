@@ -45,6 +45,18 @@ def test_nothing_is_costed_twice(problem: Problem) -> None:
     assert len(problem.table.asked) == len(set(problem.table.asked))
 
 
+def test_what_is_known_to_be_impossible_is_not_costed() -> None:
+    table = Table({0: None, 1: None, 2: (3,)}, {0: 0, 1: 0, 2: 2})
+    ledger = Ledger(table)
+
+    assert ledger.bring_closer((0, 1, 2), Run())
+    ledger.learn((0, 1, 2))
+
+    assert table.asked == [1, 2]
+    assert ledger.known == {0: None, 1: None, 2: (3,)}
+    assert not ledger.bring_closer((0, 1, 2), Run())
+
+
 @given(problems(), st.integers(0, 4))
 def test_stopped_early_it_has_a_bound_and_perhaps_a_way(problem: Problem, rounds: int) -> None:
     found = problem.solved(stopped_after(rounds))

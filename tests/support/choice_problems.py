@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from onchip.solve.run.limits import Progress, Run
-from onchip.solve.stacks.cost_table import Ledger
+from onchip.solve.stacks.cost_table import Ledger, UnsureError
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.search import FoundWay, LazySearch, best_of
 from onchip.solve.stacks.ways import Arc
@@ -16,7 +16,10 @@ from onchip.solve.stacks.ways import Arc
 
 @dataclass
 class Table:
-    """True costs (None: cannot be), and how far below them the bounds are; those of even choices get half as far."""
+    """True costs (None: cannot be), and how far below them the bounds are.
+
+    Those of even choices get half as far, or it is seen that they cannot be.
+    """
 
     true: dict[int, Criteria | None]
     slack: dict[int, int]
@@ -29,10 +32,10 @@ class Table:
         return tuple(max(part - self.slack[choice], 0) for part in cost)
 
     def closer(self, choice: int) -> Criteria | None:
+        if choice % 2:
+            raise UnsureError
         cost = self.true[choice]
-        if choice % 2 or cost is None:
-            return None
-        return tuple(max(part - self.slack[choice] // 2, 0) for part in cost)
+        return None if cost is None else tuple(max(part - self.slack[choice] // 2, 0) for part in cost)
 
     def least(self, choices: Sequence[int]) -> Criteria:
         """Below all bounds, less so each time that it is asked."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.objective import Criteria
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.ways import Arc
@@ -49,9 +50,11 @@ class RandomCosts:
         share = self._random(choice).random()
         return tuple(int(part * share) for part in cost)
 
-    def closer(self, choice: StackChoice) -> Criteria | None:
+    def closer(self, choice: StackChoice) -> Criteria:
         (cost,), chance = self.costs([choice]), Random(f"{self.seed} {choice} closer")
-        return None if chance.random() < 0.3 else tuple(int(part * chance.random()) for part in cost)
+        if chance.random() < 0.3:
+            raise UnsureError
+        return tuple(int(part * chance.random()) for part in cost)
 
     def least(self, choices: Sequence[StackChoice]) -> Criteria:
         return tuple(0 for _ in self.bound(choices[0]) or ())

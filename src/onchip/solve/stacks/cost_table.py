@@ -21,7 +21,10 @@ class ChoiceCosts(Protocol[ChoiceT]):
         """At most the cost, in each criterion; cheap. None for a choice that cannot be."""
 
     def closer(self, choice: ChoiceT, /) -> Criteria | None:
-        """A bound nearer the cost of a single choice, not as cheap; None where none is known."""
+        """A bound nearer the cost of a single choice, not as cheap; None for a choice that cannot be.
+
+        Raises UnsureError where none is known.
+        """
 
     def least(self, choices: Sequence[ChoiceT], /) -> Criteria:
         """At most the cost of each choice of an arc, by what bounds of others have shown so far; known at once."""
@@ -40,6 +43,10 @@ class CostingStoppedError(Exception):
     """A cost has not been found in time."""
 
 
+class UnsureError(Exception):
+    """Nothing is known of a choice beyond its cheap bound."""
+
+
 @dataclass(slots=True)
 class Ledger(Generic[ChoiceT]):
     """Every choice is costed at most once."""
@@ -50,6 +57,7 @@ class Ledger(Generic[ChoiceT]):
     _closer: dict[ChoiceT, Criteria] = field(default_factory=dict)
     _closer_by: dict[ChoiceT, int] = field(default_factory=dict)
     """How many had been costed when a closer bound was looked for."""
+    _costed: int = 0
 
     def bound(self, choice: ChoiceT) -> Criteria | None:
         """Of its cost, the closest so far; None if it is known to be impossible."""
@@ -62,22 +70,28 @@ class Ledger(Generic[ChoiceT]):
     def bring_closer(self, choices: Sequence[ChoiceT], run: Run) -> bool:
         """Look for closer bounds of those that are not costed, unless nothing has been costed since that was done.
 
-        Return whether any is known to be close, or closer, now. Raises NoBoundError where the run has to stop.
+        Return whether any is known to be close, or closer, or impossible, now. Raises NoBoundError where the run has to
+        stop.
         """
-        new = [
-            one
-            for one in dict.fromkeys(choices)
-            if one not in self.known and self._closer_by.get(one) != len(self.known)
-        ]
         is_any = False
-        for choice in new:
-            ensure_time(run)
-            found, before = self.costs.closer(choice), self.bound(choice)
-            is_first, self._closer_by[choice] = choice not in self._closer, len(self.known)
-            if found is not None and before is not None:
-                self._closer[choice] = tuple(map(max, found, before))
-                is_any = is_any or is_first or self._closer[choice] != before
+        for choice in dict.fromkeys(choices):
+            if choice not in self.known and self._closer_by.get(choice) != self._costed:
+                ensure_time(run)
+                self._closer_by[choice] = self._costed
+                is_any |= self._is_closer_now(choice)
         return is_any
+
+    def _is_closer_now(self, choice: ChoiceT) -> bool:
+        try:
+            found = self.costs.closer(choice)
+        except UnsureError:
+            return False
+        before, is_first = self.bound(choice), choice not in self._closer
+        if found is None or before is None:
+            self.known[choice] = None
+            return True
+        self._closer[choice] = tuple(map(max, found, before))
+        return is_first or self._closer[choice] != before
 
     def cheap_bound(self, choice: ChoiceT) -> Criteria | None:
         """Of its cost, without looking closer; None if it is known to be impossible."""
@@ -114,3 +128,4 @@ class Ledger(Generic[ChoiceT]):
             if cost is not None and (bound is None or any(map(int.__lt__, cost, bound))):
                 raise InternalError(f"it costs {cost}, and its bound is {bound}", place=f"{choice}", expected="no less")
             self.known[choice] = cost
+            self._costed += 1

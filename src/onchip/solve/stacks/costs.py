@@ -16,9 +16,10 @@ from onchip.cost.stack.sums import FusedSums
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
 from onchip.solve.stacks.bounds import StackBounds
+from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
-from onchip.solve.stacks.rehearsal import Rehearsal, UnsureError
+from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 
@@ -59,12 +60,16 @@ class StackCosts:
         return bound if self.conventions in PROVEN else self.objective.zero
 
     def closer(self, choice: StackChoice) -> Criteria | None:
-        """Return a bound nearer the cost, of the stack run with floors of its mappings; None where none is known."""
+        """Return a bound nearer the cost, of the stack run with floors of its mappings; None where nothing fits.
+
+        Raises UnsureError where none is known.
+        """
         if self.rehearsal is None or choice.box is not None or self.network.layers[choice.span.start].runs_alone:
-            return None
+            raise UnsureError
         try:
             sums = self._run(choice, self.rehearsal).sums
-        except (InputError, UnsureError):
+        except InputError as error:
+            self.refusals[choice] = error
             return None
         return self._bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
 

@@ -58,16 +58,18 @@ class ProblemFloors:
 def surely_maps(problem: LayerProblem) -> bool:
     """Whether every memory has room for an element of each operand that it keeps below its home, sums complete at home.
 
-    Then the mapping fits in which every tile is one element and the innermost loops are those of which a sum is made:
-    a mapper that leaves no memory out finds that one, or a better one.
+    Then the mapping fits in which every tile is one element and the innermost loops are those of which a sum is made,
+    which is complete above the nearest memory that keeps it: a mapper that leaves no memory out finds that one, or a
+    better one.
     """
     layer, home = problem.layer, problem.home(Operand.OUTPUT)
     is_complete = layer.c * layer.r * layer.s == 1
     for level, kept in zip(problem.levels, _kept_below_home(problem), strict=True):
         if level.memory.name == home and not is_complete:
             return False
-        widest = (layer.partial_bits if one is Operand.OUTPUT else layer.bits(one) for one in kept)
-        if sum(widest) * (2 if level.double_buffered else 1) > problem.room_bits(level.memory.name):
+        sums_bits = layer.bits(Operand.OUTPUT) if is_complete else layer.partial_bits
+        widths = (sums_bits if one is Operand.OUTPUT else layer.bits(one) for one in kept)
+        if sum(widths) * (2 if level.double_buffered else 1) > problem.room_bits(level.memory.name):
             return False
         is_complete |= Operand.OUTPUT in kept
     return True

@@ -16,12 +16,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
+from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
 from onchip.solve.stacks.roomier import Roomier
-
-
-class UnsureError(Exception):
-    """A tile may have no mapping where its operands are tried first, and then they lie elsewhere."""
 
 
 @dataclass(slots=True)
@@ -44,7 +41,7 @@ class Rehearsal:
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
         """Return a cost whose energy in pJ no mapping is below, None where there is no mapping.
 
-        Raises UnsureError where that is not known.
+        Raises UnsureError where that is not known: then its operands may lie elsewhere.
         """
         if problem in self.known:
             return self.known[problem]
