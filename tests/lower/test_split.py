@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
@@ -20,11 +21,20 @@ from onchip.ir.graph import Graph
 from onchip.ir.region import size_of
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart
+from onchip.lower.split import search
 from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.split import cap_tensors, split_operators
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of, specialised
 
 SMAUG = ("elu_cifar100", "large_elu", "lenet5", "lstm", "minerva", "resnet50_smaug", "smaug_cnn", "vgg_cifar")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_searches() -> Iterator[None]:
+    """That nothing fits takes the longest to find out, and is of no interest here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_MOST_WORK", 5_000)
+        yield
 
 
 @st.composite

@@ -44,7 +44,7 @@ class CombinationSearch:
     chosen: dict[str, Option]
     leaves_whole: bool
     is_complete: bool = True
-    _work_left: int = _MOST_WORK
+    _work_left: int = field(default_factory=lambda: _MOST_WORK)
     _options: dict[str, Sequence[Option]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Option] = field(default_factory=dict)
     _lines: dict[tuple[str, tuple[int, ...]], Mapping[str, _Lines]] = field(default_factory=dict)
