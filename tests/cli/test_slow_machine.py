@@ -15,7 +15,7 @@ import pytest
 from onchip.formats.own.graph_json import write_graph
 from oracles.one_scratchpad import long_lived_graph, random_graph
 
-BUSY_LOOPS = 2
+BUSY_LOOPS = 1
 QUESTIONS = {
     "pack": ("pack", "crowd.csv", "--minimize", "-o", "{}.csv"),
     "overflow": ("pack", "crowd.csv", "--overflow", "--capacity", "60", "-o", "{}.csv"),

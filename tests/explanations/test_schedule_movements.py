@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.reports.schedule.outcome import ScheduleOutcome
 from support.schedule_outcomes import history_of, three_in_tiles, three_streamed
 
 MACHINE = """\
@@ -171,10 +173,9 @@ def test_a_copy_costs_both_its_ends_and_a_stream_dram_alone(by_hand: ScheduleMov
 
 @pytest.mark.parametrize("make", [three_in_tiles, three_streamed])
 def test_together_the_movements_are_the_schedule_s_traffic_and_its_energy_at_dram(
-    make: object, tmp_path_factory: pytest.TempPathFactory
+    make: Callable[[], ScheduleOutcome],
 ) -> None:
-    assert callable(make)
-    outcome = make(tmp_path_factory.mktemp("three"))
+    outcome = make()
     figures = outcome.figures
     found = ScheduleMovements(history_of(outcome)).all
 

@@ -168,7 +168,7 @@ def test_the_budget_itself_is_told_where_it_is_asked_for(told: Told) -> None:
 @pytest.mark.parametrize("source", ["lenet5", "conv:n1k7c5p13q13r3s3:pad1"])
 @pytest.mark.parametrize("padding", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_layers_tell_of_all_of_them(told: Told, source: str, objective: MappingObjective, padding: int) -> None:
-    request = MappingRequest(source, "simba", objective, limits=Limits(8.0), padding_percent=padding, use_cache=False)
+    request = MappingRequest(source, "simba", objective, limits=Limits(3.0), padding_percent=padding, use_cache=False)
     outcome = map_layers(request, told.started)
 
     assert told.heard

@@ -29,7 +29,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
-    (folder / "tiles.html").write_text(schedule_html(three_in_tiles(folder), "onchip schedule three"))
+    (folder / "tiles.html").write_text(schedule_html(three_in_tiles(), "onchip schedule three"))
     (folder / "long.html").write_text(schedule_html(long_outcome(folder, 4000), "onchip schedule long"))
     return folder
 

@@ -37,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=[three_in_tiles, three_streamed], ids=["in tiles", "streamed"])
-def outcome(request: pytest.FixtureRequest, folder: Path) -> ScheduleOutcome:
-    found = request.param(folder)
+def outcome(request: pytest.FixtureRequest) -> ScheduleOutcome:
+    found = request.param()
     assert isinstance(found, ScheduleOutcome)
     return found
 
@@ -166,8 +166,8 @@ def test_footprints_are_the_heights_of_the_rectangles_and_reach_no_more_than_the
         assert max((sum(sizes) for sizes in zip(*areas.values(), strict=True)), default=0) <= peak_bytes
 
 
-def test_a_coarse_map_shows_in_each_cell_what_takes_most_of_it(folder: Path) -> None:
-    outcome = three_in_tiles(folder)
+def test_a_coarse_map_shows_in_each_cell_what_takes_most_of_it() -> None:
+    outcome = three_in_tiles()
     history, kinds = history_of(outcome), list(KIND_PAINTS)
     (memory,) = (level.memory for level in outcome.accelerator.addressed if level.memory.name == "buffer")
     figure: Any = coarse_map(history, memory)
@@ -190,9 +190,9 @@ def test_a_coarse_map_shows_in_each_cell_what_takes_most_of_it(folder: Path) -> 
 
 @pytest.mark.parametrize("groups", [1, 4, 5])
 def test_of_too_many_steps_a_footprint_shows_the_fullest_of_each_group(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, groups: int
+    monkeypatch: pytest.MonkeyPatch, groups: int
 ) -> None:
-    outcome = three_in_tiles(folder)
+    outcome = three_in_tiles()
     history, memory = history_of(outcome), outcome.accelerator.addressed[0].memory
     sizes = [sum(each) for each in zip(*history.footprint(memory.name).values(), strict=True)]
     monkeypatch.setattr(memory_figures, "MOST_FOOTPRINT_STEPS", groups)
@@ -211,7 +211,7 @@ def test_a_map_has_at_most_ten_traces(figures: Json) -> None:
     assert all(len(figure["traces"]) <= 10 for figure in figures.values())
 
 
-def test_lines_of_the_network_say_which_maps_stay_on_the_chip(folder: Path) -> None:
+def test_lines_of_the_network_say_which_maps_stay_on_the_chip() -> None:
     def ends(outcome: ScheduleOutcome, name: str) -> set[tuple[float, float]]:
         traces = facts_of(schedule_html(outcome, TYPED))["figures"]["network-plot"]["traces"]
         (lines,) = (trace for trace in traces if trace["name"].startswith(name))
@@ -220,10 +220,10 @@ def test_lines_of_the_network_say_which_maps_stay_on_the_chip(folder: Path) -> N
 
     inside = {(0.0, 1.0), (0.0, 2.0), (1.0, 2.0)}
     outside = {(-0.4, 0.0), (2.0, 2.4)}
-    assert ends(three_in_tiles(folder), "feature maps that stay") == inside
-    assert ends(three_in_tiles(folder), "feature maps of which") == outside
-    assert ends(three_streamed(folder), "feature maps that stay") == set()
-    assert ends(three_streamed(folder), "feature maps of which") == inside | outside
+    assert ends(three_in_tiles(), "feature maps that stay") == inside
+    assert ends(three_in_tiles(), "feature maps of which") == outside
+    assert ends(three_streamed(), "feature maps that stay") == set()
+    assert ends(three_streamed(), "feature maps of which") == inside | outside
 
 
 def test_each_mapping_of_the_schedule_stands_under_its_operator(outcome: ScheduleOutcome, page: str) -> None:
@@ -268,6 +268,6 @@ def test_15360_tile_operators_make_a_page_below_8_mb_with_coarse_maps(folder: Pa
     assert all(len(figure["traces"]) <= 10 for figure in figures.values())
 
 
-def test_an_outcome_without_a_schedule_has_no_page(folder: Path) -> None:
+def test_an_outcome_without_a_schedule_has_no_page() -> None:
     with pytest.raises(InternalError, match="there is no schedule to draw"):
-        schedule_html(replace(three_streamed(folder), document=None), TYPED)
+        schedule_html(replace(three_streamed(), document=None), TYPED)

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -43,8 +42,8 @@ def figure_of(timeline: ScheduleTimeline, memories: Sequence[Memory] = ()) -> Ti
     return TimelineFigure(timeline.activities, timeline.places, memories, 1, lambda _: "activation")
 
 
-def test_every_compute_copy_turn_at_dram_and_wait_is_drawn_from_its_start_to_its_stop(tmp_path: Path) -> None:
-    outcome = three_in_tiles(tmp_path)
+def test_every_compute_copy_turn_at_dram_and_wait_is_drawn_from_its_start_to_its_stop() -> None:
+    outcome = three_in_tiles()
     assert outcome.figures is not None
     timeline = outcome.figures.timeline
     figure: Json = figure_of(timeline).figure()
@@ -61,8 +60,8 @@ def test_every_compute_copy_turn_at_dram_and_wait_is_drawn_from_its_start_to_its
     assert {one.kind for one in figure_of(timeline).slices()} >= {"compute", "load", "turn at DRAM", "preload"}
 
 
-def test_the_array_computes_or_waits_in_every_cycle(tmp_path: Path) -> None:
-    outcome = three_in_tiles(tmp_path)
+def test_the_array_computes_or_waits_in_every_cycle() -> None:
+    outcome = three_in_tiles()
     assert outcome.figures is not None
     timeline = outcome.figures.timeline
     on_array = sorted((one.start, one.stop) for one in figure_of(timeline).slices() if one.lane == "array")
@@ -72,8 +71,8 @@ def test_the_array_computes_or_waits_in_every_cycle(tmp_path: Path) -> None:
     assert busy[-1][1] == timeline.latency_cycles
 
 
-def test_each_residency_is_a_rectangle_over_the_cycles_of_its_use(tmp_path: Path) -> None:
-    outcome = three_in_tiles(tmp_path)
+def test_each_residency_is_a_rectangle_over_the_cycles_of_its_use() -> None:
+    outcome = three_in_tiles()
     assert outcome.figures is not None
     timeline = outcome.figures.timeline
     memories = [level.memory for level in outcome.accelerator.addressed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from onchip.answer.document import Claim, Document, Reading, Source
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
@@ -30,15 +31,15 @@ _ROWS = 4
 
 
 @cache
-def three_in_tiles(folder: Path) -> ScheduleOutcome:
+def three_in_tiles() -> ScheduleOutcome:
     """Three operators as one stack in tiles that keep what they share; weights are loaded, maps moved and streamed."""
-    return _scheduled(folder, ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED))
+    return _scheduled(ScheduleOptions("one", (4, 4), OverlapMode.FULLY_CACHED))
 
 
 @cache
-def three_streamed(folder: Path) -> ScheduleOutcome:
+def three_streamed() -> ScheduleOutcome:
     """Three operators one after the other, everything streamed from and to DRAM."""
-    return _scheduled(folder, ScheduleOptions("layers", maps_stay=False))
+    return _scheduled(ScheduleOptions("layers", maps_stay=False))
 
 
 def history_of(outcome: ScheduleOutcome) -> ScheduleHistory:
@@ -76,9 +77,10 @@ def long_outcome(folder: Path, count: int) -> ScheduleOutcome:
     )
 
 
-def _scheduled(folder: Path, options: ScheduleOptions) -> ScheduleOutcome:
-    files = _file(folder, "three.json", three_convolutions()), _file(folder, "chip.yaml", CHIP)
-    outcome = schedule_network(ScheduleRequest(*files, options=options, uses_cache=False))
+def _scheduled(options: ScheduleOptions) -> ScheduleOutcome:
+    with TemporaryDirectory() as folder:
+        files = _file(Path(folder), "three.json", three_convolutions()), _file(Path(folder), "chip.yaml", CHIP)
+        outcome = schedule_network(ScheduleRequest(*files, options=options, uses_cache=False))
     assert outcome.document is not None
     return outcome
 
