@@ -177,6 +177,7 @@ def test_together_the_movements_are_the_schedule_s_traffic_and_its_energy_at_dra
 ) -> None:
     outcome = make()
     figures = outcome.figures
+    assert figures is not None
     found = ScheduleMovements(history_of(outcome)).all
 
     def moved_bytes(*kinds: MovementKind) -> int:
