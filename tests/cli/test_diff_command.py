@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from onchip.explanations.answer_difference import AnswerDifference
+from onchip.reports.sweep.difference import difference_lines
 from support.diamond import Program
 
 
@@ -120,3 +122,27 @@ def test_bad_input_of_diff_is_one_line(onchip: Program, planned: Path, diamond: 
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), words
         assert said in ended.err or said == "lenet5"
     assert onchip("check", planned, diamond, "--fail-if", "traffic > 1").code == 2
+
+
+def test_kinds_that_differ_are_named_in_words(onchip: Program, planned: Path, tmp_path: Path) -> None:
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text("format: onchip-mapping\nversion: 1\n")
+    ended = onchip("diff", planned, mapping)
+    assert (ended.code, f"{mapping}: it is a mapping, and {planned} is a plan; expected" in ended.err) == (2, True)
+
+
+def test_a_network_that_is_split_is_the_same_read_in_another_way(onchip: Program, tmp_path: Path) -> None:
+    whole, split, other = (tmp_path / f"{name}.json" for name in ("whole", "split", "other"))
+    for path, words in (
+        (whole, ("lenet5", "--sram", "80128")),
+        (split, ("lenet5", "--sram", "64KiB", "--split", "auto")),
+        (other, ("minerva", "--sram", "1MiB")),
+    ):
+        assert onchip("plan", *words, "-o", path).code == 0
+    assert onchip("diff", whole, split, "--json").json["notes"] == ["their network is read in different ways: split"]
+    assert onchip("diff", whole, other, "--json").json["notes"] == ["they are of different networks"]
+
+
+def test_two_strategies_are_spelled_as_they_are() -> None:
+    nothing = AnswerDifference("strategy", "a", "b", (), None, (), ())
+    assert [str(line) for line in difference_lines(nothing)] == ["the two strategies are equal"]

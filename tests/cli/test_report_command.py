@@ -98,3 +98,20 @@ def test_nothing_is_drawn_where_there_is_no_plan(onchip: Program, diamond: Path,
     assert onchip("plan", diamond, "--sram", "129", "--report", page, "--figure", figure).code == 3
     assert not page.exists()
     assert not figure.exists()
+
+
+def test_the_network_of_a_bundled_plan_may_be_left_out(onchip: Program, tmp_path: Path) -> None:
+    plan, page = tmp_path / "plan.json", tmp_path / "page.html"
+    assert onchip("plan", "lenet5", "--sram", "128KiB", "-o", plan).code == 0
+    assert (onchip("report", plan, "-o", page).code, page.exists()) == (0, True)
+
+
+def test_what_is_no_plan_is_said_before_its_network_is_asked_for(
+    onchip: Program, planned: Path, tmp_path: Path
+) -> None:
+    mapping = tmp_path / "mapping.yaml"
+    mapping.write_text("format: onchip-mapping\nversion: 1\n")
+    for words in ([mapping], [mapping, "lenet5"]):
+        ended = onchip("report", *words, "-o", tmp_path / "page.html")
+        assert (ended.code, 'it is "onchip-mapping"; expected "onchip-plan"' in ended.err) == (2, True)
+    assert "'diamond', is not bundled" in onchip("report", planned, "-o", tmp_path / "page.html").err

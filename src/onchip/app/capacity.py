@@ -20,6 +20,7 @@ from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
 from onchip.errors import UsageError
 from onchip.facts.bounds import compulsory_bytes
+from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
@@ -64,6 +65,7 @@ class CapacityRequest:
 def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> CapacityOutcome:
     """Return the curve from the least size that anything fits in, as far as the limits allow.
 
+    Where the machine's scratchpad does not hold an operator's operand there is none, at any size: the outcome names it.
     Raises InputError for what cannot be read, UsageError for an objective that needs a machine, and for a machine that
     has several scratchpads.
     """
@@ -74,6 +76,8 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
     reading = replace(request.reading, sharing=SharedKinds.of(request.share))
     roomy = _roomy(request, network_to_plan(request.network, reading), machine, start, deadline)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
+    if (unfit := infeasible_operator(roomy)) is not None:
+        return CapacityOutcome(roomy, budgets, (), compulsory_bytes(roomy), 0, watch.seconds, unfit)
     following = _Following(request, roomy, start, deadline)
     if request.objective is Objective.PEAK:
         curve = following.of_least_arena(budgets)

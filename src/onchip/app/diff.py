@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from onchip.answer.document import Claim
+from onchip.answer.document import Claim, Document
 from onchip.app.check import CheckRequest, check_file
 from onchip.app.phases import phase
 from onchip.app.store_rows import rows_of_store
@@ -30,6 +31,9 @@ from onchip.formats.own.schedule_json import read_schedule
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.reports.program.outcome import Check
 from onchip.sweeps.store_schema import is_store
+
+AnswerT = TypeVar("AnswerT")
+MachineT = TypeVar("MachineT")
 
 STORE = "sweep"
 MORE_BEFORE = (TensorChangeKind.STAYS, TensorChangeKind.FEWER_MOVES)
@@ -74,7 +78,8 @@ def diff_files(request: DiffRequest) -> FileDifference:
     """
     kinds = _kind(request.before), _kind(request.after)
     if kinds[0] != kinds[1]:
-        what = f"it is of the kind {kinds[1]!r}, and {request.before} of the kind {kinds[0]!r}"
+        before, after = (kind.removeprefix("onchip-") for kind in kinds)
+        what = f"it is a {after}, and {request.before} is a {before}"
         raise UsageError(what, file=str(request.after), expected="two answers of one kind")
     if kinds[0] == STORE:
         return FileDifference(_stores(request))
@@ -102,7 +107,7 @@ def _plans(request: DiffRequest) -> FileDifference:
         figures = {**figures[0], **_plan_figures(checks[0])}, {**figures[1], **_plan_figures(checks[1])}
         histories = History(checks[0].problem, first.answer), History(checks[1].problem, second.answer)
         tensors = _with_causes(tensors, histories)
-    notes = _same_network(first.graph.sha256, second.graph.sha256)
+    notes = _same_network(first, second)
     found = AnswerDifference(
         "plan", str(request.before), str(request.after), figure_changes(*figures), order, tensors, (), notes
     )
@@ -166,8 +171,16 @@ def _why(cause: ReloadCause, plan: str) -> str:
     return f"in the {plan}, steps {cause.left} to {cause.returned}: {pushed}; stays with {cause.bytes_to_stay} bytes"
 
 
-def _same_network(first: str | None, second: str | None) -> tuple[str, ...]:
-    return ("they are of different networks",) if None not in (first, second) and first != second else ()
+def _same_network(first: Document[AnswerT, MachineT], second: Document[AnswerT, MachineT]) -> tuple[str, ...]:
+    """A note where two answers are of different graphs: what differs in how the network of that name was read."""
+    hashes = first.graph.sha256, second.graph.sha256
+    if None in hashes or hashes[0] == hashes[1]:
+        return ()
+    readings = asdict(first.reading), asdict(second.reading)
+    differing = [name for name in readings[0] if readings[0][name] != readings[1][name]]
+    if first.graph.name != second.graph.name or not differing:
+        return ("they are of different networks",)
+    return (f"their network is read in different ways: {', '.join(differing)}",)
 
 
 def _schedules(request: DiffRequest) -> AnswerDifference:
@@ -190,7 +203,7 @@ def _schedules(request: DiffRequest) -> AnswerDifference:
     ]
     changes = (*mapping_changes(*stacks), *mapping_changes(*texts))
     figures = figure_changes(_claimed(first.claim), _claimed(second.claim))
-    notes = _same_network(first.graph.sha256, second.graph.sha256)
+    notes = _same_network(first, second)
     return AnswerDifference(
         "schedule", str(request.before), str(request.after), figures, order, tensors, changes, notes
     )
@@ -208,7 +221,7 @@ def _strategies(request: DiffRequest) -> AnswerDifference:
         for one in (first, second)
     ]
     figures = figure_changes(_claimed(first.claim), _claimed(second.claim))
-    notes = _same_network(first.graph.sha256, second.graph.sha256)
+    notes = _same_network(first, second)
     changes = (*mapping_changes(*stacks), *mapping_changes(*texts))
     return AnswerDifference("strategy", str(request.before), str(request.after), figures, None, (), changes, notes)
 

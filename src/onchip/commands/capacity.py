@@ -63,14 +63,14 @@ def capacity_command(options: CapacityOptions) -> int:
 
     From M_R, below which nothing fits, up to the size at which nothing but compulsory traffic is left. Each step is
     proven. Of an accelerator with one scratchpad also the least DMA cycles and energy, proven as well, and the least
-    latency, from a bound to a plan's. Ctrl-C ends with the curve so far.
+    latency, from a bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 where nothing fits at any size.
     """
     from onchip.app.capacity import capacity_curve
     from onchip.reports.sweep.capacity import capacity_object
 
     outcome = capacity_curve(options.request, watched_run)
     show_tables(outcome, capacity_object, _tables, as_json=options.as_json)
-    return ExitCode.ANSWER
+    return ExitCode.ANSWER if outcome.unfit is None else ExitCode.INFEASIBLE
 
 
 def _tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:

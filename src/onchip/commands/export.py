@@ -12,6 +12,7 @@ from onchip.app.phases import phase
 from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
 from onchip.commands.check import show_answer_check, show_check, show_schedule_check
 from onchip.commands.exit_code import code_of_check
+from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.exports import Export, ExportFormat, MappingFormat, files_of
@@ -98,7 +99,7 @@ def export_command(options: ExportOptions) -> int:
     plan, accelerator = options.file, options.accelerator
     if format_of_answer(plan) is AnswerFormat.MAPPING:
         return _export_mapping(options)
-    source = options.network or _bundled_network_of(plan)
+    source = options.network or bundled_network_of(plan)
     if options.to == ExportFormat.C_PROJECT:
         return _export_project(options, source)
     files = files_of(options.to, options.output, source)
@@ -188,18 +189,6 @@ def _export_mapping(options: ExportOptions) -> int:
     else:
         show_answer_check(check, as_json=False)
     return code_of_check(check.is_legal)
-
-
-def _bundled_network_of(plan: Path) -> str:
-    from onchip.formats.own.bundled_networks import bundled_networks
-    from onchip.formats.own.plan_json import read_plan
-    from onchip.formats.own.schedule_json import read_schedule
-
-    is_schedule = format_of_answer(plan) is AnswerFormat.SCHEDULE
-    name = (read_schedule(plan) if is_schedule else read_plan(plan)).graph.name
-    if name not in bundled_networks():
-        raise UsageError(f"its network, {name!r}, is not bundled", file=str(plan), expected="NETWORK beside the plan")
-    return name
 
 
 def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, Traced | None]:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from onchip.commands.arguments import AcceleratorName, AsJson
+from onchip.commands.arguments import AsJson
+from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables, show_words
 
@@ -18,7 +19,14 @@ class MeasureOptions:
     """What `onchip measure` is asked."""
 
     file: Annotated[Path, typer.Argument(metavar="MAPPING.yaml", help="A mapping file, as `onchip map -o` writes it.")]
-    accelerator: AcceleratorName = None
+    accelerator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="What the mappings are for, unless the file names a bundled one or the host.",
+            autocompletion=accelerator_names,
+        ),
+    ] = None
     seconds: Annotated[
         float, typer.Option(min=0.0, max=60.0, metavar="S", help="How long each mapping and its peer are run in turn.")
     ] = 1.0

@@ -14,6 +14,7 @@ from onchip.commands.arguments import AsJson
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.completion import network_names
 from onchip.commands.exit_code import ExitCode
+from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
@@ -36,7 +37,12 @@ class ReportOptions:
         typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool, or a store of a sweep."),
     ]
     network: Annotated[
-        str | None, typer.Argument(metavar="[NETWORK]", help="Of a plan or a schedule.", autocompletion=network_names)
+        str | None,
+        typer.Argument(
+            metavar="[NETWORK]",
+            help="Of a plan or a schedule; may be left out if bundled.",
+            autocompletion=network_names,
+        ),
     ] = None
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write this.")]
     accelerator: Annotated[
@@ -58,9 +64,7 @@ def report_command(options: ReportOptions) -> int:
     """
     if is_store(options.file):
         return _report_store(options)
-    network = options.network
-    if network is None:
-        raise UsageError("it is not said", place="NETWORK", expected="the network that the file is for")
+    network = options.network or bundled_network_of(options.file)
     files = AnswerFiles((str(options.file), network), None, options.output)
     files.ensure_they_can_be_written()
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:

@@ -7,6 +7,7 @@ thousand digits) is refused here, with the field path; all else that the shape f
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ _EXPECTED_BY_ERROR: Final = {
     "tuple_type": "a list",
     "dict_type": "an object",
 }
+
+_FORMAT_IN_YAML: Final = re.compile(rb"""(?m)^format:[ \t]*["']?(onchip-[a-z]+)\b""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,7 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
             object_pairs_hook=hooks.members,
         )
     except json.JSONDecodeError as error:
+        _refuse_another_format(encoded, file_format, file)
         place = f"line {error.lineno} column {error.colno}"
         raise file_format.error(f"malformed JSON: {error.msg}", file=file, place=place, expected="JSON") from None
     except RecursionError:
@@ -216,6 +220,13 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
         location, first = next(_refused_values(value))
         raise file_format.error(first.what, file=file, place=field_path(location), expected=first.expected)
     return value
+
+
+def _refuse_another_format(encoded: bytes, file_format: Format, file: str) -> None:
+    """Raise the format's error for text that is no JSON but names another of our formats, as YAML may."""
+    named = _FORMAT_IN_YAML.search(encoded)
+    if named is not None and (other := named.group(1).decode()) != file_format.name:
+        raise file_format.error(f"it is {quoted(other)}", file=file, place="format", expected=quoted(file_format.name))
 
 
 def _refused_values(value: object) -> Iterator[tuple[Location, _Refused]]:

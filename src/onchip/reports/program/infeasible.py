@@ -51,7 +51,7 @@ def infeasible_words(outcome: Outcome, infeasible: InfeasibleOperator | None) ->
         return _without_spills(outcome)
     operator, needed = printable(infeasible.operator.name), exact_bytes(infeasible.need_bytes)
     if infeasible.oversize is not None:
-        return f"operator {operator} needs {needed}{_beyond_all(infeasible)}; {_oversize_words(infeasible.oversize)}"
+        return f"operator {operator} needs {needed}{_beyond_all(infeasible)}; {oversize_words(infeasible.oversize)}"
     if infeasible.need_bytes > infeasible.capacity_bytes:
         return f"operator {operator} needs {needed}{_beyond_all(infeasible)}"
     return (
@@ -66,7 +66,8 @@ def _beyond_all(infeasible: InfeasibleOperator) -> str:
     return f", {exact_bytes(excess_bytes)} too many" if excess_bytes > 0 else ""
 
 
-def _oversize_words(oversize: Oversize) -> str:
+def oversize_words(oversize: Oversize) -> str:
+    """Say which operand no scratchpad takes, or how large the largest is that may hold it."""
     tensor = f"its {oversize.operand} {printable(oversize.tensor.name)} ({exact_bytes(oversize.tensor.size_bytes)})"
     if oversize.largest is None:
         return f"no scratchpad holds {tensor}"

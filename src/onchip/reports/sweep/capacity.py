@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.problem import Objective, Problem
+from onchip.answer.result import Status
+from onchip.facts.infeasible_operator import InfeasibleOperator
+from onchip.reports.program.infeasible import oversize_words
 from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import counted, exact_bytes, printable
 from onchip.solve.run.budgets import Budgets
@@ -30,7 +33,7 @@ class CapacityOutcome:
     """A curve: its steps, least capacity first, of `problem` at every capacity.
 
     Values are of the problem's objective, traffic being the non-compulsory one in bytes; `compulsory_bytes` come on
-    top of that. It took `asked` plans.
+    top of that. It took `asked` plans. Of an operator that is `unfit` at every size there are no steps.
     """
 
     problem: Problem
@@ -39,6 +42,7 @@ class CapacityOutcome:
     compulsory_bytes: int
     asked: int
     seconds: float
+    unfit: InfeasibleOperator | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -99,7 +103,26 @@ def capacity_object(outcome: CapacityOutcome) -> dict[str, object]:
         ],
         "plans": outcome.asked,
         "seconds": outcome.seconds,
+        **({} if outcome.unfit is None else _infeasible_object(outcome.unfit)),
     }
+
+
+def _infeasible_object(unfit: InfeasibleOperator) -> dict[str, object]:
+    """What is said of a curve that does not begin."""
+    return {
+        "status": Status.INFEASIBLE,
+        "error": _unfit_words(unfit),
+        "operator": unfit.operator.name,
+        "need_bytes": unfit.need_bytes,
+        "capacity_bytes": unfit.capacity_bytes,
+        "excess_bytes": unfit.excess_bytes,
+    }
+
+
+def _unfit_words(unfit: InfeasibleOperator) -> str:
+    if unfit.oversize is None:
+        return f"the operands of operator {printable(unfit.operator.name)} have no places together, at any size"
+    return f"operator {printable(unfit.operator.name)} fits at no size: {oversize_words(unfit.oversize)}"
 
 
 def _traffic(outcome: CapacityOutcome, step: CurveStep) -> int | None:
@@ -112,6 +135,9 @@ def capacity_tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
+    if outcome.unfit is not None:
+        yield Text(f"{Status.INFEASIBLE}: {_unfit_words(outcome.unfit)}")
+        return
     table = Table(box=None, title=printable(outcome.problem.graph.name), title_justify="left")
     of_total = ("total traffic",) if outcome.of_traffic else ()
     for name in ("from", "to", outcome.value_name, *of_total, "at least"):

@@ -141,7 +141,8 @@ def difference_lines(difference: AnswerDifference) -> Iterator[RenderableType]:
         yield from map(Text, _more(len(changed), "figure"))
     lines = [*_order_lines(difference), *_tensor_lines(difference), *_mapping_lines(difference)]
     yield from (Text(printable(line)) for line in lines)
-    yield Text(f"the two {difference.kind}s are equal" if difference.is_equal else f"the two {difference.kind}s differ")
+    kinds = f"{difference.kind[:-1]}ies" if difference.kind.endswith("y") else f"{difference.kind}s"
+    yield Text(f"the two {kinds} are equal" if difference.is_equal else f"the two {kinds} differ")
 
 
 def change_words(figure: FigureChange) -> tuple[str, str]:
