@@ -16,14 +16,14 @@ from onchip.facts.sure_gaps import Precedence, groups_of_uses, sure_gaps, uses_o
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.solve.joint import exact, one_order, parts_bound, staged
+from onchip.solve.joint import exact, one_order, parts_bound, staged, window_moves
 from onchip.solve.joint.any_order import AnyOrderPlanner
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.parts_bound import PartsBound
 from onchip.solve.joint.search import BestFirstSearch, TwoParts
-from onchip.solve.joint.window_moves import improve_in_windows
+from onchip.solve.joint.window_moves import WindowMoves
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Limits, Progress, Run
@@ -239,9 +239,41 @@ def test_a_window_planned_anew_saves_what_it_says_and_leaves_a_legal_plan(seed: 
 def test_a_window_of_all_steps_ends_at_the_optimum(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 12))
     plan = belady_plan(indexed)
-    improve_in_windows(plan, Run())
+    WindowMoves().improve(plan, Run())
     assert plan.cost == least_in_bytes(indexed)
     assert_legal_in_bytes(plan)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_their_best(
+    monkeypatch: pytest.MonkeyPatch, workers: int, seed: int
+) -> None:
+    """What is done at the same time has no step in common, but may share tensors."""
+    searched: list[int] = []
+
+    def search(problem: IndexedProblem, run: Run, states: int, *, upper_bound: int) -> BestFirstSearch:
+        searched.append(upper_bound)
+        return BestFirstSearch(problem, run, states, upper_bound=upper_bound)
+
+    monkeypatch.setattr(window_moves, "BestFirstSearch", search)
+    monkeypatch.setattr(window_moves, "WIDTHS", (4, 6, 10))
+    indexed = IndexedProblem.of(free(windowed(60, seed)))
+    plan, moves = belady_plan(indexed), WindowMoves()
+    costs = [plan.cost]
+    while len(costs) < 2 or costs[-1] < costs[-2]:
+        searched.clear()
+        moves.begin_again()
+        moves.improve(plan, Run(Limits(workers=workers)))
+        costs.append(plan.cost)
+
+    assert costs[1] < costs[0]
+    assert costs[-1] == non_compulsory_cost(indexed, plan.schedule)
+    assert_legal_in_bytes(plan)
+    searched.clear()
+    moves.begin_again()
+    moves.improve(plan, Run(Limits(workers=workers)))
+    assert not searched
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@
 2. The given order, what stays in it by an exact model, with addresses: nothing later is worse.
 3. Windows of the order are planned anew while that helps; the new order is given addresses.
 4. Parts of that order, each searched exactly, bound what any order costs.
-5. Windows of what has addresses are planned anew, addresses included: beside 4 where there are several workers.
+5. Windows of what has addresses are planned anew, addresses included.
+
+Where there are several workers, one goes on with 3 and 5 while all others bound, by parts of what 3 has found first.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
 from onchip.solve.joint.parts_bound import PartsBound
 from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_windows
-from onchip.solve.joint.window_moves import improve_in_windows
+from onchip.solve.joint.window_moves import WindowMoves
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
@@ -41,7 +43,8 @@ SHARE_TO_MOVE: Final = 0.15
 SHARE_TO_PLACE: Final = 0.15
 MOST_STEPS_TO_LEARN: Final = 500
 """Of an order in which as much leaves as may be at once conflicts are too many to learn; of 1,000 steps none helped."""
-FIRST_LAYOUTS: Final = 512
+FIRST_LAYOUTS: Final = (64, 512)
+"""The second may have no time to end."""
 SHARE_FOR_PARTS: Final = 0.6
 
 
@@ -64,16 +67,15 @@ class AnyOrderPlanner:
         self._place(schedule, is_soon=True)
         if self._is_over:
             return
-        plan = MovablePlan(self._indexed, schedule)
-        improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
-        plan = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule))
-        improve_in_windows(plan, without_figures(self._share(SHARE_TO_MOVE)))
-        self._place(plan.schedule, is_soon=True)
+        plan, moves = MovablePlan(self._indexed, schedule), WindowMoves()
+        moves.improve(plan, without_figures(self._share(SHARE_TO_MOVE)))
         if self._run.limits.workers > 1:
-            self._bound_while_placing(plan)
-        else:
-            self._bound_by_parts(plan.order, self._share(SHARE_FOR_PARTS))
-            self._place(plan.schedule, is_soon=False)
+            self._bound_while_placing(plan, moves)
+            return
+        plan = self._moved_again(plan, moves)
+        self._place(plan.schedule, is_soon=True)
+        self._bound_by_parts(plan.order, self._share(SHARE_FOR_PARTS))
+        self._place(plan.schedule, is_soon=False)
 
     @property
     def _is_over(self) -> bool:
@@ -115,24 +117,35 @@ class AnyOrderPlanner:
             planner.solve_near(schedule)
 
     def _place_in_windows(self, schedule: OperatorSchedule, run: Run) -> None:
-        """Place a long schedule by one beam, and plan windows of what that finds anew, with addresses."""
-        found = LayoutPlacer(self._indexed, schedule).place(FIRST_LAYOUTS, run)
+        """Place a long schedule by two beams, and plan windows of what they find anew, with addresses."""
+        found, placer = None, LayoutPlacer(self._indexed, schedule)
+        for layouts in FIRST_LAYOUTS:
+            found = placer.place(layouts, run) or found
         if found is None:
             return
         placed = AddressedPlan(self._indexed, *found)
-        self._incumbent.offer(*found, placed.plan.cost, f"placed among {FIRST_LAYOUTS} layouts")
+        self._incumbent.offer(*found, placed.plan.cost, f"placed among {FIRST_LAYOUTS[-1]} layouts")
         for _ in improve_in_placed_windows(placed, without_figures(run)):
             self._incumbent.offer(*placed.answer, placed.plan.cost, "windows planned anew with addresses")
             if self._is_over:
                 return
 
-    def _bound_while_placing(self, plan: MovablePlan) -> None:
-        """One worker places, all others bound: neither has to wait for the other."""
+    def _bound_while_placing(self, plan: MovablePlan, moves: WindowMoves) -> None:
+        """One worker moves and places, all others bound: neither has to wait for the other."""
         others = replace(self._run, limits=replace(self._run.limits, workers=self._run.limits.workers - 1))
+        self._run = replace(self._run, limits=replace(self._run.limits, workers=1))
         with ThreadPoolExecutor(1) as pool:
-            bounded = pool.submit(self._bound_by_parts, plan.order, others)
-            self._place(plan.schedule, is_soon=False)
+            bounded = pool.submit(self._bound_by_parts, tuple(plan.order), others)
+            self._place(self._moved_again(plan, moves).schedule, is_soon=False)
             bounded.result()
+
+    def _moved_again(self, plan: MovablePlan, moves: WindowMoves) -> MovablePlan:
+        """Decide anew what stays in the order found; move what is in windows of that, or go on if it stays the same."""
+        found = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule))
+        if found.cost < plan.cost:
+            moves.begin_again()
+        moves.improve(found, without_figures(self._share(SHARE_TO_MOVE)))
+        return found
 
     def _bound_by_parts(self, order: Sequence[int], run: Run) -> None:
         """Loads between uses that are far apart are charged by the sure gaps, all others by the parts."""

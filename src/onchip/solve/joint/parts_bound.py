@@ -91,7 +91,7 @@ class PartsBound:
                 yield from self._move_and_solve(states, run)
                 states *= TIMES_MORE_STATES
                 yield from self._search_on(states, run)
-            is_at_its_end = not pairs and self.lower_bound == bound
+            is_at_its_end = not pairs and self.lower_bound == bound and all(part.is_solved for part in self.parts)
             if run.stop is not None or is_at_its_end:
                 return
 
@@ -152,23 +152,24 @@ class PartsBound:
 
     # Solve
 
-    def _solve_parts(self, parts: Iterable[Part], states: int, run: Run) -> None:
+    def _solve_parts(self, parts: Iterable[Part], states: int, run: Run, share: float = SHARE_OF_A_PART) -> None:
+        """Bound those that are not current, each in at most so many states and such a `share` of the time left."""
         open_parts = [part for part in parts if not part.is_current]
         alone = replace(without_figures(run), limits=replace(run.limits, workers=1))
         if run.limits.workers == 1:
             for part in open_parts:
-                self._solve_part(part, states, alone)
+                self._solve_part(part, states, alone, share)
         else:
             with ThreadPoolExecutor(run.limits.workers) as pool:
-                list(pool.map(lambda part: self._solve_part(part, states, alone), open_parts))
+                list(pool.map(lambda part: self._solve_part(part, states, alone, share), open_parts))
 
-    def _solve_part(self, part: Part, states: int, run: Run) -> None:
+    def _solve_part(self, part: Part, states: int, run: Run, share: float) -> None:
         """Bound a part, no lower than its halves."""
         if run.stop is not None:
             return
         known = 0 if part.halves is None else part.halves[0].lower_bound + part.halves[1].lower_bound
         problem = PartProblem.of(self._indexed, self._precedence, part.operators, part.shares)
-        within = run.within(SHARE_OF_A_PART * run.seconds_left)
+        within = run.within(share * run.seconds_left)
         two_parts = self._halves_of(part, problem)
         found = BestFirstSearch(problem.problem, within, states, two_parts=two_parts).solve()
         part.lower_bound, part.is_current = max(known, found.lower_bound), True
@@ -253,10 +254,12 @@ class PartsBound:
             yield self.lower_bound
 
     def _search_on(self, states: int, run: Run) -> Iterator[int]:
-        """Search parts that are not solved for longer."""
-        for some in _in_batches([part for part in self.parts if not part.is_solved], run.limits.workers):
+        """Search parts that are not solved for longer, all of them in most of the time that is left."""
+        unsolved = [part for part in self.parts if not part.is_solved]
+        batches = list(_in_batches(unsolved, run.limits.workers))
+        for number, some in enumerate(batches):
             again = [replace(part, is_current=False) for part in some]
-            self._solve_parts(again, states, run)
+            self._solve_parts(again, states, run, max(SHARE_OF_A_PART, 1 / (1 + len(batches) - number)))
             for part, longer in zip(some, again, strict=True):
                 if longer.is_current:
                     longer.lower_bound = max(part.lower_bound, longer.lower_bound)
