@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 SECONDS_TO_CONNECT = 10
+WITHIN_A_PROCESS = "inproc://"
+"""Of addresses that have neither host nor port."""
 LEAST_ROOM = 4
 """Points that are handed over while no worker is there."""
 
@@ -92,11 +94,14 @@ def connected(address: str) -> Client:
     """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
     except ImportError:
         expected = "the extra `dask`: pip install 'onchip[dask]'"
         raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
     try:
+        if not address.startswith(WITHIN_A_PROCESS):
+            get_address_host_port(address)  # a client that was never able to connect hangs when the process ends
         return Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
