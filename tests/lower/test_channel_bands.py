@@ -89,3 +89,15 @@ def test_channels_that_do_not_divide_are_not_cut() -> None:
     graph = Graph("odd", tensors, (Operator("f", "f", ("x",), ("y",), stated=stated),))
     with pytest.raises(GraphError, match="'y' has 3 channels for 2 equal bands"):
         ChannelBands({"f": 2})(graph)
+
+
+def test_filters_are_cut_along_the_channels_of_their_output() -> None:
+    tensors = (
+        Tensor.of_shape("x", (1, 3, 6, 6), 8, Role.INPUT),
+        Tensor.of_shape("w", (8, 3, 3, 3), 8, Role.PARAMETER),
+        Tensor.of_shape("y", (1, 8, 4, 4), 8, Role.OUTPUT),
+    )
+    splits = ChannelSplits(cuts_inputs=False, ways=WAYS)
+    conv = Operator("conv", "Conv", ("x",), ("y",), ("w",), stated=StatedCost(100, None, splits))
+    band = ChannelBands({"conv": 2})(Graph("one", tensors, (conv,))).operator["conv#1"]
+    assert (band.parameters, band.outputs) == (("w[4:8,:,:,:]",), ("y[:,4:8,:,:]",))

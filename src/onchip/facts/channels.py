@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 
 _RANK_WITH_BATCH: Final = 4
+_CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv"})
+"""Kinds whose filters have a filter for each output channel along their first dimension."""
 
 
-def channels_of(tensor: Tensor) -> int | None:
-    """How many channels a tensor has: the second of four dimensions or more, else the first; None without a shape."""
-    return tensor.shape[channel_axis(tensor.shape)] if tensor.shape else None
+@dataclass(frozen=True)
+class Channels:
+    """The channels of a graph's tensors: the second of four dimensions or more, else the first.
+
+    Of a convolution's filters they are the first as well: those of its output, not of its input.
+    """
+
+    graph: Graph
+
+    def count(self, tensor: Tensor) -> int | None:
+        """How many channels a tensor has; None without a shape."""
+        return tensor.shape[self.axis(tensor)] if tensor.shape else None
+
+    def axis(self, tensor: Tensor) -> int:
+        """Return which dimension of a tensor's shape the channels are."""
+        return 1 if _has_batch(tensor) and tensor.name not in self._filters else 0
+
+    @cached_property
+    def _filters(self) -> frozenset[str]:
+        return frozenset(name for operator in self.graph.operators for name in self._filters_of(operator))
+
+    def _filters_of(self, operator: Operator) -> tuple[str, ...]:
+        if operator.kind not in _CONVOLUTIONS:
+            return ()
+        return tuple(name for name in operator.parameters if _has_batch(self.graph.tensor[name]))[:1]
 
 
-def channel_axis(shape: Sequence[int]) -> int:
-    """Return which dimension of a shape the channels are."""
-    return 1 if len(shape) >= _RANK_WITH_BATCH else 0
+def _has_batch(tensor: Tensor) -> bool:
+    return len(tensor.shape or ()) >= _RANK_WITH_BATCH

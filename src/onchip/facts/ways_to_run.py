@@ -9,7 +9,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 from onchip.answer.problem import Problem
-from onchip.facts.channels import channels_of
+from onchip.facts.channels import Channels
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor, size_in_bytes
 
@@ -60,7 +60,11 @@ class WaysToRun:
     @cached_property
     def channels(self) -> tuple[int | None, ...]:
         """How many channels each tensor has; None for one without a shape."""
-        return tuple(map(channels_of, self.tensors))
+        return tuple(map(self._channels.count, self.tensors))
+
+    @cached_property
+    def _channels(self) -> Channels:
+        return Channels(self.problem.graph)
 
     @cached_property
     def operators(self) -> tuple[OperatorWays, ...]:
@@ -122,7 +126,7 @@ class WaysToRun:
         reads, writes = _numbers(operator.reads, number), _numbers(operator.outputs, number)
         cuts_inputs = splits is not None and splits.cuts_inputs
         named = (*operator.outputs, *operator.parameters, *(operator.inputs if cuts_inputs else ()))
-        channels = [channels_of(self.problem.graph.tensor[name]) for name in named]
+        channels = [self._channels.count(self.problem.graph.tensor[name]) for name in named]
         listed = splits.ways if splits else ()
         divided = {
             parts: one for parts, one in listed if all(each is not None and not each % parts for each in channels)

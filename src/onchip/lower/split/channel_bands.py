@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
-from onchip.facts.channels import channel_axis, channels_of
+from onchip.facts.channels import Channels
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region
@@ -28,10 +28,11 @@ class ChannelBands:
 
     def __call__(self, graph: Graph) -> Graph:
         """The graph in bands; raises GraphError for an operator that is not there or cannot run in so many parts."""
+        channels = Channels(graph)
         for name, parts in self.parts.items():
             if name not in graph.operator:
                 raise GraphError("there is no such operator", place=f"operator {name!r}", expected="one of the graph")
-            _ensure_it_may_run_in(graph, graph.operator[name], parts)
+            _ensure_it_may_run_in(channels, graph.operator[name], parts)
         if not self.parts:
             return graph
         emission = _Emission(graph, self.parts)
@@ -39,16 +40,16 @@ class ChannelBands:
         return Graph(graph.name, tensors, tuple(emission.operators()), graph.states_among(tensors))
 
 
-def _ensure_it_may_run_in(graph: Graph, operator: Operator, parts: int) -> None:
+def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) -> None:
     place, splits = f"operator {operator.name!r}", operator.stated.splits
     if splits is None or splits.cycles_of(parts) is None:
         ways = "none" if splits is None else ", ".join(str(parts) for parts, _ in splits.ways)
         raise GraphError(f"its file states no cost of {parts} parts", place=place, expected=f"of these: {ways}")
     cut_inputs = operator.inputs if splits.cuts_inputs else ()
     for name in (*operator.outputs, *operator.parameters, *cut_inputs):
-        channels = channels_of(graph.tensor[name])
-        if channels is None or channels % parts:
-            what = f"{name!r} has {'no' if channels is None else channels} channels for {parts} equal bands"
+        count = channels.count(channels.graph.tensor[name])
+        if count is None or count % parts:
+            what = f"{name!r} has {'no' if count is None else count} channels for {parts} equal bands"
             raise GraphError(what, place=place, expected=f"a multiple of {parts}")
 
 
@@ -58,12 +59,13 @@ class _Emission:
     def __init__(self, graph: Graph, parts: Mapping[str, int]) -> None:
         self._graph = graph
         self._parts = parts
+        self._channels = Channels(graph)
         cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in graph.tensors}
         for name, count in parts.items():
             for operand in _cut_operands(graph.operator[name]):
                 tensor = graph.tensor[operand]
-                channels = channels_of(tensor) or 0
-                lines = cuts[operand][channel_axis(tensor.shape or ())]
+                channels = self._channels.count(tensor) or 0
+                lines = cuts[operand][self._channels.axis(tensor)]
                 lines |= {part * channels // count for part in range(1, count)}
         self.bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in graph.tensors}
 
@@ -102,7 +104,7 @@ class _Emission:
         whole = tuple((0, size) for size in shape)
         if not is_cut or count == 1:
             return whole
-        axis = channel_axis(shape)
+        axis = self._channels.axis(self._graph.tensor[name])
         band = (part * shape[axis] // count, (part + 1) * shape[axis] // count)
         return (*whole[:axis], band, *whole[axis + 1 :])
 
