@@ -26,6 +26,7 @@ from onchip.commands.arguments import (
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
+from onchip.errors import UsageError
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 
@@ -77,6 +78,11 @@ class ScheduleVerbOptions:
     points: Annotated[int, typer.Option(min=2, metavar="N", help="With --pareto, at most so many schedules.")] = 12
     as_json: AsJson = False
 
+    def was_said(self, option: str) -> bool:
+        """Return whether the user gave an option, be it its default."""
+        source = self.context.get_parameter_source(option)
+        return source is not None and source.name == "COMMANDLINE"
+
     @property
     def request(self) -> ScheduleRequest:
         """The question; raises InputError for a tile, a time, bits or a dimension that is none."""
@@ -115,6 +121,8 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
 
     if options.pareto is not None:
         return _front_command(options, options.pareto)
+    if options.was_said("points"):
+        raise UsageError("there is one schedule", place="--points", expected="--pareto AXES")
     request, files = options.request, options.files
     files.ensure_they_can_be_written()
     outcome = schedule_network(request, watched_run)
@@ -129,6 +137,8 @@ def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
     from onchip.app.schedule_front import FrontRequest, axes_of, front_of_schedules
     from onchip.reports.schedule.front import front_html, front_object, front_tables
 
+    if options.was_said("objective"):
+        raise UsageError("it contradicts --pareto", place="--objective", expected="one of the two")
     request = FrontRequest(options.request, axes_of(axes), options.points)
     files = options.files
     files.ensure_they_can_be_written(is_folder=True)
