@@ -99,3 +99,22 @@ def test_a_workspace_is_all_that_lies_in_addressed_memories_beside_operands(
     found = in_use(mapped(1, CONV2, homes, **kept)).run("conv2", NestAtHomes(1, CONV2, homes, is_input=False))
     assert found is not None
     assert found.workspace_bits == bits
+
+
+def test_the_same_mapping_in_several_stacks_is_priced_once_and_judged_in_each() -> None:
+    asked = []
+
+    def priced(problem: LayerProblem, mapping: LayerMapping) -> NestFigures:
+        asked.append(mapping)
+        return price(problem, mapping)
+
+    legal = mapped(1, CONV2, AT_HOMES)
+    illegal = replace(legal, stack=3, mapping=one_by_one(replace(CONV2, q=3)))
+    several = (legal, replace(legal, stack=2), illegal, replace(illegal, stack=4))
+    found = MappingsInUse(several, NEAR_AND_FAR, priced)
+    first, second, *wrong = (found.run("conv2", replace(nest(), stack=stack)) for stack in (1, 2, 3, 4))
+    assert first is not None
+    assert first == second
+    assert wrong == [None, None]
+    assert [one.subject for one in found.violations] == ["mapping 2, Q", "mapping 3, Q"]
+    assert (asked, list(found.unused())) == ([legal.mapping], [])

@@ -65,7 +65,7 @@ class ScheduleRequest:
     dask_address: str | None = None
 
 
-CHECKING_TO_READING: Final = 4.0
+CHECKING_TO_READING: Final = 2.5
 """What checking and writing an answer take, beside reading: a time limit is for both."""
 ALONE: Final = ScheduleOptions(stacks=LAYERS)
 """What is answered where no stacks as asked for were found."""
@@ -85,7 +85,13 @@ class ReadScheduleQuestion:
     def question(self, objective: ScheduleObjective, *, uses_cache: bool) -> ScheduleQuestion:
         """The same as the search of schedules is asked it."""
         bound = objective.bound_of(self.relaxation)
-        return ScheduleQuestion(self.network, self.accelerator, self.precision, objective, bound, uses_cache)
+        to_check = self.seconds_to_check
+        return ScheduleQuestion(self.network, self.accelerator, self.precision, objective, bound, uses_cache, to_check)
+
+    @property
+    def seconds_to_check(self) -> float:
+        """Return how long checking and writing an answer take at most, as a rule."""
+        return CHECKING_TO_READING * self.seconds
 
 
 @phase("scheduling")
@@ -97,7 +103,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     deadline = Deadline.after(request.limits.time_limit_seconds)
     asked = read_schedule_question(request)
     question = asked.question(request.objective, uses_cache=request.uses_cache)
-    within = deadline.within(deadline.seconds_left - CHECKING_TO_READING * asked.seconds)
+    within = deadline.within(deadline.seconds_left - asked.seconds_to_check)
     with dask_pool(request.dask_address) as pool, start(request.limits, within) as run:
         found = solve_schedule(question, request.options, run, pool=pool)
     outcome = outcome_of(request, asked, request.objective, found)

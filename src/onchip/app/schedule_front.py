@@ -10,7 +10,6 @@ from typing import Final
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.phases import phase
 from onchip.app.schedule import (
-    CHECKING_TO_READING,
     ReadScheduleQuestion,
     ScheduleRequest,
     outcome_of,
@@ -65,7 +64,7 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
     deadline = Deadline.after(limits.time_limit_seconds)
     asked = read_schedule_question(request.of_schedules)
     share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
-    within = deadline.within(deadline.seconds_left - share - CHECKING_TO_READING * asked.seconds)
+    within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
     with dask_pool(request.of_schedules.dask_address) as pool, start(limits, within) as run:
         question = asked.question(ScheduleObjective.ENERGY, uses_cache=request.of_schedules.uses_cache)
         found = solve_front(question, options, request.axes, asked.relaxation, run, pool)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
@@ -30,6 +30,7 @@ from onchip.ir.tensor import Role, Tensor
 _MARGIN: Final = 1e-9
 """More than sums of floating-point numbers are ever wrong by, of their value."""
 _FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
+_FloorKey: TypeAlias = tuple[Layer, NestWork, NestOrigins]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class _Relaxing:
     _floors: FeedingFloors = field(init=False)
     _ports: PortFloors = field(init=False)
     _needed: Mapping[str, NeededPixels] = field(init=False)
+    _known: dict[_FloorKey, tuple[FloorOfNest, Fraction]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._rates = MemoryRates(self.accelerator)
@@ -186,9 +188,9 @@ class _Relaxing:
         needed, weights = self._needed[output.name], 0
         for layer in self.nests[operator.name]:
             work = work_of(layer, needed, output)
-            floor = self._floors.of(layer, work, self._origins(operator, layer))
+            floor, cycles = self._floor(operator, layer, work)
             self._add_floor(floor)
-            self.computing += self._cycles(operator, layer, work, floor.units)
+            self.computing += cycles
             weights += work.weights
         for name in operator.parameters:
             tensor = self.graph.tensor[name]
@@ -197,12 +199,16 @@ class _Relaxing:
             most = min(weights * bits, tensor.size_bytes * 8)
             self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
 
-    def _cycles(self, operator: Operator, layer: Layer, work: NestWork, units: int) -> Fraction:
-        """Of the nest: its multiply-accumulates in the units, or what has to pass a port, whichever takes longer."""
-        computing = Fraction(work.macs, units)
-        if not self.every_memory_keeps:
-            return computing
-        return max(computing, self._ports.cycles(layer, work, weight_is_an_input=not operator.parameters))
+    def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
+        """Of energy; and of cycles: its work in the units, or what passes a port. Alike nests have the same."""
+        key = layer, work, self._origins(operator, layer)
+        if key not in self._known:
+            floor = self._floors.of(*key)
+            cycles = Fraction(work.macs, floor.units)
+            if self.every_memory_keeps:
+                cycles = max(cycles, self._ports.cycles(layer, work, weight_is_an_input=not operator.parameters))
+            self._known[key] = floor, cycles
+        return self._known[key]
 
     def _add_floor(self, floor: FloorOfNest) -> None:
         self.mac_pj += floor.mac_pj

@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, TypeAlias
 
-from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.schedule.nest_work import work_of_all
-from onchip.cost.schedule.port_floor import PortFloors
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
@@ -100,7 +97,4 @@ class LongerLook:
         return room.times * max(known.cost.cycles - self._least_cycles(nest), least_gain)
 
     def _least_cycles(self, nest: NestPlace) -> float:
-        """Its work over the units that can be at work, or what has to pass a port."""
-        machine, layer = self.mapper.accelerator, nest.layer
-        passing = PortFloors(machine).cycles(layer, work_of_all(layer), weight_is_an_input=nest.weight_is_an_input)
-        return max(layer.macs / AnyUnrolling(machine).of([layer]).at_work, float(passing))
+        return self.mapper.floors.least_cycles(nest.layer, weight_is_an_input=nest.weight_is_an_input)

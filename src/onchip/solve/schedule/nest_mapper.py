@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
+from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
@@ -27,6 +28,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.adapted import best_adapted
+from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.mapped_ahead import MappedAhead
 from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
@@ -41,6 +43,7 @@ LEAST_SECONDS: Final = 0.1
 """Of a nest, while there is any time: LOMA's mapping is found in it, and mostly the proof."""
 SECONDS_OF_A_FIRST_LOOK: Final = 0.015
 """Of a nest: where less is left for each, LOMA's mapping alone is asked for at first."""
+_NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class BestMapper:
     shows_others: bool = False
     """Whether beside the best mapping of a nest those are handed out that are less in energy or in cycles."""
     ahead: MappedAhead | None = None
+    floors: CycleFloors = field(init=False)
     is_quick: bool = field(default=False, init=False)
     """Whether what is known, and LOMA, will do for now."""
     _is_sure: bool = field(default=False, init=False)
@@ -67,6 +71,10 @@ class BestMapper:
     """Of a layer the longest search so far, in seconds: a shorter one at other homes would be in vain."""
     _until: float = field(default=float("inf"), init=False)
     _waiting: int = field(default=1, init=False)
+    _makeshifts: dict[_NestInRoom, MappedNest | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.floors = CycleFloors(self.accelerator)
 
     @contextmanager
     def quick(self, *, is_quick: bool = True, is_sure: bool = False) -> Iterator[None]:
@@ -122,7 +130,7 @@ class BestMapper:
             found = self._searched(problem, seconds)
             best = self._best(problem, found, similar, is_quick=False)
         if best is None and found is not Status.INFEASIBLE and not (may_lack and self.run.stop is None):
-            best = self._makeshift(problem, room)
+            best = self._makeshift(nest, problem, room)
         elif self.shows_others and best is not None and not best.others and self.run.stop is None:
             best = replace(best, others=self._front(problem))
         self.seconds += self.run.seconds - begun
@@ -225,14 +233,24 @@ class BestMapper:
             return None
         return None if mapping is None else MappedNest(mapping, nest_cost(problem, mapping))
 
-    def _makeshift(self, problem: LayerProblem, room: Room) -> MappedNest | None:
-        """One multiply-accumulate after the other; each memory keeps one element of what it holds, if that has room."""
-        mapping = one_by_one(problem)
-        try:
-            mapped = MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
-        except InputError:
-            return None
-        return mapped if mapped.fits(room) else None
+    def _makeshift(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
+        """One multiply-accumulate after the other; each memory keeps one element of what it holds, if that has room.
+
+        It is made once for all nests that are alike: without time there is none to make it again.
+        """
+        key = nest.layer, nest.homes, nest.weight_is_an_input, tuple(problem.room_bytes.items())
+        if key not in self._makeshifts:
+            self._makeshifts[key] = _one_by_one(problem)
+        found = self._makeshifts[key]
+        return found if found is not None and found.fits(room) else None
+
+
+def _one_by_one(problem: LayerProblem) -> MappedNest | None:
+    mapping = one_by_one(problem)
+    try:
+        return MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
+    except InputError:
+        return None
 
 
 def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | Status:

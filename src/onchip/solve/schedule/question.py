@@ -15,7 +15,10 @@ from onchip.solve.schedule.objective import ScheduleObjective
 
 @dataclass(frozen=True, slots=True)
 class ScheduleQuestion:
-    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least."""
+    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least.
+
+    `seconds_to_check` is what the run's time limit leaves beyond it for checking what is found.
+    """
 
     network: Graph
     accelerator: Accelerator
@@ -23,6 +26,7 @@ class ScheduleQuestion:
     objective: ScheduleObjective
     lower_bound: int = 0
     uses_cache: bool = True
+    seconds_to_check: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

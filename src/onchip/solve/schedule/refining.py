@@ -52,10 +52,14 @@ class Refiner:
         return self.run.deadline.is_set
 
     def share(self, share: float) -> Run:
-        """The run with a share of the time that is left, but for that of verifying the largest schedule so far."""
+        """The run with a share of the time that is left, but for that of verifying the largest schedule so far.
+
+        That is left once: of it what there is beyond the run is not left within it, too.
+        """
         if not self.is_limited:
             return self.run
-        return self.run.within(share * max(0.0, self.run.seconds_left - VERIFYING * self.slowest))
+        kept = max(0.0, VERIFYING * self.slowest - self.question.seconds_to_check)
+        return self.run.within(share * max(0.0, self.run.seconds_left - kept))
 
     def is_improved(self, attempt: ScheduleAttempt) -> bool:
         """Whether no single place makes it better."""
@@ -114,6 +118,8 @@ class Refiner:
 
         What is weighed first takes hundredths of a second; what stage by stage had no time to prove comes next.
         """
+        if self.share(1.0).stop is not None:
+            return
         self.mapper.shows_others = True
         self.mappings.weigh(OptionPrices(MemoryRates(self.question.accelerator), self.question.objective))
         value = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledMapping
 from onchip.arch.accelerator import Accelerator
@@ -45,7 +46,10 @@ class PricedNest:
 
 
 class MappingsInUse:
-    """The mappings of a schedule by stack, loop nest and homes; each is looked at once, when an operator runs by it."""
+    """The mappings of a schedule by stack, loop nest and homes; each is looked at when an operator first runs by it.
+
+    Those of several stacks that are the same are legal, and cost the same, wherever one is.
+    """
 
     def __init__(self, mappings: Sequence[ScheduledMapping], accelerator: Accelerator, nest_prices: NestPrices) -> None:
         self._mappings = mappings
@@ -53,6 +57,7 @@ class MappingsInUse:
         self._nest_prices = nest_prices
         self._number = {(one.stack, one.layer, one.homes): number for number, one in enumerate(mappings)}
         self._priced: dict[tuple[int, bool], PricedNest | None] = {}
+        self._legal: dict[tuple[Layer, Homes, LayerMapping, bool], PricedNest] = {}
         self.violations: list[Violation] = []
 
     @property
@@ -83,6 +88,9 @@ class MappingsInUse:
 
     def _price(self, number: int, nest: NestAtHomes) -> PricedNest | None:
         one = self._mappings[number]
+        key = one.layer, one.homes, one.mapping, nest.is_input
+        if key in self._legal:
+            return self._legal[key]
         try:
             problem = LayerProblem(one.layer, self._accelerator, one.homes, weight_is_an_input=nest.is_input)
         except AcceleratorError as error:
@@ -93,4 +101,5 @@ class MappingsInUse:
             return None
         needs = {memory: sum(bits.values()) for memory, bits in tile_bits(problem, one.mapping).items() if bits}
         addressed = {name: needs[name] for name in AddressedMachine(self._accelerator).level if name in needs}
-        return PricedNest(self._nest_prices(problem, one.mapping), addressed)
+        self._legal[key] = PricedNest(self._nest_prices(problem, one.mapping), addressed)
+        return self._legal[key]

@@ -1,0 +1,28 @@
+"""The least cycles of a nest, whatever its mapping and wherever its operands lie: what it may gain by another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onchip.arch.accelerator import Accelerator
+from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.cost.schedule.nest_work import work_of_all
+from onchip.cost.schedule.port_floor import PortFloors
+from onchip.ir.layer import Layer
+
+
+@dataclass(slots=True)
+class CycleFloors:
+    """The floors of nests on one machine; each is reckoned once, as they are asked for again and again."""
+
+    accelerator: Accelerator
+    _known: dict[tuple[Layer, bool], float] = field(default_factory=dict, init=False)
+
+    def least_cycles(self, layer: Layer, *, weight_is_an_input: bool) -> float:
+        """Return its work over the units that can be at work, or what has to pass a port, whichever takes longer."""
+        key = layer, weight_is_an_input
+        if key not in self._known:
+            ports, work = PortFloors(self.accelerator), work_of_all(layer)
+            passing = ports.cycles(layer, work, weight_is_an_input=weight_is_an_input)
+            self._known[key] = max(layer.macs / AnyUnrolling(self.accelerator).of([layer]).at_work, float(passing))
+        return self._known[key]
