@@ -1,10 +1,11 @@
 """Whether `exact` is ever above a baseline, and how much of it is proven: presets by layers by objectives.
 
-    python benchmarks/mapping_baselines.py ROWS.jsonl [MINUTES [SECONDS]] [--results FILE.json]
+    python benchmarks/mapping_baselines.py ROWS.jsonl [MINUTES [SECONDS]] [--processor] [--results FILE.json]
 
 Adds rows to ROWS.jsonl for MINUTES (60), each asked of `exact` for at most SECONDS (10), and prints the table of all
 rows there are; what is in the file is not asked again. Every method's answer is costed by the same model. Questions
-come in an order that mixes presets, layers and objectives, so that the first rows are a sample of all.
+come in an order that mixes presets, layers and objectives, so that the first rows are a sample of all. With
+`--processor` SECONDS, and those of the rows, are of the processor.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from shared.processor import count_processor_seconds
 from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
@@ -162,7 +164,7 @@ def answered(question: Question, seconds: float) -> Row:
     problem = LayerProblem(Precision().on(accelerator).of(Layer.of_text(question.layer)), accelerator)
     values, took, status, bound, is_beyond = dict[str, float](), dict[str, float](), "", 0.0, False
     for name in ("exact", *BASELINES):
-        started = time.monotonic()
+        started = time.perf_counter()
         limit = seconds if name == "exact" else SECONDS_OF_BASELINE
         try:
             result = method_named(name).solve(problem, question.objective, Run(Limits(time_limit_seconds=limit)))
@@ -174,7 +176,7 @@ def answered(question: Question, seconds: float) -> Row:
                 is_beyond = result.space == WIDE_MAPSPACE
         except InputError as error:
             status = f"refused: {error}" if name == "exact" else status
-        took[name] = round(time.monotonic() - started, 2)
+        took[name] = round(time.perf_counter() - started, 2)
     return Row(question.key, values, took, status, bound, is_beyond)
 
 
@@ -225,7 +227,10 @@ def main() -> None:
     parser.add_argument("minutes", type=float, nargs="?", default=60.0)
     parser.add_argument("seconds", type=float, nargs="?", default=10.0)
     parser.add_argument("--results", type=Path, metavar="FILE.json", help="write all rows, with commit and machine")
+    parser.add_argument("--processor", action="store_true", help="count seconds of the processor")
     asked = parser.parse_args()
+    if asked.processor:
+        count_processor_seconds()
     add_rows(asked.rows, asked.minutes, asked.seconds)
     found = rows_of(asked.rows)
     print("\n".join(table(found)))

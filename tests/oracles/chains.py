@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import inf
+from math import inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onchip.native import least_chain_below
 
 Table = NDArray[np.float64]
+Row = tuple[float, list[Table | None], list[Table | None], bool, bool, list[list[tuple[Table, Table]]]]
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,11 @@ class Searched:
     leads: list[list[int]]
     stays: list[list[float]]
     counts: list[list[int]]
+    turns: list[list[float]]
+    is_single: list[list[int]]
     room_bits: list[float]
     boundaries: list[tuple[int, int, Table]]
-    criteria: list[tuple[float, list[Table | None], list[Table | None], bool, bool]]
+    criteria: list[Row]
     is_product: bool
 
     def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]]]:
@@ -37,6 +40,8 @@ class Searched:
             self.leads,
             self.stays,
             self.counts,
+            self.turns,
+            self.is_single,
             self.room_bits,
             self.boundaries,
             self.criteria,
@@ -77,6 +82,22 @@ def part_that_stays(searched: Searched, operand: int, inner: tuple[int, ...], ou
     return 0.0 if least == 0.0 else min(1.0, least / most) if most > 0.0 else 1.0
 
 
+def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> float:
+    """Cycles in which a tile in a place is replaced at most, if it is known what stands inside that."""
+    leading = [side for side in range(len(place)) if searched.leads[operand][side]]
+    if all(searched.turns[side][place[side]] == 1 for side in leading):
+        return 1.0
+    nothing_leads_out_of = [
+        one
+        for one in inner
+        if all(one[side] == place[side] and searched.is_single[side][place[side]] for side in leading)
+    ]
+    each = (
+        prod(own[at] for own, at in zip(searched.turns, one, strict=True)) for one in [place, *nothing_leads_out_of]
+    )
+    return min(each)
+
+
 def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
     used = [0.0] * len(searched.room_bits)
     for (_, memory, bits), place in zip(searched.boundaries, places, strict=True):
@@ -88,9 +109,17 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
         for (own, _, _), place in zip(searched.boundaries, places, strict=True)
     ]
     sums = []
-    for fixed, costs, more, _, is_linear in searched.criteria:
+    known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]
+    for fixed, costs, more, _, is_linear, waits in searched.criteria:
         parts = [1.0 - one if is_linear else float(one == 0.0) for one in stays]
-        sums.append(fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts))
+        summed = fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts)
+        for (operand, _, _), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
+            windows = window(searched, operand, place, inner), window(searched, operand, place, ())
+            for times, longest in own:
+                often, long = (float(one.reshape(searched.shape)[place]) for one in (times, longest))
+                narrow, wide = (max(long - one, 0.0) for one in windows)
+                summed += often * (narrow - wide)
+        sums.append(summed)
     return sums[0] * max(sums[1:]) if searched.is_product else max(sums)
 
 

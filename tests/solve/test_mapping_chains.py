@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import inf, prod
 from random import Random
 
@@ -18,10 +18,10 @@ from onchip.solve.mapping.wide import together
 from onchip.solve.mapping.wide.chain import UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
-from onchip.solve.mapping.wide.dimension import Units
+from onchip.solve.mapping.wide.dimension import Units, cells_of, dimension_of, starts_of
 from onchip.solve.mapping.wide.lattice import Lattice
-from onchip.solve.mapping.wide.together import ChainsTogether
-from oracles.chains import Searched, Table, least_of_chains_together, worth_of_chain
+from onchip.solve.mapping.wide.together import ChainsTogether, single_cells
+from oracles.chains import Row, Searched, least_of_chains_together, worth_of_chain
 from support.nests import random_case
 from support.own_chains import cell_of, kind_of, places_of
 from support.ragged_nests import random_ragged_mapping
@@ -43,6 +43,8 @@ def _random_search(seed: int) -> Searched:
         random.integers(0, 2, (3, 2)).tolist(),
         [random.integers(0, 4, side).astype(np.float64).tolist() for side in shape],
         random.integers(0, 2, (3, 2)).tolist(),
+        [np.cumprod(random.integers(1, 4, side)).astype(np.float64).tolist() for side in shape],
+        [random.integers(0, 2, side).tolist() for side in shape],
         [7.0, 9.0],
         [(operand, int(random.integers(2)), random.integers(1, 6, points).astype(np.float64)) for operand in operands],
         [
@@ -52,6 +54,17 @@ def _random_search(seed: int) -> Searched:
                 [None if random.random() < 0.3 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
                 bool(number < 2),
                 bool(random.integers(2)),
+                [
+                    [
+                        (
+                            random.integers(0, 4, points).astype(np.float64),
+                            random.integers(0, 9, points).astype(np.float64),
+                        )
+                    ]
+                    if random.random() < 0.5
+                    else []
+                    for _ in operands
+                ],
             )
             for number in range(4)
         ],
@@ -76,9 +89,14 @@ def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) 
 
 def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
-    for bits, costs, more in ((short, whole, whole), (whole, short, whole), (whole, whole, short)):
-        row: tuple[float, list[Table | None], list[Table | None], bool, bool] = (0.0, [costs], [more], True, True)
-        searched = Searched([4], [[1] * 16], [[1]], [[0.0] * 4], [[1]], [1.0], [(0, 0, bits)], [row], is_product=False)
+    for one in range(5):
+        bits, costs, more, times, longest = (short if one == at else whole for at in range(5))
+        row: Row = (0.0, [costs], [more], True, True, [[(times, longest)]])
+        searched = Searched(
+            *([4], [[1] * 16], [[1]], [[0.0] * 4], [[1]], [[1.0] * 4], [[1] * 4]),
+            *([1.0], [(0, 0, bits)], [row]),
+            is_product=False,
+        )
         with pytest.raises(ValueError, match="costs are not of each point"):
             searched.least_below(1.0, 10)
 
@@ -129,7 +147,7 @@ def _lattices(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[
 
 
 def _note(asked: list[Searched], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
-    asked.append(Searched(*rows[:9]))  # type: ignore[arg-type]
+    asked.append(Searched(*rows[:11]))  # type: ignore[arg-type]
     return 0.0, True, 0, [], []
 
 
@@ -156,6 +174,36 @@ def test_units_are_all_at_work_unless_turns_are_more() -> None:
             assert is_whole or (sizes[-1][1] and turns >= Units(units, units, None).fewest_idle_turns(bound))
             idle += not is_whole
     assert idle > 100
+
+
+def test_no_loop_stands_between_places_of_a_single_cell() -> None:
+    """Of random parts of a loop, all units at work or not; and with all at work and no more iterations, no turns."""
+    random, seen, few = Random(2), 0, 0
+    for _ in range(3000):
+        sizes = [(random.randint(2, 4), random.random() < 0.4) for _ in range(random.randint(1, 5))]
+        inner, outermost = prod(size for size, _ in sizes[:-1]), sizes[-1][0]
+        bound = random.randint(inner * (outermost - 1) + 1, inner * outermost)
+        beside = tuple(size for size, is_beside in sizes if is_beside)
+        units = prod(beside)
+        turns = [prod(size for size, is_beside in sizes[:at] if not is_beside) for at in range(len(sizes) + 1)]
+        met = [_met_inside(sizes, at, bound) for at in range(len(sizes) + 1)]
+        is_full = all(one in (bound, units * own) for one, own in zip(met, turns, strict=True))
+        if is_full and bound <= units:
+            few += 1
+            assert turns[-1] == 1
+        own = Units(units, units, beside, is_full)
+        first, *rest, _ = starts_of(bound, own)
+        inner_starts = random.sample(rest, min(4, len(rest)))
+        ranges = cells_of(sorted({first, *inner_starts, bound, bound + 1}))
+        cells = dimension_of(bound, own, ranges, 0)
+        single = single_cells(cells, own)
+        for (one, turns_inside), (two, turns_outside) in pairwise(zip(met, turns, strict=True)):
+            cell = next(at for at, (low, high) in enumerate(ranges) if low <= one <= high)
+            if single[cell] and ranges[cell][0] <= two <= ranges[cell][1]:
+                seen += 1
+                assert turns_inside == turns_outside
+    assert seen > 500
+    assert few > 50
 
 
 def _met_inside(sizes: list[tuple[int, bool]], inside: int, bound: int) -> int:

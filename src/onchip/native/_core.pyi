@@ -796,10 +796,19 @@ def least_chain_below(
     leads: Sequence[Sequence[int]],
     stays: Sequence[Sequence[float]],
     counts: Sequence[Sequence[int]],
+    turns: Sequence[Sequence[float]],
+    is_single: Sequence[Sequence[int]],
     room_bits: Sequence[float],
     boundaries: Sequence[tuple[int, int, NDArray[np.float64]]],
     criteria: Sequence[
-        tuple[float, Sequence[NDArray[np.float64] | None], Sequence[NDArray[np.float64] | None], bool, bool]
+        tuple[
+            float,
+            Sequence[NDArray[np.float64] | None],
+            Sequence[NDArray[np.float64] | None],
+            bool,
+            bool,
+            Sequence[Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]],
+        ]
     ],
     is_product: bool,
     limit: float,
@@ -810,10 +819,12 @@ def least_chain_below(
     A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
     operand, memory and bits of room by point, operands one after the other from the units upwards; `criteria` what is
     fixed, what each boundary adds, what more where none of its tiles may stay, whether what is left of it is looked up
-    at each step, and whether it is linear in how often tiles come. `may_stand_inside` says by dimension, inner and
+    at each step, whether it is linear in how often tiles come, and by boundary of a memory with room for one tile how
+    often transfers are waited for one by one and how long each takes. `may_stand_inside` says by dimension, inner and
     outer cell, the latter fastest, whether one place may stand inside the other; `leads` by operand and dimension
     whether that leads to other elements of the operand, `counts` whether the part of its cell that `stays`, by
-    dimension and cell, is one of the operand's elements. The cells are by dimension those in which a chain below the
+    dimension and cell, is one of the operand's elements; `turns` the most cycles that lead to a cell, `is_single`
+    whether no loop may stand between two places in it. The cells are by dimension those in which a chain below the
     limit may stand, none if there is no such chain.
     """
 

@@ -21,8 +21,8 @@ public:
     Search(const Problem& problem, double limit, std::size_t most_steps)
         : problem_(problem), limit_(limit), most_steps_(most_steps) {
         points_ = std::accumulate(problem.shape.begin(), problem.shape.end(), std::size_t{1}, std::multiplies<>());
+        if (!is_of_each_point(problem, points_)) throw std::invalid_argument("costs are not of each point");
         for (const Boundary& own : problem.boundaries) {
-            if (own.bits.size() != points_) throw std::invalid_argument("costs are not of each point");
             if (count_.size() <= own.operand) count_.resize(own.operand + 1, 0);
             ++count_[own.operand];
         }
@@ -30,14 +30,6 @@ public:
             first_.push_back(step_.empty() ? 0 : first_.back() + count_[step_.size() - 1]);
             step_.push_back(states_);
             states_ *= own + 1;
-        }
-        for (const Criterion& own : problem.criteria) {
-            for (const auto* tables : {&own.costs, &own.more}) {
-                for (const Costs costs : *tables) {
-                    if (!costs.empty() && costs.size() != points_)
-                        throw std::invalid_argument("costs are not of each point");
-                }
-            }
         }
         lay_out();
     }
@@ -224,7 +216,7 @@ private:
                     continue;
                 sums = added;
                 tiles = tiles_;
-                follow(problem_, at_, x, tiles, sums);
+                follow(problem_, at_, b, x, tiles, sums);
                 const double least = worth_of(b, state + step_[operand], x, sums);
                 if (least < limit_) steps.push_back({least, operand, x});
             }
@@ -247,8 +239,8 @@ private:
     void take(const Step& step, std::size_t state, const std::vector<double>& added) {
         std::vector<double> next(added);
         const std::vector<Placed> before = tiles_;
-        follow(problem_, at_, step.point, tiles_, next);
         const std::size_t b = first_[step.operand] + placed_[step.operand];
+        follow(problem_, at_, b, step.point, tiles_, next);
         const Boundary& own = problem_.boundaries[b];
         for (std::size_t k = 0; k < next.size(); ++k) {
             const Costs costs = problem_.criteria[k].costs[b];

@@ -5,7 +5,9 @@
 // greatest of the others. A lattice's dimension says of any two of its cells whether places in both may stand inside
 // each other. Where loops end short, tiles of a boundary may stay while loops outside the next point run: those at the
 // end of every dimension that leads to its elements and moves on between both points. If one of these ends there, none
-// stays; if a dimension that does not lead to its elements moves on between both points, any may.
+// stays; if a dimension that does not lead to its elements moves on between both points, any may. A tile is needed
+// until the last turn of the loops that lead to its elements: where no such loop can stand between two points, a tile
+// of the outer one is replaced within the turns of the inner one.
 
 #pragma once
 
@@ -24,12 +26,20 @@ struct Boundary {
     Costs bits;  // of the room of its memory, by point
 };
 
+// Transfers of a boundary that are waited for one by one, by point: how often at least, and how long each takes.
+struct Wait {
+    Costs times;
+    Costs longest;
+};
+
 struct Criterion {
     double fixed;
     std::vector<Costs> costs;  // by boundary, none where it adds nothing
     std::vector<Costs> more;   // what it adds beyond these where none of its tiles may stay, none where that is nothing
     bool guides;               // what is left of it is looked up at each step, not only what has been added
     bool is_linear;            // in how often tiles come: if fewer stay it has a part of `more`
+    std::vector<std::vector<Wait>>
+        waits;  // by boundary, of memories with room for one tile; `costs` have them in full windows
 };
 
 struct Problem {
@@ -38,7 +48,9 @@ struct Problem {
     std::vector<std::vector<std::uint8_t>> leads;             // by operand and dimension, whether to other elements
     std::vector<std::vector<double>> stays;                   // by dimension and cell, the part at an end at most
     std::vector<std::vector<std::uint8_t>> counts;  // by operand and dimension, whether the part is one of its elements
-    std::vector<double> room_bits;                  // by memory
+    std::vector<std::vector<double>> turns;  // by dimension and cell, cycles of the loops that lead there at most
+    std::vector<std::vector<std::uint8_t>> is_single;  // by dimension and cell, whether no loop may stand inside it
+    std::vector<double> room_bits;                     // by memory
     std::vector<Boundary> boundaries;  // of an operand from the units upwards, operands one after the other
     std::vector<Criterion> criteria;
     bool is_product;

@@ -28,10 +28,74 @@ double part_that_stays(const Problem& problem, const std::vector<std::uint16_t>&
     return least < most ? least / most : 1.0;
 }
 
+double turns_inside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x) {
+    const std::size_t sides = problem.shape.size();
+    double found = 1.0;
+    for (std::size_t side = 0; side < sides; ++side) found *= problem.turns[side][at[x * sides + side]];
+    return found;
+}
+
+// Whether loops that lead to an operand's elements may stand between two points.
+bool may_lead_between(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand,
+                      std::size_t inner, std::size_t outer) {
+    const std::size_t sides = problem.shape.size();
+    for (std::size_t side = 0; side < sides; ++side) {
+        const std::size_t one = at[inner * sides + side];
+        if (problem.leads[operand][side] && (one != at[outer * sides + side] || !problem.is_single[side][one]))
+            return true;
+    }
+    return false;
+}
+
+// The window in which a tile of an operand in `x` is replaced, at most: as if nothing stood inside.
+double widest_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand, std::size_t x) {
+    const std::size_t sides = problem.shape.size();
+    double leading = 1.0;
+    for (std::size_t side = 0; side < sides; ++side) {
+        if (problem.leads[operand][side]) leading *= problem.turns[side][at[x * sides + side]];
+    }
+    return leading == 1.0 ? 1.0 : turns_inside(problem, at, x);
+}
+
+// What a boundary's transfers wait longer, as windows are narrower than as if nothing stood inside.
+void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+            const std::vector<Placed>& tiles, std::vector<double>& added) {
+    const auto waits = [&](const Criterion& own) { return !own.waits[boundary].empty(); };
+    if (std::none_of(problem.criteria.begin(), problem.criteria.end(), waits)) return;
+    const std::size_t operand = problem.boundaries[boundary].operand;
+    const double widest = widest_window(problem, at, operand, x);
+    double window = widest;
+    for (auto own = tiles.rbegin(); own != tiles.rend(); ++own) {
+        if (may_lead_between(problem, at, operand, own->point, x)) break;
+        window = std::min(window, turns_inside(problem, at, own->point));
+    }
+    if (!(window < widest)) return;
+    for (std::size_t k = 0; k < added.size(); ++k) {
+        for (const auto& [times, longest] : problem.criteria[k].waits[boundary])
+            added[k] += times[x] * (std::max(longest[x] - window, 0.0) - std::max(longest[x] - widest, 0.0));
+    }
+}
+
 }  // namespace
 
-void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
-            std::vector<double>& added) {
+bool is_of_each_point(const Problem& problem, std::size_t points) {
+    const auto fits = [&](Costs costs) { return costs.size() == points; };
+    const auto may_be_none = [&](Costs costs) { return costs.empty() || fits(costs); };
+    bool found = std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
+                             [&](const Boundary& own) { return fits(own.bits); });
+    for (const Criterion& own : problem.criteria) {
+        for (const auto* tables : {&own.costs, &own.more})
+            found = found && std::all_of(tables->begin(), tables->end(), may_be_none);
+        for (const auto& waits : own.waits)
+            found = found && std::all_of(waits.begin(), waits.end(),
+                                         [&](const Wait& one) { return fits(one.times) && fits(one.longest); });
+    }
+    return found;
+}
+
+void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+            std::vector<Placed>& tiles, std::vector<double>& added) {
+    narrow(problem, at, boundary, x, tiles, added);
     for (Placed& own : tiles) {
         if (own.stays == 0.0 || own.point == x) continue;
         const double stays = part_that_stays(problem, at, problem.boundaries[own.boundary].operand, own.point, x);

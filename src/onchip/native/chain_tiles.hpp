@@ -1,4 +1,5 @@
-// Which tiles of boundaries may stay where loops end short, as far as the points outside theirs say.
+// Which tiles of boundaries may stay where loops end short, as far as the points outside theirs say; and within how
+// many cycles they are replaced, as far as the points inside say.
 
 #pragma once
 
@@ -17,9 +18,12 @@ struct Placed {
     double stays;
 };
 
-// What is known of `tiles` as another point follows is `added` to all criteria. `at` are the cells of points, the last
-// dimension's fastest.
-void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
-            std::vector<double>& added);
+// Whether all tables have as many points.
+bool is_of_each_point(const Problem& problem, std::size_t points);
+
+// What is known of `tiles` as a boundary's point follows, and of its own, is `added` to all criteria. `at` are the
+// cells of points, the last dimension's fastest.
+void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+            std::vector<Placed>& tiles, std::vector<double>& added);
 
 }  // namespace onchip::chains

@@ -42,9 +42,11 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
 // A row of a boundary: its operand and memory, and the bits of room that it takes by point.
 using BoundaryRow = std::tuple<std::size_t, std::size_t, Table>;
 using Tables = std::vector<std::optional<Table>>;
+// What is waited for one by one at each boundary: how often, and how long, by point.
+using Waits = std::vector<std::vector<std::tuple<Table, Table>>>;
 // A row of a criterion: what is fixed, what each boundary costs by point or None, what more, whether it guides, is
-// linear.
-using CriterionRow = std::tuple<double, Tables, Tables, bool, bool>;
+// linear, and what is waited for.
+using CriterionRow = std::tuple<double, Tables, Tables, bool, bool, Waits>;
 
 std::vector<chains::Costs> costs_of(const Tables& tables) {
     std::vector<chains::Costs> found;
@@ -53,9 +55,20 @@ std::vector<chains::Costs> costs_of(const Tables& tables) {
     return found;
 }
 
+std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries) {
+    std::vector<std::vector<chains::Wait>> found;
+    for (const auto& own : boundaries) {
+        auto& waits = found.emplace_back();
+        for (const auto& [times, longest] : own)
+            waits.push_back({{times.data(), times.shape(0)}, {longest.data(), longest.shape(0)}});
+    }
+    return found;
+}
+
 nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<std::uint8_t>> may_stand_inside,
                             std::vector<std::vector<std::uint8_t>> leads, std::vector<std::vector<double>> stays,
-                            std::vector<std::vector<std::uint8_t>> counts, std::vector<double> room_bits,
+                            std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
+                            std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
                             const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
                             bool is_product, double limit, std::size_t most_steps) {
     chains::Problem problem{std::move(shape),
@@ -63,14 +76,16 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             std::move(leads),
                             std::move(stays),
                             std::move(counts),
+                            std::move(turns),
+                            std::move(is_single),
                             std::move(room_bits),
                             {},
                             {},
                             is_product};
     for (const auto& [operand, memory, bits] : boundaries)
         problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}});
-    for (const auto& [fixed, costs, more, guides, is_linear] : criteria)
-        problem.criteria.push_back({fixed, costs_of(costs), costs_of(more), guides, is_linear});
+    for (const auto& [fixed, costs, more, guides, is_linear, waits] : criteria)
+        problem.criteria.push_back({fixed, costs_of(costs), costs_of(more), guides, is_linear, waits_of(waits)});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;
@@ -84,7 +99,8 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
-               "counts"_a, "room_bits"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
+               "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "boundaries"_a, "criteria"_a, "is_product"_a,
+               "limit"_a, "most_steps"_a);
 }
 
 }  // namespace onchip

@@ -7,7 +7,7 @@ array's turns, or any port's transfers, or a mean of both; or as the turns and w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -22,6 +22,7 @@ from onchip.cost.schedule.nest_work import work_of_all
 from onchip.solve.mapping.wide.chain import LEADING, OperandChain, UnrolledWays
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
+from onchip.solve.mapping.wide.port_cycles import PortCycles, Waits, cycles_of
 from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 
 PortOf: TypeAlias = tuple[str, int]
@@ -33,32 +34,11 @@ HIGHEST: Final = 2
 
 
 @dataclass(frozen=True)
-class PortCycles:
-    """Cycles of a port by cell: of what crosses a boundary while the loops `run`, and what comes `first` or goes last.
-
-    `total` is both together; `waiting` are those by which single transfers exceed the time in which their tiles may be
-    replaced.
-    """
-
-    run: Along
-    first: Along
-    total: Along
-    waiting: Along
-
-    def __add__(self, other: PortCycles) -> PortCycles:
-        return PortCycles(
-            self.run + other.run,
-            self.first + other.first,
-            self.total + other.total,
-            self.waiting + other.waiting,
-        )
-
-
-@dataclass(frozen=True)
 class Running:
     """What the loops take with their stalls, at least: `fixed`, and what boundaries cost.
 
     Of a `port` whose transfers are counted, each by a `weight`, `totals` are those with what comes first or goes last.
+    Of transfers that are waited for one by one in memories with room for one tile, `waits` say how often and how long.
     """
 
     fixed: float
@@ -66,6 +46,7 @@ class Running:
     port: PortOf | None = None
     weight: float = 1.0
     totals: Boundaries = field(default_factory=dict)
+    waits: Mapping[Place, Waits] = field(default_factory=dict)
 
     @property
     def is_mean(self) -> bool:
@@ -108,18 +89,22 @@ class ChainTime:
     def criteria(self) -> Sequence[Criterion]:
         """Return some, the highest first: what is highest while the loops run, with all that comes before and after."""
         before = self._before
-        alone = [(self._criterion(run, self._own(run) or before[0]), run) for run in self._running]
+        alone = [
+            (self._criterion(run, self._own(run) or before[0]), run)
+            for run in self._running
+            if run.costs or not run.waits
+        ]
         alone.sort(key=lambda one: -one[0].least)
         found = [one for one, _ in alone]
         found += [self._criterion(run, other) for _, run in alone[:HIGHEST] for other in before]
         return sorted(found, key=lambda one: -one.least)
 
-    def all_criteria(self) -> Iterator[tuple[float, Boundaries]]:
-        """Yield what is fixed and what boundaries cost of every criterion that is no mean of others."""
+    def all_criteria(self) -> Iterator[tuple[float, Boundaries, Mapping[Place, Waits]]]:
+        """Yield what is fixed, what boundaries cost and wait for, of every criterion that is no mean of others."""
         for run in self._running:
             if not run.is_mean:
                 for before in self._before:
-                    yield run.fixed, self._joined(run, before)
+                    yield run.fixed, self._joined(run, before), run.waits
 
     def _criterion(self, run: Running, before: Waiting) -> Criterion:
         costs = self._joined(run, before)
@@ -134,8 +119,9 @@ class ChainTime:
             runs, totals = {at: one.run for at, one in own.items()}, {at: one.total for at, one in own.items()}
             found.append(Running(units, runs, port, 1.0, totals))
             waits = {at: one.waiting for at, one in own.items() if one.waiting.any()}
-            if waits:
-                found.append(Running(self._turns, waits))
+            alone = {at: one.waits for at, one in own.items() if one.waits}
+            if waits or alone:
+                found.append(Running(self._turns, waits, waits=alone))
             for weight in WEIGHTS if port[0] == DRAM else ():
                 fixed = (1 - weight) * self._turns + weight * units
                 found.append(Running(fixed, _times(weight, runs), port, weight, _times(weight, totals)))
@@ -257,9 +243,10 @@ class ChainTime:
                 longest = np.ceil(chain.largest(served) * wide / width)
                 apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
                 together = chain.elements(served) * wide / width / apart
-                waits = np.maximum(longest - self._window(chain, self.way.levels[lower]), 0.0)
+                window = self._window(chain, self.way.levels[lower])
                 most = np.ceil(whole.at_once(served) * most_bits / width)
-                yield (memory, port), _cycles_of(chain, longest, most, together, waits, returns=returns)
+                cycles = cycles_of(chain, longest, most, together, window, returns=returns)
+                yield (memory, port), cycles.in_full_windows() if self.way.levels[lower].double_buffered else cycles
 
     def _window(self, chain: OperandChain, level: MemoryLevel) -> Along:
         """Cycles in which a tile may be replaced, at most: one, if none of its loops leads to others of its elements.
@@ -270,19 +257,6 @@ class ChainTime:
         if level.double_buffered or any(dimensions[at].shared_out and dimensions[at].bound > 1 for at in leading):
             return self.lattice.most_turns(range(len(dimensions)))
         return np.where(self.lattice.most_turns(leading) == 1, 1.0, self.lattice.most_turns(range(len(dimensions))))
-
-
-def _cycles_of(
-    chain: OperandChain, longest: Along, most: Along, together: Along, waits: Along, *, returns: bool
-) -> PortCycles:
-    """Of tiles of which the largest takes from `longest` to `most`, and all of them together, each once."""
-    once = np.maximum(chain.tiles * longest, together)
-    if returns:
-        again = chain.comes_again - 1
-        return PortCycles(once * again, 0.0 * once, once * again, chain.tiles * again * waits)
-    total, times = once * chain.comes_again, chain.tiles * chain.comes_again - 1
-    run = np.maximum(np.maximum(total - most, times * longest), 0.0)
-    return PortCycles(run, longest, np.maximum(total, longest), times * waits)
 
 
 def _sum(*tables: Boundaries) -> dict[Place, Along]:

@@ -101,6 +101,8 @@ def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -
     turns = _most_turns(bound, units)[last]
     if units.are_full:
         turns[:-1] = last[:-1] // units.most
+        if bound <= units.most:
+            turns[-1] = 1
     if bound <= short and units.most == 1:
         return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
     at_end, fewest = _at_end(bound, units), -(-first // units.most)

@@ -8,6 +8,7 @@ there each index has a chain of its own, and no chain is that of the mapping.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -22,9 +23,10 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain import CHANNELS, LEADING, OperandChain, UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.dimension import Dimension
+from onchip.solve.mapping.wide.dimension import Dimension, Units
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
+from onchip.solve.mapping.wide.port_cycles import Waits
 
 ROUNDS: Final = 3
 """Of searches, each among the cells that the one before left."""
@@ -38,8 +40,9 @@ COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 
 Costs = NDArray[np.float64]
 Tables = list[Costs | None]
-Row = tuple[float, Tables, Tables, bool, bool]
-"""Of a criterion: what is fixed, what each boundary adds, what more if no tile stays, whether it guides, is linear."""
+FlatWaits = list[list[tuple[Costs, Costs]]]
+Row = tuple[float, Tables, Tables, bool, bool, FlatWaits]
+"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, if it guides, is linear; waits."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class ChainsTogether:
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
             [one.stays.tolist() for one in self.lattice.dimensions],
             [[at in COUNTED[operand] for at in range(len(LOOPS))] for operand in operands],
+            [one.turns.astype(np.float64).tolist() for one in self.lattice.dimensions],
+            [single_cells(own, units) for own, units in zip(self.lattice.dimensions, self.way.units, strict=True)],
             [float(self.way.problem.room_bits(memory)) for memory in memories],
             [(operands.index(place[0]), memories.index(self._memory(place)), self._bits(place)) for place in places],
             criteria,
@@ -121,16 +126,17 @@ class ChainsTogether:
 
     def _of_energy(self) -> Row:
         own, moving = self.energy.boundaries, self._all_move.energy.boundaries
-        return self.energy.fixed_pj, self._tables(own, skips_zero=False), self._more(own, moving), True, True
+        none: FlatWaits = [[] for _ in self._places]
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), self._more(own, moving), True, True, none
 
     def _of_time(self) -> list[Row]:
         """The highest guide: they say most of what is left."""
         each = zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True)
-        found = [(fixed, costs, moving) for (fixed, costs), (_, moving) in each]
+        found = [(fixed, costs, moving, waits) for (fixed, costs, waits), (_, moving, _) in each]
         found.sort(key=lambda one: -(one[0] + least_of(self.lattice, one[1], self.time.no_room)))
         return [
-            (fixed, self._tables(costs), self._more(costs, moving), at < GUIDES, False)
-            for at, (fixed, costs, moving) in enumerate(found)
+            (fixed, self._tables(costs), self._more(costs, moving), at < GUIDES, False, self._waits(waits))
+            for at, (fixed, costs, moving, waits) in enumerate(found)
         ]
 
     def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
@@ -138,6 +144,9 @@ class ChainsTogether:
             self._flat(costs[place]) if place in costs and not (skips_zero and not costs[place].any()) else None
             for place in self._places
         ]
+
+    def _waits(self, waits: Mapping[Place, Waits]) -> FlatWaits:
+        return [[(self._flat(times), self._flat(long)) for times, long in waits.get(at, ())] for at in self._places]
 
     def _more(self, costs: Boundaries, moving: Boundaries) -> Tables:
         """None of a boundary that costs the same."""
@@ -172,6 +181,17 @@ def least_together(
 
 def _may_stand_inside(cells: Dimension, units: int) -> list[int]:
     return list(_divisible(units, tuple(cells.first.tolist()), tuple(cells.turns.tolist())))
+
+
+def single_cells(cells: Dimension, units: Units) -> list[int]:
+    """Return by cell whether no loop may stand between two places in it: it leads twice as far at least.
+
+    By an index at least where the outermost loop ends short, and where units may be idle.
+    """
+    is_one = cells.first == cells.last
+    if units.most == 1 or units.are_full:
+        is_one = is_one | ((cells.last < 2 * cells.first) & (cells.last < cells.bound))
+    return list(is_one.astype(int).tolist())
 
 
 @lru_cache(maxsize=1 << 10)
