@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import accumulate
 
 from onchip.solve.recompute.needs import NEVER, FirstRuns
-from onchip.solve.run.compose import SearchMove
+from onchip.solve.run.compose import SearchMove, schedule_of_moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,14 @@ class Guide:
     `kept` are pairs (until which step, tensors), ascending: what should be there at that step. The price of a tensor is
     what its return costs, by its units and by the `distance` power of the steps until it is needed; `weights`
     multiply it, and so does `firmness` that of what should stay, which leaves after all others where that is infinite.
+    Something leaves only where more than `patience` times the room is taken: what waits and is not read again has left
+    with its last use, and then all may have fit.
     """
 
     kept: tuple[tuple[int, frozenset[int]], ...] = ()
     distance: float = 0.0
     firmness: float = float("inf")
+    patience: float = 1.0
     weights: tuple[tuple[int, float], ...] = ()
 
 
@@ -46,6 +50,7 @@ class GuidedReplay:
     def __init__(self, first_runs: FirstRuns, units: int, guide: Guide, most_cost: int = NEVER) -> None:
         indexed = first_runs.indexed
         self._first_runs, self._units, self._guide, self._most_cost = first_runs, units, guide, most_cost
+        self._most_waiting = int(units * guide.patience)
         self._sizes, self._producer = indexed.room.units, indexed.producer
         self._read_lists, self._write_lists = indexed.read_lists, indexed.write_lists
         self._weights = dict(guide.weights)
@@ -76,7 +81,17 @@ class GuidedReplay:
                 return None
             if self._cost >= self._most_cost:
                 return None
-        return Replayed(tuple(self._moves), self._cost)
+        return Replayed(tuple(self._moves), self._cost) if self._all_fits() else None
+
+    def _all_fits(self) -> bool:
+        """Whether the room is enough at every step where everything leaves with its last use."""
+        if self._most_waiting <= self._units:
+            return True
+        change = [0] * (len(self._moves) + 1)
+        for one in schedule_of_moves(self._first_runs.indexed, self._moves).residencies:
+            change[one.start] += self._sizes[one.tensor]
+            change[one.stop] -= self._sizes[one.tensor]
+        return max(accumulate(change)) <= self._units
 
     # What is missing
 
@@ -166,7 +181,7 @@ class GuidedReplay:
         return self._cost < NEVER
 
     def _make_room(self, units: int, pinned: set[int]) -> bool:
-        excess = self._used + units - self._units
+        excess = self._used + units - self._most_waiting
         if excess <= 0:
             return True
         prices = sorted((self._price(tensor), -self._sizes[tensor], tensor) for tensor in self._resident - pinned)

@@ -51,6 +51,7 @@ WORK_OF_MOMENTS: Final = 10.0
 """What CP-SAT counts as about a second."""
 DISTANCES: Final = (0.0, 0.5, 1.0, 2.0)
 FIRMNESSES: Final = (float("inf"), 10.0, 2.0)
+PATIENCES: Final = (1.0, 1.01, 1.03, 1.1)
 ROUNDS_WITHOUT_LIMIT: Final = 300
 TENSORS_CHANGED: Final = 3
 FACTORS: Final = (0.1, 0.5, 2.0, 10.0)
@@ -205,10 +206,11 @@ class _Planner:
     def _replay_each(self, guide: Guide, phase: str) -> None:
         """Offer the best of the replays of a guide at each distance, and as firmly as there is something to keep."""
         best: tuple[Replayed, Guide] | None = None
-        for distance, firmness in product(DISTANCES, FIRMNESSES if guide.kept else FIRMNESSES[:1]):
+        firmnesses = FIRMNESSES if guide.kept else FIRMNESSES[:1]
+        for patience, distance, firmness in product(PATIENCES, DISTANCES, firmnesses):
             if self.run.stop is not None:
                 break
-            asked = replace(guide, distance=distance, firmness=firmness)
+            asked = replace(guide, distance=distance, firmness=firmness, patience=patience)
             found = GuidedReplay(self.first_runs, self._units, asked, self._most(best)).replay()
             if found is not None:
                 best = found, asked
@@ -240,16 +242,18 @@ class _Planner:
 
     def _improve(self) -> None:
         """Change the weights of a few tensors at a time, as long as there is time."""
-        best: tuple[Replayed, Guide] | None = None
+        better: list[tuple[Replayed, Guide]] = []
         for guide in self._changed():
-            found = GuidedReplay(self.first_runs, self._units, guide, self._most(best)).replay()
+            found = GuidedReplay(
+                self.first_runs, self._units, guide, self._most(better[-1] if better else None)
+            ).replay()
             if found is not None:
-                best = found, guide
+                better.append((found, guide))
                 self.guide = guide
                 if found.cost <= self.incumbent.lower_bound:
                     break
-        if best is not None:
-            self._offer_replayed(*best, "changed weights")
+        while better and not self._offer_replayed(*better.pop(), "changed weights") and self.run.stop is None:
+            pass
 
     def _changed(self) -> Iterator[Guide]:
         """The guide with other weights, again and again; it is the best so far by then."""
@@ -261,4 +265,5 @@ class _Planner:
             weights = dict(self.guide.weights)
             for tensor in random.sample(tensors, min(TENSORS_CHANGED, len(tensors))):
                 weights[tensor] = weights.get(tensor, 1.0) * random.choice(FACTORS)
-            yield replace(self.guide, weights=tuple(sorted(weights.items())))
+            patience = random.choice(PATIENCES)
+            yield replace(self.guide, patience=patience, weights=tuple(sorted(weights.items())))
