@@ -17,6 +17,7 @@ from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.bounds import bound_of_all
+from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts
 from onchip.solve.run.limits import Run
@@ -80,8 +81,12 @@ class WideMapper:
         return beyond if is_beaten or beyond.status is Status.OPTIMAL else self._claimed(even)
 
     def _claimed(self, even: Result[LayerMapping]) -> Result[LayerMapping]:
-        """What is proven of even mappings, and no more."""
-        return replace(even, space=MAPSPACE, seconds=self.run.seconds)
+        """What is proven of even mappings, and no more; what no mapping at all is below holds of them too."""
+        status, bound, value = even.status, even.lower_bound, even.objective_value
+        if status is Status.FEASIBLE and value is not None:
+            bound = min(value, max(bound, floor_of_any(self.problem, self.objective)))
+            status = Status.OPTIMAL if bound == value else status
+        return replace(even, status=status, lower_bound=bound, space=MAPSPACE, seconds=self.run.seconds)
 
     def _look_beyond(self) -> None:
         """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends.
