@@ -67,7 +67,7 @@ REFUSED = {
     "id,lower,upper,size\na,-1,3,4\n": ("line 2, lower", "'-1' is out of range"),
     "id,lower,upper,size\na,0,3,4.5\n": ("line 2, size", "'4.5' is out of range"),
     "id,lower,upper,size\na,0,3,99999999999999999999\n": ("line 2, size", "'99999999999999999999' is out of range"),
-    "id,lower,upper,size\na,0,3,0\n": ("line 2", "a buffer has 0 bytes"),
+    "id,lower,upper,size\na,0,3,0\n": ("line 2, size", "'0' is out of range"),
     "id,lower,upper,size\na,3,3,1\n": ("line 2", "a buffer lives over [3, 3)"),
     "id,lower,upper,size\na,0,3,4\na,0,3,4\n": ("line 3, id", "'a' is the id of line 2 too"),
     "id,lower,upper,size,gaps\na,0,3,4,1-2\n": ("line 2, gaps", "gaps are not supported"),

@@ -134,7 +134,7 @@ class Line:
         start = self.integer("lower", 0, GREATEST_STEP)
         last = "end" if "end" in self.fields else "upper"
         stop = self.integer(last, 0, GREATEST_STEP) + (last == "end")
-        size = self.integer("size", 0, GREATEST_TOTAL_BYTES)
+        size = self.integer("size", 1, GREATEST_TOTAL_BYTES)
         if self.fields.get("gaps"):
             raise self.refusal("gaps", "gaps are not supported", "an empty field")
         try:
