@@ -371,3 +371,20 @@ def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UsageError, match=r"PyTorch is not installed; expected pip install 'onchip\[torch\]'"):
         graph_from_torch(object(), (), "small")
+
+
+def test_of_a_step_of_training_the_loss_and_the_gradients_leave() -> None:
+    from torch.export.experimental import _export_forward_backward
+
+    step = module_of(
+        lambda self, x, y: functional.cross_entropy(self.fc(torch.relu(self.hidden(x))), y),
+        hidden=torch.nn.Linear(8, 5),
+        fc=torch.nn.Linear(5, 3),
+    )
+    inputs = torch.zeros(2, 8), torch.zeros(2, dtype=torch.int64)
+    graph = graph_from_torch(_export_forward_backward(torch.export.export(step, inputs)), name="step")
+
+    left = sorted(tensor.size_bytes // 4 for tensor in graph.with_role(Role.OUTPUT))
+    assert left == [1, 3, 5, 3 * 5, 5 * 8]
+    products = [operator for operator in graph.operators if operator.kind in ("Gemm", "MatMul")]
+    assert len(products) == 2 + 3  # forward; backward both weights' and one map's

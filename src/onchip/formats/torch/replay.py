@@ -39,6 +39,15 @@ from onchip.ir.tensor import Role
 OVERWRITING = frozenset({"copy", "fill", "zero"})
 STATES: Final = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION})
 """Outputs that are the next values of what the program reads."""
+RESULTS: Final = frozenset(
+    {
+        OutputKind.USER_OUTPUT,
+        OutputKind.LOSS_OUTPUT,
+        OutputKind.GRADIENT_TO_PARAMETER,
+        OutputKind.GRADIENT_TO_USER_INPUT,
+    }
+)
+"""Outputs that leave: those of a step of training are its loss and its gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +291,7 @@ class ExportReplay:
             if name in self._states:
                 self._recording.add_state(name, self._readable(written.get(name, self._given[name])))
         for spec, value in zip(specs, results, strict=True):
-            if spec.kind is OutputKind.USER_OUTPUT and isinstance(value, torch.Tensor):
+            if spec.kind in RESULTS and isinstance(value, torch.Tensor):
                 self._recording.add_output(spec.arg.name, self._readable(value))
 
 

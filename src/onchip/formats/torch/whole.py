@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onchip.formats.states import NEXT
 from onchip.formats.torch.recording import Recording
-from onchip.formats.torch.replay import STATES
+from onchip.formats.torch.replay import RESULTS, STATES
 
 
 def whole_outputs(
@@ -37,5 +37,5 @@ def whole_outputs(
     specs = list(zip(program.graph_signature.output_specs, results, strict=True))
     states |= {str(spec.target): value for spec, value in specs if spec.kind in STATES}
     found = {f"{name}{NEXT}": states[name] for name, _ in recording.states}
-    plain = [value for spec, value in specs if spec.kind is OutputKind.USER_OUTPUT and isinstance(value, torch.Tensor)]
+    plain = [value for spec, value in specs if spec.kind in RESULTS and isinstance(value, torch.Tensor)]
     return found | dict(zip((name for name, _ in recording.outputs), plain, strict=True))
