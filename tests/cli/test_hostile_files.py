@@ -48,13 +48,13 @@ def limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-@pytest.mark.parametrize(("verb", "suffix", "make"), cases(READERS))
+@pytest.mark.parametrize(("verb", "suffix", "make"), cases(READERS, every=2))
 def test_a_hostile_file_is_one_line(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
     is_one_line(tmp_path, verb, suffix, make)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("verb", "suffix", "make"), cases(OTHER_READERS, every=3))
+@pytest.mark.parametrize(("verb", "suffix", "make"), cases(OTHER_READERS, every=5))
 def test_a_hostile_file_is_one_line_to_every_verb(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
     is_one_line(tmp_path, verb, suffix, make)
 
