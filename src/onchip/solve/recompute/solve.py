@@ -51,7 +51,7 @@ WORK_OF_MOMENTS: Final = 10.0
 """What CP-SAT counts as about a second."""
 DISTANCES: Final = (0.0, 0.5, 1.0, 2.0)
 FIRMNESSES: Final = (float("inf"), 10.0, 2.0)
-PATIENCES: Final = (1.0, 1.01, 1.03, 1.1)
+PATIENCES: Final = (1.0, 1.0005, 1.003, 1.01, 1.03, 1.1)
 ROUNDS_WITHOUT_LIMIT: Final = 300
 TENSORS_CHANGED: Final = 3
 FACTORS: Final = (0.1, 0.5, 2.0, 10.0)
