@@ -16,13 +16,13 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from scale.planned_run import planned
-from scale.recomputation import NETWORKS, bytes_if_all_stays
+from scale.recomputation import NETWORKS, bytes_if_all_stays, bytes_of
 from shared.results import write_results
 
 from onchip import Graph
@@ -48,29 +48,6 @@ class PeerRow:
     our_overhead: float | None
     our_bound: float
     our_seconds: float
-
-
-def bytes_of(graph: Graph, runs: Sequence[int]) -> int:
-    """Return the least bytes in which operators can run in this order: what is read again stays, or is written anew.
-
-    `runs` are places in the graph's operators. What the network reads stays from its first use to its last.
-    """
-    written: dict[str, int] = {}
-    spans: dict[tuple[str, int], int] = {}
-    for step, place in enumerate(runs):
-        operator = graph.operators[place]
-        written |= dict.fromkeys(operator.outputs, step)
-        for name in (*operator.reads, *operator.outputs):
-            spans[name, written.setdefault(name, step)] = step
-    change = [0] * (len(runs) + 1)
-    for (name, first), last in spans.items():
-        change[first] += graph.tensor[name].size_bytes
-        change[last + 1] -= graph.tensor[name].size_bytes
-    live = most = 0
-    for one in change:
-        live += one
-        most = max(most, live)
-    return most
 
 
 def question_of(graph: Graph, has_program: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -52,16 +52,25 @@ class CurvePoint:
 
 def bytes_if_all_stays(graph: Graph) -> int:
     """Return the peak of the given order where every tensor stays from its first use to its last."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for step, operator in enumerate(graph.operators):
+    return bytes_of(graph, range(len(graph.operators)))
+
+
+def bytes_of(graph: Graph, runs: Sequence[int]) -> int:
+    """Return the least bytes in which operators can run in this order: what is read again stays, or is written anew.
+
+    `runs` are places in the graph's operators. What the network reads stays from its first use to its last.
+    """
+    written: dict[str, int] = {}
+    spans: dict[tuple[str, int], int] = {}
+    for step, place in enumerate(runs):
+        operator = graph.operators[place]
+        written |= dict.fromkeys(operator.outputs, step)
         for name in (*operator.reads, *operator.outputs):
-            first.setdefault(name, step)
-            last[name] = step
-    change = [0] * (len(graph.operators) + 1)
-    for name, step in first.items():
-        change[step] += graph.tensor[name].size_bytes
-        change[last[name] + 1] -= graph.tensor[name].size_bytes
+            spans[name, written.setdefault(name, step)] = step
+    change = [0] * (len(runs) + 1)
+    for (name, first), last in spans.items():
+        change[first] += graph.tensor[name].size_bytes
+        change[last + 1] -= graph.tensor[name].size_bytes
     live = most = 0
     for one in change:
         live += one
