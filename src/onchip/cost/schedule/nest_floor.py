@@ -14,6 +14,7 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.floors.layer_floors import MachineFloors, NestFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, holders
 from onchip.cost.schedule.copies import may_hold
+from onchip.cost.schedule.nest_origins import NestOrigins
 from onchip.cost.schedule.nest_work import NestWork
 from onchip.ir.layer import Layer
 
@@ -30,20 +31,6 @@ class FloorOfNest:
     weight_pj: float
     output_pj: float
     units: int
-
-
-@dataclass(frozen=True, slots=True)
-class NestOrigins:
-    """Which operands of a nest may come from DRAM alone, so that units may take them there; whether its output goes.
-
-    Of a weight with `weight_has_other_readers` what is on the chip may serve these, too.
-    """
-
-    input_is_in_dram: bool
-    weight_is_in_dram: bool
-    weight_is_an_input: bool
-    output_leaves: bool
-    weight_has_other_readers: bool = False
 
 
 @dataclass(slots=True)

@@ -16,20 +16,20 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
 from onchip.cost.schedule.crowding import NOTHING_PAID, CrowdedNetwork, MapEnergies, PaidForRoom
-from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, is_element_by_element, needed_pixels
-from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest, NestOrigins
+from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, needed_pixels
+from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest
+from onchip.cost.schedule.nest_origins import FROM_OUTSIDE, NestOrigins, origins_of
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.port_floor import MovedOperand, PortFloors, least_cycles_to_move
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
-from onchip.ir.layer import WEIGHT, Layer
+from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 _MARGIN: Final = 1e-9
 """More than sums of floating-point numbers are ever wrong by, of their value."""
-_FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
 _FloorKey: TypeAlias = tuple[Layer, NestWork, NestOrigins]
 
 
@@ -201,7 +201,7 @@ class _Relaxing:
 
     def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
         """Of energy; and of cycles: its work in the units, or what passes a port. Alike nests have the same."""
-        key = layer, work, self._origins(operator, layer)
+        key = layer, work, origins_of(self.graph, operator, layer, self.nests[operator.name])
         if key not in self._known:
             floor = self._floors.of(*key)
             cycles = Fraction(work.macs, floor.units)
@@ -215,27 +215,6 @@ class _Relaxing:
         self.feeding_pj[Operand.INPUT] += floor.input_pj
         self.feeding_pj[Operand.WEIGHT] += floor.weight_pj
         self.feeding_pj[Operand.OUTPUT] += floor.output_pj
-
-    def _origins(self, operator: Operator, layer: Layer) -> NestOrigins:
-        """Of two feature maps, and element by element, either may be the nest's input."""
-        roles = [self.graph.tensor[name].role for name in operator.inputs]
-        comes = any(role in _FROM_OUTSIDE for role in roles)
-        either = is_element_by_element(layer) and bool(operator.parameters)
-        outside = [name for name in operator.reads if self.graph.tensor[name].role in _FROM_OUTSIDE]
-        return NestOrigins(
-            input_is_in_dram=comes or either,
-            weight_is_in_dram=comes or bool(operator.parameters),
-            weight_is_an_input=not operator.parameters,
-            output_leaves=self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT,
-            weight_has_other_readers=any(len(self.graph.readers[name]) > 1 for name in outside)
-            or self._several_nests_read_a_weight(operator),
-        )
-
-    def _several_nests_read_a_weight(self, operator: Operator) -> bool:
-        """Whether nests of the operator share weights: together they have more elements of these than there are."""
-        nests, kept = self.nests[operator.name], [self.graph.tensor[name] for name in operator.parameters]
-        elements = max((tensor.size_bytes * 8 // (tensor.bits or 8) for tensor in kept), default=0)
-        return len(nests) > 1 and sum(layer.elements(WEIGHT) for layer in nests) > elements
 
     def _add_without_nest(self, operator: Operator) -> None:
         """Each operand where it costs least; what only DRAM has is counted once for all who read it."""
@@ -254,7 +233,7 @@ class _Relaxing:
 
     def _least_pj(self, operand: BandedOperand, memories: list[str], direction: Direction) -> float:
         roles = {band.role for band in operand.bands}
-        if roles & set(_FROM_OUTSIDE):
+        if roles & set(FROM_OUTSIDE):
             return 0.0
         if Role.OUTPUT in roles and direction is Direction.WRITE:
             return sum(map(self._to_dram_pj, operand.bands))

@@ -10,8 +10,9 @@ import torch
 from onchip.answer.bindings import Bindings
 from onchip.errors import InputError, OpenDimensionsError
 from onchip.formats.states import NEXT
+from onchip.formats.torch.output_kinds import STATES
 from onchip.formats.torch.recording import Recording
-from onchip.formats.torch.replay import STATES, ExportReplay, ReplayOptions
+from onchip.formats.torch.replay import ExportReplay, ReplayOptions
 from onchip.formats.torch.symbols import OpenShapes, Sizes
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

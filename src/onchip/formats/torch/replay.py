@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec
 from torch.utils._pytree import tree_leaves, tree_map
 
 from onchip.errors import GraphError
@@ -28,6 +27,7 @@ from onchip.formats.torch.calls import (
     readable_name,
     shadow_of,
 )
+from onchip.formats.torch.output_kinds import RESULTS, STATES
 from onchip.formats.torch.recorded_calls import RecordedCall
 from onchip.formats.torch.recording import Recording
 from onchip.formats.torch.sliding import Arguments
@@ -37,17 +37,6 @@ from onchip.ir.operator import AttributeValue
 from onchip.ir.tensor import Role
 
 OVERWRITING = frozenset({"copy", "fill", "zero"})
-STATES: Final = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION})
-"""Outputs that are the next values of what the program reads."""
-RESULTS: Final = frozenset(
-    {
-        OutputKind.USER_OUTPUT,
-        OutputKind.LOSS_OUTPUT,
-        OutputKind.GRADIENT_TO_PARAMETER,
-        OutputKind.GRADIENT_TO_USER_INPUT,
-    }
-)
-"""Outputs that leave: those of a step of training are its loss and its gradients."""
 
 
 @dataclass(frozen=True, slots=True)

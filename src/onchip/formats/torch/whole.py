@@ -8,8 +8,8 @@ import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onchip.formats.states import NEXT
+from onchip.formats.torch.output_kinds import RESULTS, STATES
 from onchip.formats.torch.recording import Recording
-from onchip.formats.torch.replay import RESULTS, STATES
 
 
 def whole_outputs(
