@@ -18,7 +18,8 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Dram, Memory, MemoryLevel, Operand
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.schedule.needed import ALL, NeededPixels
-from onchip.cost.schedule.nest_floor import FeedingFloors, NestOrigins
+from onchip.cost.schedule.nest_floor import FeedingFloors
+from onchip.cost.schedule.nest_origins import NestOrigins
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
