@@ -12,7 +12,8 @@ import pytest
 from onchip.answer.problem import Order, Problem
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_gaps import Precedence, groups_of_uses, sure_gaps, uses_of
+from onchip.facts.precedence import Precedence, uses_of
+from onchip.facts.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -67,13 +68,13 @@ def test_a_sure_gap_is_one_in_every_order(seed: int) -> None:
     indexed = IndexedProblem.of(some_problem(seed, 10))
     precedence = Precedence(indexed)
     for gap in sure_gaps(indexed, precedence):
-        own = mask_of(uses_of(indexed, gap.tensor))
+        own = mask_of(uses_of(indexed, gap.family))
         assert gap.befores
         assert gap.afters
         assert not gap.operators & own
         for operator in bits(gap.operators):
             assert gap.befores == precedence.before[operator] & own
-            assert gap.afters == precedence.after[operator] & own & indexed.readers[gap.tensor]
+            assert gap.afters == precedence.after[operator] & own & indexed.readers[gap.family]
 
 
 @pytest.mark.parametrize("seed", range(24))

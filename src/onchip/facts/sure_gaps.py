@@ -6,66 +6,56 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onchip.facts.bit_masks import bits, mask_of
+from onchip.facts.descent import Descent, no_descent
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_needs import surely_after, surely_before
+from onchip.facts.precedence import Precedence, uses_of
 
 
 @dataclass(frozen=True, slots=True)
 class SureGap:
-    """In every order all `operators` run after each of `befores`, which use the tensor, and before each of `afters`.
+    """Something is awaited while any of the `operators` (a mask) runs, in every order: one of a *line* of `tensors`.
 
-    All three are masks of operators. `befores` may write or read the tensor, `afters` read it, `operators` do neither;
-    of each there is at least one.
+    The first of these has readers of which `afters` (a mask) surely run later; it is made of the second, and so on
+    (facts/descent.py). None of the `operators` uses any. Of all uses of the family `befores` (a mask) surely run
+    earlier, or are the only operator; at least one of those earlier is of the line.
     """
 
-    tensor: int
+    tensors: tuple[int, ...]
     befores: int
     afters: int
     operators: int
 
-
-class Precedence:
-    """What runs before what in every order: masks of operators, by operator."""
-
-    def __init__(self, indexed: IndexedProblem) -> None:
-        self.before = surely_before(indexed)
-        self.after = surely_after(indexed)
-
-    def first_of(self, operators: int) -> Iterator[int]:
-        """Yield those of a mask of operators that surely run before none of the others are known to have."""
-        return (one for one in bits(operators) if not self.before[one] & operators)
-
-    def last_of(self, operators: int) -> Iterator[int]:
-        """Yield those of a mask of operators after which surely none of the others runs."""
-        return (one for one in bits(operators) if not self.after[one] & operators)
+    @property
+    def family(self) -> int:
+        """The tensor by which the family is known."""
+        return self.tensors[-1]
 
 
-def sure_gaps(indexed: IndexedProblem, precedence: Precedence) -> Iterator[SureGap]:
-    """Yield the sure gaps of all tensors; an operator is in at most one of each tensor."""
-    for tensor in range(len(indexed.tensors)):
-        yield from _gaps_of(indexed, precedence, tensor)
+def sure_gaps(indexed: IndexedProblem, precedence: Precedence, descent: Descent | None = None) -> Iterator[SureGap]:
+    """Yield the sure gaps of all lines, without a descent of all tensors; an operator is in at most one of each."""
+    known = no_descent(indexed) if descent is None else descent
+    for family in known.families:
+        uses = sorted({use for tensor in family for use in uses_of(indexed, tensor)})
+        for tensor in family:
+            yield from _gaps_of(indexed, precedence, known.line(tensor), uses)
 
 
-def _gaps_of(indexed: IndexedProblem, precedence: Precedence, tensor: int) -> Iterator[SureGap]:
-    readers, uses = indexed.reader_lists[tensor], uses_of(indexed, tensor)
+def _gaps_of(
+    indexed: IndexedProblem, precedence: Precedence, line: tuple[int, ...], uses_of_family: Sequence[int]
+) -> Iterator[SureGap]:
+    readers, own = indexed.reader_lists[line[0]], mask_of(use for tensor in line for use in uses_of(indexed, tensor))
     begun = awaited = 0
-    for use in uses:
+    for use in bits(own):
         begun |= precedence.after[use]
     for reader in readers:
         awaited |= precedence.before[reader]
-    classes = [begun & awaited & ~mask_of(uses)]
-    for use in uses:
-        classes = _split(_split(classes, precedence.after[use]), precedence.before[use])
+    classes, no_later = [begun & awaited & ~own], {use: precedence.after[use] | 1 << use for use in uses_of_family}
+    for use in uses_of_family:
+        classes = _split(_split(classes, no_later[use]), precedence.before[use])
     for operators in classes:
-        befores = mask_of(use for use in uses if not operators & ~precedence.after[use])
+        befores = mask_of(use for use in uses_of_family if not operators & ~no_later[use])
         afters = mask_of(reader for reader in readers if not operators & ~precedence.before[reader])
-        yield SureGap(tensor, befores, afters, operators)
-
-
-def uses_of(indexed: IndexedProblem, tensor: int) -> tuple[int, ...]:
-    """Return the operators that write or read a tensor, the writer first."""
-    writer, readers = indexed.producer[tensor], indexed.reader_lists[tensor]
-    return readers if writer < 0 else (writer, *readers)
+        yield SureGap(line, befores, afters, operators)
 
 
 def _split(classes: Iterable[int], mask: int) -> list[int]:

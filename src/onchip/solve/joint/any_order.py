@@ -16,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
-from onchip.facts.sure_gaps import Precedence, sure_gaps
+from onchip.facts.descent import descent_of
+from onchip.facts.precedence import Precedence
+from onchip.facts.sure_gaps import sure_gaps
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
@@ -63,8 +65,7 @@ class AnyOrderPlanner:
 
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
-        whole = SureGapsBound(self._indexed, self._precedence, self._gaps)
-        self._incumbent.raise_bound(whole.solve(self._share(SHARE_FOR_SURE_GAPS)))
+        self._bound_by_what_waits()
         schedule = self._what_stays(range(self._indexed.operator_count))
         self._place(schedule, is_soon=True)
         if self._is_over:
@@ -78,6 +79,16 @@ class AnyOrderPlanner:
         self._place(plan.schedule, is_soon=True)
         self._bound_by_parts(plan.order, self._share(SHARE_FOR_PARTS))
         self._place(plan.schedule, is_soon=False)
+
+    def _bound_by_what_waits(self) -> None:
+        """First each tensor by itself, then what is made of it standing in for it."""
+        whole = SureGapsBound(self._indexed, self._precedence, self._gaps)
+        self._incumbent.raise_bound(whole.solve(self._share(SHARE_FOR_SURE_GAPS)))
+        descent = descent_of(self._indexed, self._precedence)
+        if len(descent.families) < len(descent.parents):
+            gaps = sure_gaps(self._indexed, self._precedence, descent)
+            made = SureGapsBound(self._indexed, self._precedence, gaps)
+            self._incumbent.raise_bound(made.solve(self._share(SHARE_FOR_SURE_GAPS)))
 
     @property
     def _is_over(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_gaps import Precedence
+from onchip.facts.precedence import Precedence
 from onchip.solve.joint.search import TwoParts
 from onchip.solve.run.compose import SearchMove, schedule_of_moves
 

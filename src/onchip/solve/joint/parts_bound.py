@@ -14,7 +14,8 @@ from typing import Final
 
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_gaps import Precedence, SureGap, groups_of_uses, uses_of
+from onchip.facts.precedence import Precedence, uses_of
+from onchip.facts.sure_gaps import SureGap, groups_of_uses
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.search import BestFirstSearch, TwoParts
 from onchip.solve.run.limits import Run
@@ -105,11 +106,13 @@ class PartsBound:
                 break
 
     def is_between_groups(self, gap: SureGap) -> bool:
-        """Whether a sure gap lies after all uses of some groups of its tensor, and before those of all others."""
-        uses = mask_of(uses_of(self._indexed, gap.tensor))
+        """Whether a sure gap of one tensor is after all uses of some groups of it, and before those of all others."""
+        if len(gap.tensors) > 1:
+            return False
+        uses = mask_of(uses_of(self._indexed, gap.family))
         if gap.befores | gap.afters != uses:
             return False
-        return not any(group.uses & gap.befores and group.uses & gap.afters for group in self._groups_of[gap.tensor])
+        return not any(group.uses & gap.befores and group.uses & gap.afters for group in self._groups_of[gap.family])
 
     def _groups(self, most_idle_steps: int) -> Iterator[UseGroup]:
         for tensor in range(len(self._indexed.tensors)):

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from onchip.facts.bit_masks import mask_of
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_gaps import uses_of
+from onchip.facts.precedence import uses_of
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 
 

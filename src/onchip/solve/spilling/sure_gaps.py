@@ -1,19 +1,23 @@
 """A bound on what any plan of any order pays: what has to be absent over gaps that every order has.
 
-One boolean for each sure gap says that its tensor is absent while one of the gap's operators runs, one row for each
-operator asks that what is awaited fits. Docs/search.md, *Bounds of any order*, has the proof.
+One boolean for each sure gap says that all tensors of its line are absent while one of the gap's operators runs, one
+row for each operator asks that what is awaited fits: of a family what is least in it, unless all its lines are absent.
+Docs/search.md, *Bounds of any order*, has the proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_gaps import Precedence, SureGap
+from onchip.facts.precedence import Precedence
+from onchip.facts.sure_gaps import SureGap
 from onchip.facts.sure_needs import flags_of
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
@@ -35,11 +39,6 @@ class SureGapsBound:
         self._gaps = tuple(gaps)
         self._rows = self._rows_that_do_not_fit()
 
-    @property
-    def tensors(self) -> frozenset[int]:
-        """The tensors of which some may have to be absent."""
-        return frozenset(self._gaps[gap].tensor for row in self._rows for gap in row)
-
     def solve(self, run: Run) -> int:
         """Return the bound, in what transfers cost; 0 where all fits, or no time is left for CP-SAT."""
         if not self._rows or not cp_sat_is_within_reach(run):
@@ -47,10 +46,11 @@ class SureGapsBound:
         from ortools.sat.python import cp_model
 
         model = cp_model.CpModel()
-        absent = {gap: model.new_bool_var("") for gap in sorted({gap for row in self._rows for gap in row})}
-        units = self._indexed.room.units
+        gaps_of_families = sorted({gaps for row in self._rows for gaps in row})
+        absent = {gap: model.new_bool_var("") for gap in sorted({gap for gaps in gaps_of_families for gap in gaps})}
+        none_there = {gaps: _all_of(model, [absent[gap] for gap in gaps]) for gaps in gaps_of_families}
         for row, left in self._rows.items():
-            model.add(sum(units[self._gaps[gap].tensor] * (1 - absent[gap]) for gap in row) <= left)
+            model.add(sum(self._units_of(gaps) * (1 - none_there[gaps]) for gaps in row) <= left)
         model.minimize(sum(self._costs(model, absent)))
         solver = cp_model.CpSolver()
         solver.parameters.linearization_level = 2
@@ -61,44 +61,54 @@ class SureGapsBound:
 
         return solve_for_result(solver, model, run, METHOD, absences, work).lower_bound
 
-    def _rows_that_do_not_fit(self) -> dict[tuple[int, ...], int]:
-        """Return by the gaps that an operator lies in the units left beside what operators in all of these use."""
+    def _units_of(self, gaps: Iterable[int]) -> int:
+        """Return the units of the least tensor of lines of one family."""
+        return min(self._indexed.room.units[tensor] for gap in gaps for tensor in self._gaps[gap].tensors)
+
+    def _rows_that_do_not_fit(self) -> dict[tuple[tuple[int, ...], ...], int]:
+        """Return by the gaps of each family that an operator lies in the units left beside its operands."""
         indexed, room, count = self._indexed, self._indexed.room, self._indexed.operator_count
         most = room.capacity_units + (1 if room.may_end_short else 0)
         left = np.array([most - room.units_of_all(operands) for operands in indexed.operand_lists], dtype=np.int64)
         awaited = np.zeros(count, dtype=np.int64)
-        for gap in self._gaps:
-            awaited[flags_of(gap.operators, count)] += room.units[gap.tensor]
+        for gaps in self._by_family(range(len(self._gaps))):
+            operators = reduce(or_, (self._gaps[gap].operators for gap in gaps))
+            awaited[flags_of(operators, count)] += self._units_of(gaps)
         does_not_fit = mask_of(int(operator) for operator in np.flatnonzero(awaited > left))
         gaps_of: dict[int, list[int]] = {}
         for number, gap in enumerate(self._gaps):
             for operator in bits(gap.operators & does_not_fit):
                 gaps_of.setdefault(operator, []).append(number)
-        rows: dict[tuple[int, ...], int] = {}
+        rows: dict[tuple[tuple[int, ...], ...], int] = {}
         for operator, numbers in gaps_of.items():
-            row, units_left = tuple(numbers), max(0, int(left[operator]))
+            row, units_left = tuple(map(tuple, self._by_family(numbers))), max(0, int(left[operator]))
             rows[row] = min(units_left, rows.get(row, units_left))
         return rows
 
+    def _by_family(self, numbers: Iterable[int]) -> Iterable[list[int]]:
+        by_family: dict[int, list[int]] = {}
+        for number in numbers:
+            by_family.setdefault(self._gaps[number].family, []).append(number)
+        return by_family.values()
+
     def _costs(self, model: cp_model.CpModel, absent: dict[int, cp_model.IntVar]) -> list[cp_model.LinearExprT]:
-        """The loads of each tensor, and storing it once if it is ever absent and DRAM has no copy."""
-        indexed, by_tensor = self._indexed, dict[int, list[int]]()
+        """The loads of each family, and storing one of it once if ever a line is absent and DRAM has a copy of none."""
+        indexed = self._indexed
         costs: list[cp_model.LinearExprT] = []
-        for number in absent:
-            by_tensor.setdefault(self._gaps[number].tensor, []).append(number)
-        for tensor, numbers in by_tensor.items():
-            costs.append(indexed.load_costs[tensor] * self._loads(model, absent, numbers))
-            if not indexed.backed >> tensor & 1:
+        for numbers in self._by_family(absent):
+            tensors = {tensor for number in numbers for tensor in self._gaps[number].tensors}
+            costs.append(min(indexed.load_costs[tensor] for tensor in tensors) * self._loads(model, absent, numbers))
+            if not indexed.backed & mask_of(tensors):
                 stored = absent[numbers[0]] if len(numbers) == 1 else model.new_bool_var("")
                 for number in numbers if len(numbers) > 1 else ():
                     model.add_implication(absent[number], stored)
-                costs.append(indexed.store_costs[tensor] * stored)
+                costs.append(min(indexed.store_costs[tensor] for tensor in tensors) * stored)
         return costs
 
     def _loads(
         self, model: cp_model.CpModel, absent: dict[int, cp_model.IntVar], numbers: list[int]
     ) -> cp_model.LinearExprT:
-        """How often a tensor is loaded: once more for each absence that lies after the reader of the one before."""
+        """How often one of a family is loaded: once more for each absence after the reader of the one before."""
         if len(numbers) == 1:
             return absent[numbers[0]]
         gaps, precedence = [self._gaps[number] for number in numbers], self._precedence
@@ -115,3 +125,13 @@ class SureGapsBound:
         for loads in loads_until.values():
             model.add(all_loads >= loads)
         return all_loads
+
+
+def _all_of(model: cp_model.CpModel, said: list[cp_model.IntVar]) -> cp_model.IntVar:
+    """Return a boolean that is true only if all of them are."""
+    if len(said) == 1:
+        return said[0]
+    all_are = model.new_bool_var("")
+    for one in said:
+        model.add_implication(all_are, one)
+    return all_are
