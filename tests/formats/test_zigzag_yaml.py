@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from pathlib import Path
 
 import pytest
@@ -124,7 +124,52 @@ def test_a_workload_file_is_layers_with_strides_dilations_and_padding_of_each_ax
         partial_bits=16,
     )
     assert (added.name, added.kind) == ("7", "Add")
-    assert added.layer == replace(Layer(p=20, q=30, g=64, partial_bits=16), has_weight=False)
+    assert added.layer == Layer(g=64 * 20 * 30, partial_bits=16)
+
+
+def changed(**fields: object) -> Layer:
+    plain = {
+        "id": 0,
+        "operator_type": "Other",
+        "equation": "O[d0][d1]+=I[d0][d2]*W[d2][d1]",
+        "loop_dims": ["D0", "D1", "D2"],
+        "loop_sizes": [5, 6, 7],
+        "operand_precision": {"I": 8, "W": 4, "O": 32, "O_final": 8},
+    }
+    (found,) = zigzag_workload(json.dumps([{**plain, **fields}]), "work.yaml")
+    return found.layer
+
+
+def test_loops_of_any_names_are_what_the_equation_makes_of_them() -> None:
+    assert changed() == Layer(n=5, k=6, c=7, weight_bits=4, partial_bits=32)
+    one_weight_each = changed(equation="O[d0][d1]=I[d0][d1]*W[d0][d1]", loop_dims=["D0", "D1"], loop_sizes=[5, 6])
+    assert one_weight_each == Layer(g=30, weight_bits=4, partial_bits=32)
+
+
+def test_an_axis_of_one_operand_alone_is_not_added_up() -> None:
+    with pytest.raises(InputError, match=r"equation.*it adds up an axis of one operand alone"):
+        changed(equation="O[d0][d1]+=I[d0][d2]*W[d0][d1]")
+
+
+def test_a_pool_whose_weights_have_no_bits_has_none() -> None:
+    pool = changed(
+        equation="O[b][g][oy][ox]+=W[fx][fy]*I[b][g][iy][ix]",
+        dimension_relations=["ix=2*ox+1*fx", "iy=2*oy+1*fy"],
+        loop_dims=["B", "G", "OY", "OX", "FX", "FY"],
+        loop_sizes=[1, 64, 56, 56, 3, 3],
+        operand_precision={"I": 8, "W": 0, "O": 16, "O_final": 8},
+    )
+    assert pool == Layer(p=56, q=56, r=3, s=3, g=64, stride=(2, 2), partial_bits=16, has_weight=False)
+
+
+def test_precisions_are_those_of_the_operands_whatever_their_names() -> None:
+    added = changed(
+        equation="O[b][g]=X[b][g]+Y[b][g]",
+        loop_dims=["B", "G"],
+        loop_sizes=[2, 3],
+        operand_precision={"X": 4, "Y": 16, "O": 24, "O_final": 8},
+    )
+    assert (added.g, added.weight_bits, added.input_bits) == (6, 4, 16)
 
 
 def test_a_mapping_file_is_spatial_loops_and_an_order() -> None:
@@ -140,6 +185,7 @@ def test_a_mapping_file_is_spatial_loops_and_an_order() -> None:
         ("[B, K, C, OY, OX, FY, FX]", "[B, K, C, OY, OX, FY, Z]", "layer 'strided' (loop_dims): 'Z' is no loop of a"),
         ("[1, 64, 3, 20, 30, 5, 7]", "[1, 64]", "layer 'strided' (loop_sizes): 7 loops have 2 sizes; expected one"),
         ("ix=2*ox+1*fx", "ix=2*ox+1*fy", "dimension_relations): it is 'ix=2*ox+1*fy'; expected like ix=2*ox+1*fx"),
+        ("+=W[k][c][fy][fx]*I", ":W[k][c][fy][fx]*I", "layer 'strided' (equation): it is 'O[b][k][oy][ox]:W[k]"),
         ("[[1, 2], [3, 4]]", "[[1], [3, 4]]", "layer 'strided' (padding): padding of IX is [1]; expected two sizes"),
         ("id: 7", "id: seven", 'line 12: [1].id: it is "seven"; expected an integer'),
     ],

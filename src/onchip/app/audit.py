@@ -236,7 +236,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     document = read_mappings(request.answer)
     if request.accelerator is None:
         raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
-    accelerator = load_any_accelerator(request.accelerator, None)
+    accelerator = load_any_accelerator(request.accelerator)
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)

@@ -22,7 +22,7 @@ from onchip.errors import UsageError
 from onchip.facts.bounds import compulsory_bytes
 from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.facts.ways_to_run import WaysToRun
-from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.reports.sweep.capacity import CapacityOutcome
 from onchip.solve.run.budgets import Budgets, budgets_of, roomy_problem
@@ -94,7 +94,7 @@ def _machine(request: CapacityRequest) -> Accelerator | None:
             what = f"nothing says what {request.objective} is of a transfer"
             raise UsageError(what, place="--objective", expected="--accelerator NAME, or traffic")
         return None
-    machine = load_accelerator(request.accelerator)
+    machine = load_any_accelerator(request.accelerator)
     if len(machine.scratchpads) > 1:
         names = ", ".join(memory.name for memory in machine.scratchpads)
         raise UsageError(

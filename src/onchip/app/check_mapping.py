@@ -57,7 +57,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
     """
     document = read_mappings(file.path)
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
-    accelerator = load_any_accelerator(name, None)
+    accelerator = load_any_accelerator(name)
     found = _Found(list(_made_for_others(document, accelerator)))
     if not found.violations:
         reading = file.reading

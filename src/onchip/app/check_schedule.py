@@ -13,7 +13,7 @@ from onchip.app.networks import network_to_schedule
 from onchip.app.phases import phase
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
-from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
@@ -56,7 +56,7 @@ def check_schedule_file(file: ScheduleFile) -> ScheduleCheck:
     """
     document = read_schedule(file.path)
     ensure_reading_is(document.reading, file.insisted, str(file.path))
-    other = None if file.accelerator is None else accelerator_sha256(load_accelerator(file.accelerator))
+    other = None if file.accelerator is None else accelerator_sha256(load_any_accelerator(file.accelerator))
     if other not in (None, accelerator_sha256(document.accelerator)):
         network = network_to_schedule(file.network, document.reading)
         detail = f"it is for the accelerator {document.accelerator.name!r} that it holds, not for {file.accelerator!r}"

@@ -20,7 +20,7 @@ from onchip.cost.stack.machine import ensure_tiles_can_be_costed
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
-from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
@@ -75,7 +75,7 @@ def check_strategy_file(file: StrategyFile) -> AnswerCheck:
     reading = document.reading
     ensure_reading_is(reading, file.insisted, str(file.path))
     named = accelerator_named(file.accelerator, document.accelerator.name, file.path)
-    accelerator = load_accelerator(named)
+    accelerator = load_any_accelerator(named)
     graph = read_network(file.network, Reading.of(reading.bindings, reading.granularity))
     claim = document.claim
     found = StrategyReplay(tuple(_made_for_others(document, graph, accelerator)))

@@ -30,7 +30,7 @@ from onchip.cost.stack.peaks import peak_bytes_of
 from onchip.cost.stack.sums import total
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.facts.fusable import FusableNetwork
-from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
@@ -203,7 +203,7 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
         mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
     except UsageError as error:
         raise UsageError(error.what, place=place or error.place, expected=error.expected) from None
-    accelerator = load_accelerator(request.accelerator)
+    accelerator = load_any_accelerator(request.accelerator)
     _ensure_tiles_can_be_costed(accelerator, request)
     graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
     doubled = 2 * request.bits if request.accounting is AccountingName.DEFINES else None

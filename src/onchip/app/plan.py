@@ -68,9 +68,9 @@ class Request:
             return replace(self.reading, sharing=SharedKinds.of(self.share))
         if self.target.accelerator is None:
             return self.reading
-        from onchip.formats.own.accelerator_yaml import load_accelerator
+        from onchip.formats.foreign_files import load_any_accelerator
 
-        return replace(self.reading, sharing=load_accelerator(self.target.accelerator).share)
+        return replace(self.reading, sharing=load_any_accelerator(self.target.accelerator).share)
 
 
 def nothing_known(_: Problem) -> WarmStart | None:

@@ -25,7 +25,7 @@ from onchip.clock import Deadline, Stopwatch
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.errors import AcceleratorError, InputError, InternalError
-from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.lower.layers.layers_of import Precision
@@ -173,7 +173,7 @@ def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: Fo
 def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     """Read network and accelerator, and reckon the bound; raises InputError for what cannot be read or used."""
     watch = Stopwatch()
-    accelerator = load_accelerator(request.accelerator)
+    accelerator = load_any_accelerator(request.accelerator)
     try:
         ensure_usable(accelerator)
     except InputError as error:

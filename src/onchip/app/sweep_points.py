@@ -109,5 +109,5 @@ class PointResolver:
             sized = changed(one_scratchpad(1), values)
             return machine_of(sized), sized.scratchpads[0].capacity_bytes
         if accelerator not in self._accelerators:
-            self._accelerators[accelerator] = load_any_accelerator(accelerator, None)
+            self._accelerators[accelerator] = load_any_accelerator(accelerator)
         return machine_of(changed(self._accelerators[accelerator], values)), None

@@ -88,11 +88,11 @@ class TargetFinder:
         Without a size or an accelerator, least peak is sought in a scratchpad that holds everything;
         least traffic has no such answer: raises UsageError, which says what M_R and M_P are.
         """
-        from onchip.formats.own.accelerator_yaml import load_accelerator
+        from onchip.formats.foreign_files import load_any_accelerator
 
         alignment_bytes = target.alignment_bytes or 1
         if target.accelerator is not None:
-            accelerator = load_accelerator(target.accelerator)
+            accelerator = load_any_accelerator(target.accelerator)
             return replace(accelerator, scratchpads=_aligned(accelerator.scratchpads, target)), None
         if isinstance(target.sram, Budget):
             return self._accelerator_of_budget(target.sram, alignment_bytes)

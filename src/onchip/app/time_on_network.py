@@ -22,7 +22,7 @@ def time_on_network(file: MappingFile) -> NetworkTiming:
         return NetworkTiming(check)
     document = read_mappings(file.path)
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
-    accelerator, timed = load_any_accelerator(name, None), []
+    accelerator, timed = load_any_accelerator(name), []
     with phase("simulating"):
         for one in document.answer:
             try:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @phase("timing")
 def time_network(plan_file: Path, network: str, accelerator: str, cost: str | None = None) -> Timing:
     """Verify a plan and, if it is legal, say when each operator and transfer runs; `cost` as `timeline_of` has it."""
-    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.formats.foreign_files import load_any_accelerator
 
-    chip = load_accelerator(accelerator)
+    chip = load_any_accelerator(accelerator)
     check = check_plan(plan_file, network, Target(), {})
     if not check.is_legal:
         return Timing(check, chip)

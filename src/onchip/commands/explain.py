@@ -63,7 +63,7 @@ def explain_command(options: ExplainOptions) -> int:
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
     from onchip.app.retiming import time_of_plan
-    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.formats.foreign_files import load_any_accelerator
 
     if options.tensor is not None:
         raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
@@ -71,7 +71,7 @@ def explain_command(options: ExplainOptions) -> int:
     from onchip.reports.program.explanation import Explanation, explanation_object
     from onchip.reports.program.explanation_lines import explanation_lines
 
-    chip = None if options.accelerator is None else load_accelerator(options.accelerator)
+    chip = None if options.accelerator is None else load_any_accelerator(options.accelerator)
     check = check_of_legal_plan(options.file, options.network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG

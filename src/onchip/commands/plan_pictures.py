@@ -43,7 +43,7 @@ def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
 
 def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
     from onchip.app.time_plan import own_timeline, timeline_of
-    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.program.findings import Findings
 
     if outcome.document is None or outcome.figures is None:
@@ -53,7 +53,7 @@ def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings
     why = "the scratchpad was given alone, with neither array nor DRAM (`onchip report --accelerator`)"
     if timed is None and accelerator is not None:
         try:
-            timed = timeline_of(outcome.problem, plan, load_accelerator(accelerator))
+            timed = timeline_of(outcome.problem, plan, load_any_accelerator(accelerator))
         except AcceleratorError as error:
             why = str(error)
     seconds = outcome.seconds

@@ -70,10 +70,10 @@ def report_command(options: ReportOptions) -> int:
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _report_schedule(options, network, files)
     from onchip.app.show_plan import findings_of
-    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.program.html import report_html
 
-    chip = None if options.accelerator is None else load_accelerator(options.accelerator)
+    chip = None if options.accelerator is None else load_any_accelerator(options.accelerator)
     check = check_of_legal_plan(options.file, network, as_json=options.as_json)
     if check is None:
         return ExitCode.WRONG

@@ -102,9 +102,9 @@ def memory_map_of(accelerator: str | Path | None, capacity: int | str | None) ->
         return MemoryMap((Memory("sram", parse_size(str(capacity))),))
     if accelerator is None:
         return MemoryMap()
-    from onchip.formats.own.accelerator_yaml import load_accelerator
+    from onchip.formats.foreign_files import load_any_accelerator
 
-    scratchpads = load_accelerator(str(accelerator)).scratchpads
+    scratchpads = load_any_accelerator(str(accelerator)).scratchpads
     for memory in scratchpads:
         if not {Operand.INPUT, Operand.OUTPUT} <= set(memory.holds):
             raise UsageError(

@@ -8,15 +8,10 @@ from re import fullmatch
 from typing import Final
 
 from onchip.arch.accelerator import Accelerator
-from onchip.errors import InputError, UsageError
+from onchip.errors import AcceleratorError, InputError, UsageError
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.timeloop.architecture import read_timeloop_architecture
-from onchip.formats.timeloop.bypass import read_timeloop_bypass
-from onchip.formats.timeloop.problem import read_timeloop_problem
 from onchip.formats.yaml_events import leading_field_names
-from onchip.formats.zigzag.hardware import read_zigzag_hardware
-from onchip.formats.zigzag.layers import read_zigzag_workload
 from onchip.ir.layer import Layer
 
 SUFFIXES: Final = (".yaml", ".yml")
@@ -31,12 +26,20 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
     """
     fields = leading_field_names(read_file(Path(name_or_path))) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:
+        from onchip.formats.timeloop.architecture import read_timeloop_architecture
+        from onchip.formats.timeloop.bypass import read_timeloop_bypass
+
         keeps = None if mapspace is None else read_timeloop_bypass(Path(mapspace))
         return read_timeloop_architecture(Path(name_or_path), keeps)
     if mapspace is not None:
         expected = "a Timeloop architecture (`architecture` or `arch`) as --accelerator"
         raise UsageError("it is given for no Timeloop file", place="--mapspace", expected=expected)
+    if "cores" in fields:
+        expected = "a file of one core whose outermost memory is DRAM, as ZigZag's hardware"
+        raise AcceleratorError("it lists cores of Stream", file=name_or_path, place="cores", expected=expected)
     if "operational_array" in fields:
+        from onchip.formats.zigzag.hardware import read_zigzag_hardware
+
         return read_zigzag_hardware(Path(name_or_path)).accelerator
     return load_accelerator(name_or_path)
 
@@ -51,8 +54,12 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
     """The layer of a file of Timeloop, called like the file, or those of one of ZigZag; raises InputError."""
     fields = leading_field_names(read_file(path))
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
+        from onchip.formats.timeloop.problem import read_timeloop_problem
+
         return {path.stem: read_timeloop_problem(path)}
     if "operator_type" in fields:
+        from onchip.formats.zigzag.layers import read_zigzag_workload
+
         layers: dict[str, Layer] = {}
         for one in read_zigzag_workload(path):
             if one.name in layers:

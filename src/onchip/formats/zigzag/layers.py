@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from re import fullmatch
 from typing import Final, NotRequired
@@ -13,12 +14,12 @@ from onchip.answer.layer_mapping import Loop
 from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format
+from onchip.formats.zigzag.equations import Equation
 from onchip.formats.zigzag.fields import read_fields
 from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
 
 WORKLOAD: Final = Format("ZigZag workload", 3, InputError)
 MAPPING: Final = Format("ZigZag mapping", 3, InputError)
-PRECISIONS: Final = {"I": "input_bits", "W": "weight_bits", "O": "partial_bits", "O_final": "output_bits"}
 
 
 class ZigzagLayerFields(TypedDict):
@@ -114,7 +115,21 @@ def _layer(fields: ZigzagLayerFields) -> Layer:
     if len(fields["loop_dims"]) != len(fields["loop_sizes"]):
         detail = f"{len(fields['loop_dims'])} loops have {len(fields['loop_sizes'])} sizes"
         raise InputError(detail, place="loop_sizes", expected="one size each")
-    bounds = {_loop(name): size for name, size in zip(fields["loop_dims"], fields["loop_sizes"], strict=True)}
+    sizes = dict(zip(map(str.upper, fields["loop_dims"]), fields["loop_sizes"], strict=True))
+    equation, precision = Equation.of_text(fields["equation"]), fields["operand_precision"]
+    has_weight = bool(equation.weight) and precision.get(equation.weight_name, 8) > 0
+    is_product = has_weight and equation.is_of_elements
+    return replace(
+        equation.product(sizes) if is_product else replace(_convolution(fields, sizes), has_weight=has_weight),
+        input_bits=precision.get(equation.input_name, 8),
+        weight_bits=precision.get(equation.weight_name, 8) if has_weight else 8,
+        output_bits=precision.get("O_final", 8),
+        partial_bits=precision.get("O", 24),
+    )
+
+
+def _convolution(fields: ZigzagLayerFields, sizes: Mapping[str, int]) -> Layer:
+    bounds = {_loop(name): size for name, size in sizes.items()}
     steps = {"P": (1, 1), "Q": (1, 1)}
     axes: dict[str, str] = {}
     for relation in fields.get("dimension_relations", ()):
@@ -125,7 +140,6 @@ def _layer(fields: ZigzagLayerFields) -> Layer:
         if position.upper() not in axes or len(sides) != 2:
             raise InputError(f"padding of {position} is {sides}", place="padding", expected="two sizes for an axis")
         padding[axes[position.upper()]] = sides[0], sides[1]
-    bits = {PRECISIONS[name]: size for name, size in fields["operand_precision"].items() if name in PRECISIONS}
     (top, bottom), (left, right) = padding["P"], padding["Q"]
     n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in LOOPS)
     return Layer(
@@ -133,11 +147,6 @@ def _layer(fields: ZigzagLayerFields) -> Layer:
         stride=(steps["P"][0], steps["Q"][0]),
         dilation=(steps["P"][1], steps["Q"][1]),
         padding=(top, left, bottom, right),
-        input_bits=bits.get("input_bits", 8),
-        weight_bits=bits.get("weight_bits", 8),
-        output_bits=bits.get("output_bits", 8),
-        partial_bits=bits.get("partial_bits", 24),
-        has_weight="W" in fields["equation"].replace(" ", ""),
     )
 
 

@@ -1,0 +1,75 @@
+"""Accelerators of ZigZag in every verb that takes one, and files of other tools that are no accelerator or network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onchip.formats.own.graph_json import write_graph
+from onchip.formats.own.schedule_json import read_schedule
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from support.diamond import Program
+
+SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
+SCRATCHPAD_BYTES = 2_097_152
+
+
+@pytest.fixture(name="product")
+def written_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+    tensors = (
+        Tensor.of_shape("x", (2, 8), 8, Role.INPUT),
+        Tensor.of_shape("w", (8, 4), 8, Role.PARAMETER),
+        Tensor.of_shape("y", (2, 4), 8, Role.OUTPUT),
+    )
+    path = tmp_path / "product.json"
+    write_graph(Graph("product", tensors, (Operator("product", "MatMul", ("x",), ("y",), ("w",)),)), path)
+    return path
+
+
+def test_zigzags_hardware_is_planned_for(onchip: Program, product: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    planned = onchip("plan", product, "--accelerator", SYSTOLIC, "-o", plan, "--json")
+    assert (planned.code, planned.json["status"]) == (0, "OPTIMAL")
+    assert planned.json["capacity_bytes"] == SCRATCHPAD_BYTES
+    assert onchip("check", plan, product, "--accelerator", SYSTOLIC).code == 0
+    assert onchip("capacity", product, "--accelerator", SYSTOLIC, "--json").code == 0
+
+
+def test_zigzags_hardware_is_scheduled_on_and_stands_whole_in_the_file(
+    onchip: Program, product: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "schedule.json"
+    scheduled = onchip("schedule", product, "--accelerator", SYSTOLIC, "-o", path, "--json")
+    assert (scheduled.code, scheduled.json["accelerator"]) == (0, "systolic")
+    assert onchip("check", path, product, "--accelerator", SYSTOLIC).code == 0
+    assert read_schedule(path).accelerator.scratchpads[0].capacity_bytes == SCRATCHPAD_BYTES
+
+
+def test_zigzags_hardware_is_fused_on(onchip: Program, product: Path, tmp_path: Path) -> None:
+    path = tmp_path / "strategy.json"
+    assert onchip("fuse", product, "--accelerator", SYSTOLIC, "-o", path).code == 0
+    assert onchip("check", path, product, "--accelerator", SYSTOLIC).code == 0
+
+
+@pytest.mark.parametrize("verb", ["plan", "schedule", "map"])
+def test_cores_of_stream_are_refused_as_what_they_are(
+    onchip: Program, product: Path, tmp_path: Path, verb: str
+) -> None:
+    path = tmp_path / "soc.yaml"
+    path.write_text("name: soc\ncores:\n  0: ./cores/one.yaml\noffchip_core_id: 0\n")
+    ended = onchip(verb, product, "--accelerator", path, "--json")
+    assert ended.code == 2
+    assert (ended.json["place"], ended.json["error"]) == ("cores", "it lists cores of Stream")
+
+
+def test_a_file_of_layers_is_no_network_and_map_takes_it(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "layers.yaml"
+    path.write_text(json.dumps([{"id": 0, "operator_type": "Conv"}]))
+    ended = onchip("plan", path, "--sram", "4KiB")
+    assert ended.code == 2
+    assert "it lists layers at most, which `onchip map` takes; expected an .onnx, .tflite" in ended.err
