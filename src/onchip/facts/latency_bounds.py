@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from onchip.answer.problem import Durations, Order, Rate
+from onchip.answer.problem import Durations, Rate
 from onchip.arch.memory import DRAM
-from onchip.facts.latency_chains import Border, Ends, LatencyChains, most_borders
+from onchip.facts.band_orders import BandOrders, Border
+from onchip.facts.latency_chains import Ends, LatencyChains, most_borders
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
-MOST_VISITS: Final = 400_000
+MOST_VISITS: Final = 4_000_000
 """Of operators from operators, about a second: of larger graphs not every operator is taken for a border."""
 
 
@@ -58,7 +59,7 @@ class LatencyBounds:
     @property
     def borders(self) -> Sequence[Border]:
         """Return operators in the order of the graph, with what must come before each and what only after it."""
-        return [Border(one, self._before(one), self._after(one)[0]) for one in self._borders]
+        return BandOrders(self.ways, self._borders).borders
 
     def _ends_alone(self, border: Border) -> Ends:
         """What must have come and run before the last band of an operator ends."""
@@ -73,13 +74,12 @@ class LatencyBounds:
 
     def _around(self, border: Border, ends: Ends) -> Iterator[LatencyBound]:
         """What can only follow the last band of an operator, which ends then at the earliest."""
-        operator, before = border.operator, border.before
-        after, partly_after = self._after(operator)
-        follows = sum(self.ways.operators[each].least_cycles for each in after)
-        follows += sum(self.ways.operators[each].least_band_cycles for each in partly_after)
+        operator = border.operator
+        follows = sum(self.ways.operators[each].least_cycles for each in border.after)
+        follows += sum(self.ways.operators[each].least_band_cycles for each in border.partly_after)
         name = self.ways.problem.graph.operators[operator].name
         yield LatencyBound(f"up to {name!r}, then what follows it", min(ends.values()) + follows + self._last_store)
-        waited_for = self._waited_for(operator, before, after)
+        waited_for = self._waited_for(border)
         if waited_for:
             tail = min(max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
             loaded = min(end + self._loads_after(operator, parts, waited_for, tail) for parts, end in ends.items())
@@ -91,63 +91,25 @@ class LatencyBounds:
         missing -= self._most_room(operator, parts, waited_for)
         return self._cycles(missing, loads=True) + tail if missing > 0 else 0
 
-    def _waited_for(self, operator: int, before: Sequence[int], after: Sequence[int]) -> list[int]:
+    def _waited_for(self, border: Border) -> list[int]:
         """What is on the chip when its last band ends, or loaded after that: only what comes after it reads it.
 
         These are parameters and inputs, and what has been written for what comes after; but not what it reads itself.
         """
-        reads, writers, later = {*self.ways.operators[operator].reads}, {*before, operator}, {*after}
-        found = [tensor for tensor in self._loaded(after) if {*self.ways.readers[tensor]} <= later]
-        written = (tensor for one in writers for tensor in self.ways.operators[one].writes)
+        reads, later = {*self.ways.operators[border.operator].reads}, {*border.after}
+        found = [tensor for tensor in self._loaded(border.after) if {*self.ways.readers[tensor]} <= later]
+        written = (tensor for one in (*border.before, border.operator) for tensor in self.ways.operators[one].writes)
         return found + [
             tensor
             for tensor in written
             if tensor not in reads and self.ways.readers.get(tensor) and {*self.ways.readers[tensor]} & later
         ]
 
-    # Sets of operators
-
-    @property
-    def _is_given(self) -> bool:
-        return self.ways.problem.order is Order.GIVEN
-
     @property
     def _borders(self) -> range:
         operators = len(self.ways.operators)
-        visits = operators * (1 if self._is_given else sum(len(one.reads) + 1 for one in self.ways.operators))
-        return range(0, operators, 1 + visits // MOST_VISITS)
-
-    def _before(self, operator: int) -> list[int]:
-        """All of these have run when its last band begins."""
-        if self._is_given:
-            return list(range(operator))
-        found: set[int] = set()
-        waiting = [operator]
-        while waiting:
-            for writer in self._writers(waiting.pop()):
-                if writer not in found:
-                    found.add(writer)
-                    waiting.append(writer)
-        return sorted(found)
-
-    def _after(self, operator: int) -> tuple[list[int], list[int]]:
-        """What has no band that begins before its last band has ended, and what has one that begins after that."""
-        if self._is_given:
-            return list(range(operator + 1, len(self.ways.operators))), []
-        wholly, partly = set[int](), {operator}
-        for each in range(len(self.ways.operators)):  # in a topological order
-            if each == operator:
-                continue
-            writers = set(self._writers(each))
-            if writers & wholly or (writers & partly and not self.ways.operators[each].cuts_inputs):
-                wholly.add(each)
-            elif writers & partly:
-                partly.add(each)
-        return sorted(wholly), sorted(partly - {operator})
-
-    def _writers(self, operator: int) -> Iterator[int]:
-        writer = self.ways.writer
-        return (writer[tensor] for tensor in self.ways.operators[operator].reads if tensor in writer)
+        visits = operators + sum(len(one.reads) for one in self.ways.operators)
+        return range(0, operators, 1 + operators * visits // MOST_VISITS)
 
     # What lasts how long
 

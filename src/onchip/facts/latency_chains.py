@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.answer.problem import Rate
+from onchip.facts.band_orders import Border, Marks
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
@@ -30,18 +31,8 @@ NEVER: Final = 2**60
 """The end of an operator in a way that it cannot run in, in cycles."""
 
 Counts: TypeAlias = NDArray[np.int64]
-Marks: TypeAlias = NDArray[np.bool_]
 Ends: TypeAlias = Mapping[int, int]
 """Of an operator: by in how many parts it runs, when its last band ends at the earliest, in cycles."""
-
-
-@dataclass(frozen=True)
-class Border:
-    """An operator, all that has ended when its last band begins, and all that begins when its last band has ended."""
-
-    operator: int
-    before: Sequence[int]
-    after: Sequence[int]
 
 
 def most_borders(ways: WaysToRun) -> int:
