@@ -6,9 +6,15 @@ from random import Random
 
 import pytest
 
-from onchip.answer.problem import Order
-from onchip.facts.band_orders import BandOrders
+from onchip.answer.problem import Count, Durations, Objective, Order, Problem, Rate, Transfers
+from onchip.arch.memory import DRAM, Memory
+from onchip.facts.band_orders import BandOrders, last_of_several
+from onchip.facts.latency_bounds import LatencyBounds
 from onchip.facts.ways_to_run import WaysToRun
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.stated_cost import StatedCost
+from onchip.ir.tensor import Role, Tensor
 from support.timed_problems import timed_graph, timed_problem
 
 
@@ -60,3 +66,46 @@ def test_in_a_given_order_all_others_are_before_or_after() -> None:
     for one in BandOrders(ways, range(count)).borders:
         assert [*one.before, one.operator, *one.after] == list(range(count))
         assert not one.partly_after
+
+
+def test_of_several_that_are_read_each_may_end_last() -> None:
+    """Those that somebody reads and that do not wait for each other; all before any of them has ended then."""
+    seen = 0
+    for seed in range(200):
+        ways = ways_of(seed, Order.FREE)
+        for group in last_of_several(ways, BandOrders(ways, range(len(ways.operators))).borders):
+            lasts = {one.operator for one in group}
+            seen += 1
+            assert any(lasts <= writers(ways, reader) for reader in range(len(ways.operators)))
+            for one in group:
+                others = lasts - {one.operator}
+                assert {*one.others} == others
+                assert not others & ancestors(ways, one.operator)
+                assert {*one.before} == others.union(*(ancestors(ways, each) for each in lasts))
+    assert seen > 50
+
+
+def test_nobody_is_the_last_of_several_in_a_given_order() -> None:
+    ways = ways_of(3, Order.GIVEN)
+    assert not last_of_several(ways, BandOrders(ways, range(len(ways.operators))).borders)
+
+
+def test_the_last_of_two_that_compute_leaves_more_to_load_than_each_by_itself() -> None:
+    """Both branches run before the weights of what joins them come, which have no room beside any of their maps."""
+    tensors = [("x", 4, Role.INPUT), ("a", 8, Role.ACTIVATION), ("b", 8, Role.ACTIVATION), ("w", 16, Role.PARAMETER)]
+    shaped = [Tensor.of_shape(name, (1, size), 8, role) for name, size, role in [*tensors, ("y", 1, Role.OUTPUT)]]
+    branches = [Operator(name, "Any", ("x",), (f"{name}",), stated=StatedCost(50)) for name in ("a", "b")]
+    join = Operator("join", "Any", ("a", "b"), ("y",), ("w",), stated=StatedCost(1))
+    graph = Graph("two branches", tuple(shaped), (*branches, join))
+    rates = {(DRAM, "sram"): Rate(), ("sram", DRAM): Rate()}
+    problem = Problem(
+        graph,
+        (Memory("sram", 33),),
+        Objective.LATENCY,
+        Order.FREE,
+        Count.ALL,
+        transfers=Transfers((), rates),
+        durations=Durations({}),
+    )
+    bound = LatencyBounds(WaysToRun(problem)).greatest
+    assert bound.name == "up to the last of 'a', 'b', then loads that had no room"

@@ -57,14 +57,22 @@ def pairs_that_hold(seed: int) -> int:
     if plan is None:
         return 0
     chains, ends, count = chains_of(asked), ends_of_last_bands(banded, plan), 0
-    names = [asked.graph.operators[one.operator].name for one in chains.borders]
+    operators = [one.name for one in asked.graph.operators]
+    names = [operators[one.operator] for one in chains.borders]
     ways = [parts_of(cut, name) for name in names]
+    is_last = [
+        all(ends[operators[other]] <= ends[name] for other in one.others)
+        for one, name in zip(chains.borders, names, strict=True)
+    ]
     for at, first in enumerate(names):
+        if not is_last[at]:
+            continue
         known = np.full(max(map(len, chains.parts)), NEVER)
         known[chains.parts[at].index(ways[at])] = ends[first]
-        for second, way, row, possible in zip(names, ways, chains.after(at, known), chains.parts, strict=True):
-            count += int(row.max() > 0)
-            assert ends[second] >= row[possible.index(way)], (seed, first, second)
+        for to, (row, possible) in enumerate(zip(chains.after(at, known), chains.parts, strict=True)):
+            if is_last[to]:
+                count += int(row.max() > 0)
+                assert ends[names[to]] >= row[possible.index(ways[to])], (seed, first, names[to])
     return count
 
 

@@ -5,15 +5,18 @@ Both of many operators at once: one pass over the graph, forwards or backwards, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onchip.answer.problem import Order
 from onchip.facts.ways_to_run import WaysToRun
+
+MOST_LAST: Final = 8
+"""Of more operators of which any may end last it is not asked what follows the last of them."""
 
 Marks: TypeAlias = NDArray[np.bool_]
 
@@ -22,13 +25,14 @@ Marks: TypeAlias = NDArray[np.bool_]
 class Border:
     """An operator, all that has ended when its last band begins, and all that begins when its last band has ended.
 
-    Of what is `partly_after` some band begins after that.
+    Of what is `partly_after` some band begins after that. With `others` it is so if it ends last of it and these.
     """
 
     operator: int
     before: Sequence[int]
     after: Sequence[int]
     partly_after: Sequence[int] = ()
+    others: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,36 @@ class BandOrders:
     def _writers(self, operator: int) -> Iterator[int]:
         writer = self.ways.writer
         return (writer[tensor] for tensor in self.ways.operators[operator].reads if tensor in writer)
+
+
+def last_of_several(ways: WaysToRun, borders: Sequence[Border]) -> list[tuple[Border, ...]]:
+    """Return for what reads of several operators, of which none waits for another, each as the last of them to end.
+
+    The array runs one band at a time: when the last band of the last one begins, all the others have ended. `borders`
+    are those of all operators.
+    """
+    before = [frozenset(border.before) for border in borders]
+    found: dict[frozenset[int], tuple[Border, ...]] = {}
+    for operator in ways.operators:
+        writers = {ways.writer[tensor] for tensor in operator.reads if tensor in ways.writer}
+        lasts = writers.difference(*(before[one] for one in writers))
+        if 1 < len(lasts) <= MOST_LAST:
+            all_before = lasts.union(*(before[one] for one in lasts))
+            found[frozenset(lasts)] = tuple(_as_last(borders[one], all_before, lasts) for one in sorted(lasts))
+    return list(found.values())
+
+
+def groups_of_borders(borders: Sequence[Border]) -> list[list[int]]:
+    """Return the places of borders, together those of which one is the last, in an order of the graph."""
+    groups: dict[frozenset[int], list[int]] = {}
+    for at, one in enumerate(borders):
+        groups.setdefault(frozenset((one.operator, *one.others)), []).append(at)
+    return [groups[one] for one in sorted(groups, key=lambda operators: (max(operators), len(operators)))]
+
+
+def _as_last(border: Border, before: Set[int], lasts: Set[int]) -> Border:
+    own = {border.operator}
+    return replace(border, before=sorted(before - own), others=sorted(lasts - own))
 
 
 def _marked(marks: Marks) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from onchip.answer.problem import Durations, Rate
 from onchip.arch.memory import DRAM
-from onchip.facts.band_orders import BandOrders, Border
+from onchip.facts.band_orders import BandOrders, Border, groups_of_borders, last_of_several
 from onchip.facts.latency_chains import Ends, LatencyChains, most_borders
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
@@ -48,18 +48,28 @@ class LatencyBounds:
         yield LatencyBound("loads, then what reads the last", self._busy(loads, ()) + self._least_tail(loads))
         yield LatencyBound("first load, computing, last store", self._computing + self._beside_computing)
         borders = self.borders
-        ends = {border.operator: self._ends_alone(border) for border in borders}
-        some = borders[:: 1 + len(borders) // most_borders(self.ways)]
-        chains = LatencyChains(self.ways, some, self._rate(loads=True))
-        chained = chains.ends([ends[one.operator] for one in some])
-        ends |= {border.operator: end for border, end in zip(some, chained, strict=True)}
-        for border in borders:
-            yield from self._around(border, ends[border.operator])
+        ends = [self._ends_alone(border) for border in borders]
+        some = range(0, len(borders), 1 + len(borders) // most_borders(self.ways))
+        chains = LatencyChains(self.ways, [borders[at] for at in some], self._rate(loads=True))
+        for at, chained in zip(some, chains.ends([ends[at] for at in some]), strict=True):
+            ends[at] = chained
+        for group in groups_of_borders(borders):
+            around = [self._around(borders[at], ends[at]) for at in group]
+            name = self._name_of(borders[group[0]])
+            yield LatencyBound(f"{name}, then what follows it", min(follows for follows, _ in around))
+            yield LatencyBound(f"{name}, then loads that had no room", min(loaded for _, loaded in around))
 
     @property
     def borders(self) -> Sequence[Border]:
-        """Return operators in the order of the graph, with what must come before each and what only after it."""
-        return BandOrders(self.ways, self._borders).borders
+        """Return operators in the order of the graph, with what must come before each and what only after it.
+
+        Behind them stand those of which several are waited for, each as the last to end, where that is not too many.
+        """
+        borders = BandOrders(self.ways, self._borders).borders
+        if len(borders) < len(self.ways.operators):
+            return borders
+        lasts = [one for group in last_of_several(self.ways, borders) for one in group]
+        return [*borders, *lasts] if len(borders) + len(lasts) < most_borders(self.ways) else borders
 
     def _ends_alone(self, border: Border) -> Ends:
         """What must have come and run before the last band of an operator ends."""
@@ -68,22 +78,28 @@ class LatencyBounds:
         computed = self._first_load + sum(self.ways.operators[each].least_cycles for each in border.before)
         last = max(self._busy(loads, ()), computed)
         first_loads = [tensor for tensor in loads if tensor not in one.reads or tensor not in one.cut]
-        first = 0 if one.cuts_inputs else max(self._busy(first_loads, ()), computed)
+        first = 0 if one.cuts_inputs or border.others else max(self._busy(first_loads, ()), computed)
         possible = self.ways.possible_parts(border.operator)
         return {parts: max(last, first + (parts - 1) * one.cycles[parts]) + one.cycles[parts] for parts in possible}
 
-    def _around(self, border: Border, ends: Ends) -> Iterator[LatencyBound]:
-        """What can only follow the last band of an operator, which ends then at the earliest."""
-        operator = border.operator
+    def _around(self, border: Border, ends: Ends) -> tuple[int, int]:
+        """Until what can only follow the last band of an operator, which ends then at the earliest, has run, or come.
+
+        0 where all that is waited for has room beside it.
+        """
         follows = sum(self.ways.operators[each].least_cycles for each in border.after)
         follows += sum(self.ways.operators[each].least_band_cycles for each in border.partly_after)
-        name = self.ways.problem.graph.operators[operator].name
-        yield LatencyBound(f"up to {name!r}, then what follows it", min(ends.values()) + follows + self._last_store)
-        waited_for = self._waited_for(border)
-        if waited_for:
-            tail = min(max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
-            loaded = min(end + self._loads_after(operator, parts, waited_for, tail) for parts, end in ends.items())
-            yield LatencyBound(f"up to {name!r}, then loads that had no room", loaded)
+        latency, waited_for = min(ends.values()) + follows + self._last_store, self._waited_for(border)
+        if not waited_for:
+            return latency, 0
+        tail = min(max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
+        loads = (end + self._loads_after(border.operator, parts, waited_for, tail) for parts, end in ends.items())
+        return latency, min(loads)
+
+    def _name_of(self, border: Border) -> str:
+        operators = self.ways.problem.graph.operators
+        last, *others = (repr(operators[one].name) for one in (border.operator, *border.others))
+        return f"up to the last of {last}, {', '.join(others)}" if others else f"up to {last}"
 
     def _loads_after(self, operator: int, parts: int, waited_for: Iterable[int], tail: int) -> int:
         """What is waited for and has no room beside its last band, and what follows the last of that; 0 of nothing."""

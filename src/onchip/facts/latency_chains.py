@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.answer.problem import Rate
-from onchip.facts.band_orders import Border, Marks
+from onchip.facts.band_orders import Border, Marks, groups_of_borders
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
@@ -44,7 +44,10 @@ def most_borders(ways: WaysToRun) -> int:
 
 @dataclass(frozen=True)
 class LatencyChains:
-    """What lies between borders, which stand in the order of the graph; `load` is the rate of loads."""
+    """What lies between borders; `load` is the rate of loads.
+
+    For each that is the last of several there are one for each of the others, and one of each by itself.
+    """
 
     ways: WaysToRun
     borders: Sequence[Border]
@@ -53,13 +56,18 @@ class LatencyChains:
     def ends(self, alone: Sequence[Ends]) -> list[Ends]:
         """The earliest ends of the borders' last bands, by their ways.
 
-        Each is at least as it is `alone`, and as much after that of any before it as lies between.
+        Each is at least as it is `alone`, as much after that of any before it as lies between, and, of the last of
+        several, at least as without the others.
         """
         found = np.full(self._band_cycles.shape, NEVER, np.int64)
         for row, parts, one in zip(found, self.parts, alone, strict=True):
             row[: len(parts)] = [one[each] for each in parts]
-        for at, row in enumerate(found):
-            np.maximum(found, self.after(at, row), out=found)
+        by_itself = {one.operator: at for at, one in enumerate(self.borders) if not one.others}
+        for group in groups_of_borders(self.borders):
+            for at in group:
+                np.maximum(found[at], found[by_itself[self.borders[at].operator]], out=found[at])
+            follows = np.minimum.reduce([self.after(at, found[at]) for at in group])
+            np.maximum(found, follows, out=found)
         return [dict(zip(parts, map(int, row), strict=False)) for parts, row in zip(self.parts, found, strict=True)]
 
     def after(self, at: int, ends: Counts) -> Counts:
@@ -88,8 +96,9 @@ class LatencyChains:
 
     @cached_property
     def _reads_whole(self) -> Marks:
-        """By border whether each of its bands reads its inputs whole."""
-        return np.array([not self.ways.operators[one].cuts_inputs for one in self._own], np.bool_)
+        """By border whether all that is before it has ended when its first band begins."""
+        wholes = (not one.others and not self.ways.operators[one.operator].cuts_inputs for one in self.borders)
+        return np.fromiter(wholes, np.bool_, len(self.borders))
 
     @cached_property
     def _band_cycles(self) -> Counts:
