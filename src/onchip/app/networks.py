@@ -12,7 +12,6 @@ from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Problem
 from onchip.app.phases import phase
 from onchip.errors import GraphError, InputError, UnsplitError, UsageError
-from onchip.formats.foreign_files import layer_file
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
@@ -157,6 +156,8 @@ def _read_raw(source: str, bindings: Bindings) -> Graph:
     if is_graph_file:
         return read_graph(Path(source))
     if source not in bundled_networks():
+        from onchip.formats.foreign_files import layer_file
+
         files = ", ".join((*NETWORK_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
         expected = f"an {files} or .json file, or a name `onchip networks` lists"
         what = "it lists layers at most, which `onchip map` takes" if layer_file(source) else "no such network"

@@ -89,8 +89,10 @@ def last_of_several(ways: WaysToRun, borders: Sequence[Border]) -> list[tuple[Bo
     """Return for what reads of several operators, of which none waits for another, each as the last of them to end.
 
     The array runs one band at a time: when the last band of the last one begins, all the others have ended. `borders`
-    are those of all operators.
+    are those of all operators. In a given order there are none.
     """
+    if ways.problem.order is Order.GIVEN:
+        return []
     before = [frozenset(border.before) for border in borders]
     found: dict[frozenset[int], tuple[Border, ...]] = {}
     for operator in ways.operators:

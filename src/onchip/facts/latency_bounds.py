@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from onchip.answer.problem import Durations, Rate
+from onchip.answer.problem import Durations, Order, Rate
 from onchip.arch.memory import DRAM
 from onchip.facts.band_orders import BandOrders, Border, groups_of_borders, last_of_several
 from onchip.facts.latency_chains import Ends, LatencyChains, most_borders
@@ -124,7 +124,8 @@ class LatencyBounds:
     @property
     def _borders(self) -> range:
         operators = len(self.ways.operators)
-        visits = operators + sum(len(one.reads) for one in self.ways.operators)
+        is_given = self.ways.problem.order is Order.GIVEN
+        visits = 1 if is_given else operators + sum(len(one.reads) for one in self.ways.operators)
         return range(0, operators, 1 + operators * visits // MOST_VISITS)
 
     # What lasts how long

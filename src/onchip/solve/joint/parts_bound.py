@@ -107,8 +107,6 @@ class PartsBound:
 
     def is_between_groups(self, gap: SureGap) -> bool:
         """Whether a sure gap of one tensor is after all uses of some groups of it, and before those of all others."""
-        if len(gap.tensors) > 1:
-            return False
         uses = mask_of(uses_of(self._indexed, gap.family))
         if gap.befores | gap.afters != uses:
             return False
