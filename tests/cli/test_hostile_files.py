@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.forked import run_forked
 from support.hostile_files import ANY, CSV, JSON, ONNX, PACKED, Maker
 from support.hostile_yaml import LONG_YAML, YAML
 
-GREATEST_SECONDS = 60  # of a slow and busy machine; what reads without an end is killed
+GREATEST_SECONDS = 60  # of a processor, on a slow machine; what reads without an end is killed
 GREATEST_BYTES = 2 * 2**30
 READERS: dict[str, tuple[str, dict[str, Maker]]] = {
     "info {}.json": (".json", ANY | JSON),
@@ -43,11 +40,6 @@ def cases(readers: dict[str, tuple[str, dict[str, Maker]]], every: int = 1) -> l
     ]
 
 
-def limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (GREATEST_SECONDS, GREATEST_SECONDS))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 @pytest.mark.parametrize(("verb", "suffix", "make"), cases(READERS, every=2))
 def test_a_hostile_file_is_one_line(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
     is_one_line(tmp_path, verb, suffix, make)
@@ -62,17 +54,10 @@ def test_a_hostile_file_is_one_line_to_every_verb(tmp_path: Path, verb: str, suf
 def is_one_line(tmp_path: Path, verb: str, suffix: str, make: Maker) -> None:
     path = tmp_path / f"file{suffix}"
     make(path)
-    arguments = verb.format(tmp_path / "file").split()
-    command = [sys.executable, "-m", "onchip", *arguments]
-    environment = {**os.environ, "ONCHIP_CACHE": str(tmp_path / "cache")}
-    said = tmp_path / "said"
-    with said.open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, preexec_fn=limit, env=environment)
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    lines = said.read_text().splitlines()
+    ended = run_forked(verb.format(tmp_path / "file").split(), tmp_path, GREATEST_SECONDS)
+    lines = ended.said.splitlines()
 
-    assert (process.returncode, len(lines)) == (2, 1), lines[-3:]
+    assert (ended.code, len(lines)) == (2, 1), lines[-3:]
     assert lines[0].startswith(f"onchip: {path}: ")
     assert len(lines[0]) < 1000
-    assert used.ru_maxrss * 1024 < GREATEST_BYTES
+    assert ended.greatest_bytes < GREATEST_BYTES
