@@ -261,12 +261,12 @@ def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says
     assert onchip("explain", plan, "lenet5", "--accelerator", "simba@4KiB").code == 0
 
 
-def test_an_array_whose_dimensions_say_no_cycles_is_named_with_its_file(
+def test_an_array_whose_dimensions_are_named_for_no_loop_is_timed_too(
     onchip: Program, diamond: Path, tmp_path: Path
 ) -> None:
     plan, chip = tmp_path / "plan.json", tmp_path / "lanes.yaml"
     chip.write_text(CHIP)
     assert onchip("plan", diamond, "--sram", "m_r", "-o", plan).code == 0
-    ended = onchip("time", plan, diamond, "--accelerator", chip)
-    assert ended.code == 2
-    assert ended.err.startswith(f"onchip: {chip}: accelerator 'chip', array: 'lane' is no loop of a layer, so")
+    timed = onchip("time", plan, diamond, "--accelerator", chip, "--json")
+    assert timed.json["total_cycles"] > 0
+    assert onchip("explain", plan, diamond, "--accelerator", chip).code == 0

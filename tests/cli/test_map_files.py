@@ -137,3 +137,17 @@ def test_a_graph_exported_from_torch_is_mapped(onchip: Program, tmp_path: Path) 
     assert ended.code == 0
     assert [one["macs"] for one in ended.json["layers"]] == [4 * 3 * 16 * 9, 64 * 8]
     assert ended.json["left_out"] == []
+
+
+@pytest.mark.parametrize("asked", ["{}", "{}:second"])
+def test_what_is_mapped_of_a_file_is_checked_and_audited_by_the_same_name(
+    onchip: Program, tmp_path: Path, asked: str
+) -> None:
+    chip, _, work = written(tmp_path, chip=ARCHITECTURE, mapspace=MAPSPACE, work=ZIGZAG)
+    found, layers = tmp_path / "found.yaml", asked.format(work)
+    assert onchip("map", layers, "--accelerator", chip, "-o", found).code == 0
+    assert onchip("check", found, layers, "--accelerator", chip).code == 0
+    assert onchip("audit", found, layers, "--accelerator", chip).code == 0
+    other = onchip("audit", found, "lenet5", "--accelerator", chip)
+    assert other.code == 2
+    assert "NETWORK: it is 'lenet5'; expected 'work', which was mapped" in other.err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
+from math import ceil, prod
 
 import pytest
 from hypothesis import given, settings
@@ -104,12 +106,32 @@ def test_without_shapes_bytes_are_elements() -> None:
     assert macs_and_cycles(Graph("g", tensors, (Operator("op", "Conv", ("x",), ("y",)),))) == (0, 3)
 
 
-def test_an_accelerator_without_array_and_unknown_dimensions_are_refused() -> None:
-    graph = one_operator("Add", [[1]], [1])
+def test_an_accelerator_without_array_is_refused() -> None:
     with pytest.raises(AcceleratorError, match="it has no array"):
-        SimpleCost(graph, accelerator(None))
-    with pytest.raises(AcceleratorError, match="'Z' is no loop of a layer"):
-        SimpleCost(graph, accelerator(ComputeArray({"Z": 2})))
+        SimpleCost(one_operator("Add", [[1]], [1]), accelerator(None))
+
+
+@given(
+    st.lists(st.integers(1, 7), min_size=4, max_size=4),
+    st.dictionaries(st.sampled_from(["lane", "row", "K", "OX"]), st.integers(1, 5), min_size=1),
+    st.dictionaries(st.just("lane"), st.lists(st.sampled_from("KCQS"), min_size=1, max_size=3, unique=True)),
+)
+def test_a_dimension_of_another_name_unrolls_the_loop_that_saves_most(
+    sizes: list[int], dimensions: dict[str, int], listed: dict[str, list[str]]
+) -> None:
+    k, c, q, s = sizes
+    graph = one_operator("Conv", [[1, c, 1, q + s - 1]], [1, k, 1, q], [k, c, 1, s], kernel_shape=[1, s])
+    unrolls = {name: tuple(loops) for name, loops in listed.items() if name in dimensions}
+    _, found = macs_and_cycles(graph, ComputeArray(dimensions, unrolls=unrolls))
+    own = {"K": "K", "OX": "Q"}
+    least = min(
+        prod(
+            ceil(size / prod(units for to, units in zip(chosen, dimensions.values(), strict=True) if to == loop))
+            for loop, size in zip("KCQS", sizes, strict=True)
+        )
+        for chosen in product(*(own.get(name, unrolls.get(name, "NKCPQRSG")) for name in dimensions))
+    )
+    assert found == least
 
 
 def per_operator(graph: Graph, what: Callable[[Operator], int]) -> dict[str, int]:

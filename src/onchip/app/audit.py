@@ -228,6 +228,7 @@ def _write_packing(ids: tuple[str, ...], problem: PackingProblem, finding: Findi
 
 def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     """Each mapping of the file that comes with a claim."""
+    from onchip.app.map import MappingRequest, layers_asked_for
     from onchip.audits.mapping import audit_mapping
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
@@ -240,10 +241,12 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)
-    if document.graph.name not in ("", request.network):
-        raise UsageError(
-            f"it is {request.network!r}", place="NETWORK", expected=f"{document.graph.name!r}, which was mapped"
-        )
+    mapped = document.graph.name
+    if mapped:
+        layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)
+        if layers.name != mapped:
+            asked_for = layers.name or request.network
+            raise UsageError(f"it is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
     claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
     if not claimed:
         raise InputError("it claims nothing", file=str(request.answer), expected="mappings with `result`")

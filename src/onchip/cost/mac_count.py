@@ -1,10 +1,11 @@
 """The simplest rule for what an operator costs to compute: its multiply-accumulates over the array.
 
-An array that unrolls fixed loops does a layer in the product, over its seven loops, of
-ceil(loop size / units along it): what does not fill the array is lost. An array of free units does
-it in ceil(multiply-accumulates / units). Whatever is no matrix product takes one unit for one
-element (of a pool's window, of the output) and one cycle for as many as there are units. Operands
-are taken to be in place.
+An array that unrolls fixed loops does a layer in the product, over its loops, of
+ceil(loop size / units along it): what does not fill the array is lost. A dimension that is named
+for no loop unrolls one of those that it lists, or of all, the one that saves most. An array of free
+units does it in ceil(multiply-accumulates / units). Whatever is no matrix product takes one unit for
+one element (of a pool's window, of the output) and one cycle for as many as there are units.
+Operands are taken to be in place.
 
 A tile has the loops of its operator over the region that it computes and the range that it sums up:
 multiply-accumulates of an operator's tiles add up to the operator's.
@@ -12,7 +13,7 @@ multiply-accumulates of an operator's tiles add up to the operator's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, gcd, prod
 
 from onchip.arch.accelerator import Accelerator
@@ -20,20 +21,18 @@ from onchip.arch.compute import ComputeArray
 from onchip.errors import AcceleratorError
 from onchip.facts.visited_elements import elements_visited
 from onchip.ir.graph import Graph
+from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
 from onchip.ir.window import product_of
 
-LOOPS = ("N", "K", "C", "P", "Q", "R", "S", "G")
-"""Batch, output channel, input channel (both of a group), output height, width, filter height, width; groups."""
-_OTHER_NAMES = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 
 
 class SimpleCost:
     """Cycles of the operators of one graph on one accelerator.
 
-    Raises AcceleratorError where it has no array, or one along dimensions that are no loops of a layer.
+    Raises AcceleratorError where it has no array.
     """
 
     def __init__(self, graph: Graph, accelerator: Accelerator) -> None:
@@ -46,13 +45,7 @@ class SimpleCost:
         self._graph = graph
         self._count = MacCount(graph)
         self._array: ComputeArray = accelerator.array
-        for dimension in self._array.dimensions:
-            if _OTHER_NAMES.get(dimension, dimension) not in LOOPS:
-                raise AcceleratorError(
-                    f"{dimension!r} is no loop of a layer, so multiply-accumulates say no cycles",
-                    place=f"accelerator {accelerator.name!r}, array",
-                    expected=f"one of {', '.join((*LOOPS, *_OTHER_NAMES))}",
-                )
+        self._unrolled = tuple(_unrolled(self._array))
 
     def cycles(self, operator: Operator) -> int:
         """Return the cycles that the operator takes on the array, at least 1."""
@@ -61,10 +54,18 @@ class SimpleCost:
             return ceil(elements_visited(self._graph, operator) / self._array.macs)
         if self._array.free is not None:
             return max(1, ceil(prod(loops.values()) / self._array.free))
-        units = dict.fromkeys(LOOPS, 1)
-        for dimension, count in self._array.dimensions.items():
-            units[_OTHER_NAMES.get(dimension, dimension)] *= count
-        return max(1, prod(ceil(size / units[loop]) for loop, size in loops.items()))
+        left = {tuple(loops[loop] for loop in LOOPS)}
+        for units, places in self._unrolled:
+            left = {(*sizes[:at], ceil(sizes[at] / units), *sizes[at + 1 :]) for sizes in left for at in places}
+        return max(1, min(map(prod, left)))
+
+
+def _unrolled(array: ComputeArray) -> Iterator[tuple[int, Sequence[int]]]:
+    """The units along each dimension, and the places in LOOPS of what it may unroll."""
+    for dimension, units in array.dimensions.items():
+        own = OTHER_NAMES.get(dimension, dimension)
+        loops = (own,) if own in LOOPS else array.unrolls.get(dimension, LOOPS)
+        yield units, [LOOPS.index(loop) for loop in loops]
 
 
 class MacCount:

@@ -27,12 +27,18 @@ def infeasible_object(outcome: Outcome) -> Mapping[str, object]:
             **_oversize_object(None),
         }
     return found | {
-        "expected": SPLIT,
+        "expected": expected_instead(infeasible),
         "operator": infeasible.operator.name,
         "need_bytes": infeasible.need_bytes,
         "excess_bytes": infeasible.excess_bytes,
         **_oversize_object(infeasible.oversize),
     }
+
+
+def expected_instead(infeasible: InfeasibleOperator) -> str:
+    """What would make room: tiles, unless no scratchpad takes one of the operands at all."""
+    oversize = infeasible.oversize
+    return SPLIT if oversize is None or oversize.largest is not None else f"a scratchpad that holds {oversize.operand}"
 
 
 def _oversize_object(oversize: Oversize | None) -> Mapping[str, object]:

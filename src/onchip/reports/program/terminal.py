@@ -17,7 +17,7 @@ from onchip.arch.sharing import Share
 from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.reports.program.infeasible import SPLIT, infeasible_words
+from onchip.reports.program.infeasible import SPLIT, expected_instead, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
 from onchip.reports.program.memories import arenas_words, links_words, memory_words
 from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed
@@ -130,7 +130,9 @@ def _status(outcome: Outcome) -> str:
     infeasible = infeasible_operator(outcome.problem)
     if infeasible is None:
         return f"INFEASIBLE {infeasible_words(outcome, infeasible)}"
-    return f"INFEASIBLE: {infeasible_words(outcome, infeasible)}; {SPLIT} cuts operators into tiles"
+    expected = expected_instead(infeasible)
+    advice = f"{SPLIT} cuts operators into tiles" if expected == SPLIT else f"expected {expected}"
+    return f"INFEASIBLE: {infeasible_words(outcome, infeasible)}; {advice}"
 
 
 def check_report(check: Check) -> tuple[RenderableType, ...]:
