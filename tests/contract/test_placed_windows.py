@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import islice
 
@@ -9,16 +10,24 @@ import pytest
 
 from onchip.answer.problem import Order
 from onchip.facts.indexed import IndexedProblem
-from onchip.native import LayoutOperator, LayoutTensor, OrderBeam, StopToken
-from onchip.solve.allocation.layout_orders import LayoutOrders
+from onchip.native import (
+    LayoutOperator,
+    LayoutStay,
+    LayoutTensor,
+    OrderBeam,
+    PlacedPlan,
+    StopToken,
+    WindowChoice,
+)
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_windows
 from onchip.solve.joint.search import UNLIMITED
-from onchip.solve.run.compose import compose, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule, compose, schedule_of_moves
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph
+from oracles.placed_plan import LayoutOrders, PlainPlacedPlan
 from support.one_order import tight, windowed
 
 
@@ -27,35 +36,54 @@ def indexed_of(seed: int, operators: int) -> IndexedProblem:
     return IndexedProblem.of(replace(problem, order=Order.FREE))
 
 
-def placed_plan(indexed: IndexedProblem, width: int = 4) -> AddressedPlan:
+def placed_answer(indexed: IndexedProblem, width: int = 4) -> tuple[IndexedProblem, OperatorSchedule, tuple[int, ...]]:
     schedule = schedule_of_moves(indexed, belady_moves(indexed, range(indexed.operator_count)))
     found = LayoutPlacer(indexed, schedule).place(width, Run())
     assert found is not None
-    return AddressedPlan(indexed, *found)
+    return indexed, *found
 
 
 def assert_legal(placed: AddressedPlan) -> None:
-    indexed = placed.plan.indexed
+    indexed = placed.indexed
     verdict = verify(indexed.problem, compose(indexed, *placed.answer))
     assert verdict.violations == ()
-    assert verdict.figures.non_compulsory_cost == placed.plan.cost
+    assert verdict.figures.non_compulsory_cost == placed.cost
 
 
 @pytest.mark.parametrize("seed", range(9))
 def test_the_plan_is_legal_after_every_pass_and_its_cost_never_rises(seed: int) -> None:
-    placed = placed_plan(indexed_of(seed, 60))
-    costs = [placed.plan.cost]
+    placed = AddressedPlan(*placed_answer(indexed_of(seed, 60)))
+    costs = [placed.cost]
     assert_legal(placed)
     for _ in islice(improve_in_placed_windows(placed, Run(Limits(seed=seed))), 8):
         assert_legal(placed)
-        costs.append(placed.plan.cost)
+        costs.append(placed.cost)
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < costs[0]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_become_what_plain_windows_become(seed: int) -> None:
+    """One after the other, here and there, some beyond the end."""
+    indexed, chance = indexed_of(seed, 50), random.Random(seed)
+    answer = placed_answer(indexed)
+    placed, plain = AddressedPlan(*answer), PlainPlacedPlan(*answer)
+    for _ in range(12):
+        begin, steps, soon, number = chance.randrange(50), chance.randint(1, 20), chance.choice((1, 8)), chance.random()
+        drawn = int(number * 1000)
+        placed.plan_anew([WindowChoice(begin=begin, stop=begin + steps, soon=soon, seed=drawn)], 8, Run())
+        plain.plan_anew(begin, min(50, begin + steps), 8, soon, drawn)
+        (schedule, offsets_bytes), (plain_schedule, plain_offsets_bytes) = placed.answer, plain.answer
+        assert schedule.order == plain_schedule.order
+        found = sorted(zip(schedule.residencies, offsets_bytes, strict=True), key=repr)
+        assert found == sorted(zip(plain_schedule.residencies, plain_offsets_bytes, strict=True), key=repr)
+        assert placed.cost == plain.plan.cost
+
+
 @pytest.mark.parametrize("seed", range(9))
 def test_what_crosses_an_end_of_a_window_is_where_it_was(seed: int) -> None:
-    placed = placed_plan(indexed_of(seed, 40))
+    indexed = indexed_of(seed, 40)
+    placed = PlainPlacedPlan(*placed_answer(indexed))
     for begin in range(0, 40, 7):
         window = placed.plan.window(begin, begin + 12)
         pins = placed.pins_bytes(window)
@@ -65,14 +93,32 @@ def test_what_crosses_an_end_of_a_window_is_where_it_was(seed: int) -> None:
         assert set(pins) == crossing
         last = window.problem.operator_count - len(window.operators) - 1
         orders = LayoutOrders(window.problem, pins, last)
-        found, before = orders.find(16, Run(), UNLIMITED, soon=8), placed.plan.cost
+        found, before = orders.find(16, UNLIMITED, soon=8), placed.plan.cost
         if found is None:
             continue
         for residency, offset in zip(found[0].residencies, found[1], strict=True):
             assert offset == pins.get(residency.tensor, offset)
         placed.follow(window, *found)
         assert placed.plan.cost - before == orders.cost - window.cost
-        assert_legal(placed)
+        assert_legal(AddressedPlan(indexed, *placed.answer))
+
+
+@pytest.mark.parametrize(
+    ("order", "stays", "what"),
+    [
+        ([0], [], "not all operators"),
+        ([0, 0], [], "stands in the order twice"),
+        ([0, 2], [], "an operator is unknown"),
+        ([0, 1], [(2, 0, 1)], "a tensor is unknown"),
+        ([0, 1], [(0, 0, 1)], "a tensor lies nowhere"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(order: list[int], stays: list[tuple[int, int, int]], what: str) -> None:
+    tensors = [LayoutTensor(size_bytes=5, load_cost=1, store_cost=1)] * 2
+    operators = [LayoutOperator(reads=[], writes=[number], predecessors=[]) for number in range(2)]
+    made = [LayoutStay(tensor=one, start=start, stop=stop, offset_bytes=0) for one, start, stop in stays]
+    with pytest.raises(ValueError, match=what):
+        PlacedPlan(tensors, operators, order, made, capacity_bytes=10, alignment_bytes=1)
 
 
 @pytest.mark.parametrize("width", [1, 5, 40])
@@ -80,7 +126,7 @@ def test_what_crosses_an_end_of_a_window_is_where_it_was(seed: int) -> None:
 def test_any_beam_over_orders_gives_a_legal_plan_that_costs_what_it_says(seed: int, width: int) -> None:
     indexed = indexed_of(seed, 40)
     orders = LayoutOrders(indexed, {})
-    found = orders.find(width, Run(Limits(seed=seed)), UNLIMITED, soon=seed % 3 * 8)
+    found = orders.find(width, UNLIMITED, soon=seed % 3 * 8, seed=seed)
     assert found is not None
     verdict = verify(indexed.problem, compose(indexed, *found))
     assert verdict.violations == ()
@@ -92,7 +138,7 @@ def test_no_beam_over_orders_costs_less_than_all_orders_and_addresses_do(seed: i
     """Of few operators; what leaves is never free."""
     problem = replace(tight(random_graph(seed, 6), 1, seed % 5), order=Order.FREE)
     orders, least = LayoutOrders(IndexedProblem.of(problem), {}), least_traffic(problem)
-    assert orders.find(400, Run(), UNLIMITED, soon=0) is not None
+    assert orders.find(400, UNLIMITED, soon=0) is not None
     assert least is not None
     assert orders.cost >= least
 

@@ -58,9 +58,11 @@ PackingSearch = _core.PackingSearch
 PeakOperator = _core.PeakOperator
 PeakOutcome = _core.PeakOutcome
 PeakSearch = _core.PeakSearch
+PlacedPlan = _core.PlacedPlan
 StopToken = _core.StopToken
 UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
+WindowChoice = _core.WindowChoice
 ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
 least_chain = _core.least_chain
@@ -119,9 +121,11 @@ __all__ = [
     "PeakOperator",
     "PeakOutcome",
     "PeakSearch",
+    "PlacedPlan",
     "StopToken",
     "UnevenCut",
     "UnevenSearch",
+    "WindowChoice",
     "ZigzagAccounting",
     "ZigzagCosts",
     "least_chain",

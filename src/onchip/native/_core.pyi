@@ -365,6 +365,7 @@ class LayoutUse:
 class LayoutStay:
     """One tensor at one address over the half-open range of steps [start, stop)."""
 
+    def __init__(self, *, tensor: int, start: int, stop: int, offset_bytes: int) -> None: ...
     @property
     def tensor(self) -> int: ...
     @property
@@ -438,6 +439,46 @@ class OrderBeam:
     @property
     def stays(self) -> list[LayoutStay]:
         """What lies where, of that plan."""
+
+class WindowChoice:
+    """The steps [begin, stop) of a plan, and what an `OrderBeam` is told to plan them anew."""
+
+    def __init__(self, *, begin: int, stop: int, soon: int, seed: int) -> None: ...
+
+class PlacedPlan:
+    """An order, what stays and where it lies, of which windows are planned anew; what crosses their ends stays there.
+
+    Raises ValueError where a size, a cost, a tensor or an operator is none, an operator's operands do not fit, the
+    order has not each of them once, or a use is in no stay.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[LayoutTensor],
+        operators: Sequence[LayoutOperator],
+        order: Sequence[int],
+        stays: Sequence[LayoutStay],
+        *,
+        capacity_bytes: int,
+        alignment_bytes: int,
+    ) -> None: ...
+    def plan_anew(self, windows: Sequence[WindowChoice], width: int, stop: StopToken) -> bool:
+        """Plan each window anew, one after the other, among so many layouts; False if it was stopped.
+
+        What costs no more takes the place of what there was.
+        """
+
+    @property
+    def cost(self) -> int:
+        """What the plan pays beyond the compulsory."""
+
+    @property
+    def order(self) -> list[int]:
+        """The order as it is now."""
+
+    @property
+    def stays(self) -> list[LayoutStay]:
+        """What lies where now, by its first step, each residency as short as its uses allow."""
 
 class LatencyMachine:
     """Scratchpads and their DMA; with one channel loads and stores take turns.

@@ -22,11 +22,11 @@ Resident OrderBeam::placed(Index runs, Index tensor, Bytes start) const {
 }
 
 // The first operand that is not there yet, none if all are.
-Index OrderBeam::missing_use(const Layout& layout) const {
+Index OrderBeam::missing_use(const Layout& layout, std::span<const Resident> residents) const {
     const std::vector<Index>& operands = operands_[layout.runs];
-    for (Index use = 0; use < static_cast<Index>(operands.size()); ++use) {
+    for (Index use = layout.placed; use < static_cast<Index>(operands.size()); ++use) {
         const bool is_there =
-            std::ranges::any_of(layout.residents, [&](const Resident& one) { return one.tensor == operands[use]; });
+            std::ranges::any_of(residents, [&](const Resident& one) { return one.tensor == operands[use]; });
         if (!is_there) return use;
     }
     return none;
@@ -34,17 +34,18 @@ Index OrderBeam::missing_use(const Layout& layout) const {
 
 // All that is in the way of its pin leaves; operands do not.
 void OrderBeam::list_pin(Index number, Index use) {
-    const Layout& layout = begun_[number];
+    const Layout& layout = begun_.list[number];
+    const auto residents = begun_.of(layout);
     const Index tensor = operands_[layout.runs][use];
     const Bytes pin = problem_.pins[tensor], end = pin + problem_.tensors[tensor].size;
     Index first = 0;
-    while (first < static_cast<Index>(layout.residents.size()) && layout.residents[first].end <= pin) ++first;
+    while (first < layout.count && residents[first].end <= pin) ++first;
     Cost cost = 0;
     Index stop = first;
-    const Room room(layout.residents, problem_.capacity, problem_.alignment);
+    const Room room(residents, problem_.capacity, problem_.alignment);
     for (; room.end_before(stop) < end; ++stop) {
-        if (layout.residents[stop].is_operand) return;
-        cost += leaving(layout.residents[stop]);
+        if (residents[stop].is_operand) return;
+        cost += leaving(residents[stop]);
     }
     add_place(number, use, first, stop, cost, pin);
 }
@@ -52,26 +53,26 @@ void OrderBeam::list_pin(Index number, Index use) {
 // Operands do not leave, unless no place is left else: then all leave, and the operands are stacked, for which there is
 // always room.
 void OrderBeam::list_places(Index number, Index use) {
-    const Layout& layout = begun_[number];
-    const Room room(layout.residents, problem_.capacity, problem_.alignment);
+    const Layout& layout = begun_.list[number];
+    const Room room(begun_.of(layout), problem_.capacity, problem_.alignment);
     const bool has_any = room.list_places(
         problem_.tensors[operands_[layout.runs][use]].size, [&](const Resident& one) { return leaving(one); },
         [&](Index first, Index stop, Cost cost, Bytes start) { add_place(number, use, first, stop, cost, start); });
     if (has_any || has_pins_) return;
     Cost all = layout.cost;
-    for (const Resident& one : layout.residents) all += leaving(one);
+    for (const Resident& one : begun_.of(layout)) all += leaving(one);
     if (all <= dearest_) children_.push_back({all, 0.0, 0, number, none, 0, 0});
 }
 
 void OrderBeam::add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start) {
-    const Layout& layout = begun_[number];
+    const Layout& layout = begun_.list[number];
     if (layout.cost + cost > dearest_) return;
     const Index tensor = operands_[layout.runs][use];
     const auto last = [&](Index other) { return readers_[other].empty() ? steps_ : readers_[other].back(); };
     const auto operators_between = [&](const Resident& other) {
         return std::fabs(static_cast<double>(last(other.tensor) - last(tensor)));
     };
-    const Room room(layout.residents, problem_.capacity, problem_.alignment);
+    const Room room(begun_.of(layout), problem_.capacity, problem_.alignment);
     const double mismatch = room.mismatch(first, stop, start, problem_.tensors[tensor].size, operators_between);
     const std::uint64_t place = mixed((static_cast<std::uint64_t>(start) + 1) * 0x9e3779b97f4a7c15ULL +
                                       static_cast<std::uint64_t>(layout.node));
@@ -81,19 +82,19 @@ void OrderBeam::add_place(Index number, Index use, Index first, Index stop, Cost
 }
 
 // The one with the most padding goes on top.
-void OrderBeam::stack_operands(Layout& layout) const {
-    std::vector<Index> operands = operands_[layout.runs];
+std::vector<Resident> OrderBeam::stacked_operands(Index runs) const {
+    std::vector<Index> operands = operands_[runs];
     const auto padding = [&](Index tensor) {
         const Bytes size = problem_.tensors[tensor].size;
         return aligned(size, problem_.alignment) - size;
     };
     std::ranges::stable_sort(operands, [&](Index one, Index other) { return padding(one) < padding(other); });
-    layout.residents.clear();
+    std::vector<Resident> stacked;
     for (Index tensor : operands) {
-        const Bytes end = layout.residents.empty() ? 0 : layout.residents.back().end;
-        const Bytes start = aligned(end, problem_.alignment);
-        layout.residents.push_back(placed(layout.runs, tensor, start));
+        const Bytes end = stacked.empty() ? 0 : stacked.back().end;
+        stacked.push_back(placed(runs, tensor, aligned(end, problem_.alignment)));
     }
+    return stacked;
 }
 
 }  // namespace onchip::layouts

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "layouts_replay.hpp"
@@ -17,8 +15,8 @@ namespace onchip::layouts {
 
 namespace {
 
-constexpr std::size_t share_of_one_choice = 8;  // of the beam: layouts in which the same has run and the same is there
-constexpr Index stacked = -2;                   // in the trail: all operands; `none` where an operator begins
+constexpr Index share_of_one_choice = 8;  // of the beam: layouts in which the same has run and the same is there
+constexpr Index stacked = -2;             // in the trail: all operands; `none` where an operator begins
 
 }  // namespace
 
@@ -71,12 +69,13 @@ bool OrderBeam::run(const OrderOptions& options, const StopToken& stop) {
     options_.width = std::max<Index>(1, options.width);
     options_.ahead = std::clamp<Index>(options.ahead, 1, most_ahead);
     trail_ = Trail();
-    layouts_.assign(1, Layout{});
+    layouts_.clear();
+    layouts_.add(Layout{}, {});
     for (steps_ = 0; steps_ < static_cast<Index>(problem_.operators.size()); ++steps_) {
         if (!run_one_more(stop)) return false;
     }
     const auto is_cheaper = [](const Layout& one, const Layout& other) { return one.cost < other.cost; };
-    const Layout& best = *std::ranges::min_element(layouts_, is_cheaper);
+    const Layout& best = *std::ranges::min_element(layouts_.list, is_cheaper);
     cost_ = best.cost;
     write_plan(best.node);
     return true;
@@ -86,10 +85,23 @@ bool OrderBeam::run_one_more(const StopToken& stop) {
     begin_each();
     ended_.clear();
     if (!place_operands(stop)) return false;
-    for (Layout& layout : ended_) end_operator(layout);
-    for (const Layout& layout : layouts_) trail_.release(layout.node);
+    for (Layout& layout : ended_.list) end_operator(ended_, layout);
+    for (const Layout& layout : layouts_.list) trail_.release(layout.node);
     keep_best();
-    return !layouts_.empty();
+    return !layouts_.list.empty();
+}
+
+void OrderBeam::Layouts::clear() {
+    list.clear();
+    residents.clear();
+}
+
+OrderBeam::Layout& OrderBeam::Layouts::add(const Layout& like, std::span<const Resident> of_it) {
+    Layout& added = list.emplace_back(like);
+    added.begin = static_cast<Index>(residents.size());
+    added.count = static_cast<Index>(of_it.size());
+    residents.insert(residents.end(), of_it.begin(), of_it.end());
+    return added;
 }
 
 bool OrderBeam::has_run(const Layout& layout, Index runs) const {
@@ -112,15 +124,16 @@ Index OrderBeam::next_reader(const Layout& layout, Index tensor) const {
 // One of each layout and operator that may run next.
 void OrderBeam::begin_each() {
     begun_.clear();
-    for (const Layout& layout : layouts_) {
+    for (const Layout& layout : layouts_.list) {
         const Index stop = std::min(layout.first + options_.ahead, static_cast<Index>(problem_.operators.size()));
         for (Index runs = layout.first; runs < stop; ++runs) {
             if (!may_run(layout, runs)) continue;
-            Layout& begun = begun_.emplace_back(layout);
+            Layout& begun = begun_.add(layout, layouts_.of(layout));
             begun.runs = runs;
+            begun.placed = 0;
             begun.tie = 0.0;
             begun.node = trail_.add(layout.node, runs, none, 0);
-            for (Resident& one : begun.residents) {
+            for (Resident& one : begun_.of(begun)) {
                 one.is_operand = std::ranges::find(operands_[runs], one.tensor) != operands_[runs].end();
             }
         }
@@ -129,16 +142,17 @@ void OrderBeam::begin_each() {
 
 // One operand more in each layout, until none is missing anywhere.
 bool OrderBeam::place_operands(const StopToken& stop) {
-    while (!begun_.empty()) {
+    while (!begun_.list.empty()) {
         children_.clear();
         dearest_ = options_.upper_bound - 1;
-        for (Index number = 0; number < static_cast<Index>(begun_.size()); ++number) {
+        for (Index number = 0; number < static_cast<Index>(begun_.list.size()); ++number) {
             if (stop.is_asked()) return false;
-            const Index use = missing_use(begun_[number]);
+            const Layout& begun = begun_.list[number];
+            const Index use = missing_use(begun, begun_.of(begun));
             if (use == none) {
-                trail_.share(begun_[number].node);
-                ended_.push_back(begun_[number]);
-            } else if (problem_.pins[operands_[begun_[number].runs][use]] != anywhere) {
+                trail_.share(begun.node);
+                ended_.add(begun, begun_.of(begun));
+            } else if (problem_.pins[operands_[begun.runs][use]] != anywhere) {
                 list_pin(number, use);
             } else {
                 list_places(number, use);
@@ -146,45 +160,54 @@ bool OrderBeam::place_operands(const StopToken& stop) {
             shrink(children_, options_.width, 2 * children_kept_per_layout * options_.width, dearest_);
         }
         shrink(children_, options_.width, children_kept_per_layout * options_.width, dearest_);
-        before_.swap(begun_);
+        std::swap(before_, begun_);
         begun_.clear();
         for (const Child& child : children_) follow(child);
-        for (const Layout& layout : before_) trail_.release(layout.node);
+        for (const Layout& layout : before_.list) trail_.release(layout.node);
     }
     return true;
 }
 
 void OrderBeam::follow(const Child& child) {
-    const Layout& from = before_[child.layout];
-    Layout& found = begun_.emplace_back();
-    found = {{}, child.cost, 0, child.tie, 0, from.ran, from.first, from.runs, none};
+    const Layout& from = before_.list[child.layout];
+    Layout found = from;
+    found.cost = child.cost;
+    found.tie = child.tie;
     if (child.use == none) {
-        stack_operands(found);
+        found.placed = static_cast<Index>(operands_[from.runs].size());
         found.node = trail_.add(from.node, from.runs, stacked, 0);
+        begun_.add(found, stacked_operands(from.runs));
         return;
     }
     const Index tensor = operands_[from.runs][child.use];
-    found.residents = with_placed(from.residents, child.first, child.stop, placed(from.runs, tensor, child.start));
+    found.placed = child.use + 1;
     found.node = trail_.add(from.node, from.runs, tensor, child.start);
+    const auto residents = before_.of(from);
+    Layout& added = begun_.add(found, residents.first(child.first));
+    begun_.residents.push_back(placed(from.runs, tensor, child.start));
+    begun_.residents.insert(begun_.residents.end(), residents.begin() + child.stop, residents.end());
+    added.count = static_cast<Index>(begun_.residents.size()) - added.begin;
 }
 
 // What is not read again is gone.
-void OrderBeam::end_operator(Layout& layout) const {
-    std::erase_if(layout.residents,
-                  [&](const Resident& one) { return one.is_operand && next_reader(layout, one.tensor) == none; });
-    for (Resident& one : layout.residents) one.is_operand = one.is_new = false;
+void OrderBeam::end_operator(Layouts& layouts, Layout& layout) const {
+    const auto residents = layouts.of(layout);
+    const auto gone = std::ranges::remove_if(
+        residents, [&](const Resident& one) { return one.is_operand && next_reader(layout, one.tensor) == none; });
+    layout.count -= static_cast<Index>(gone.size());
+    for (Resident& one : layouts.of(layout)) one.is_operand = one.is_new = false;
     layout.ran |= std::uint64_t{1} << (layout.runs - layout.first);
     const int more = std::countr_one(layout.ran);
     layout.first += more;
     layout.ran = more == most_ahead ? 0 : layout.ran >> more;
     layout.runs = none;
-    weigh(layout);
+    weigh(layout, layouts.of(layout));
 }
 
-void OrderBeam::weigh(Layout& layout) const {
+void OrderBeam::weigh(Layout& layout, std::span<const Resident> residents) const {
     layout.weight = layout.cost;
     layout.key = mixed(layout.ran * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(layout.first) + 1);
-    for (const Resident& one : layout.residents) {
+    for (const Resident& one : residents) {
         const Index until = std::clamp<Index>(next_reader(layout, one.tensor) - steps_, 0, options_.soon);
         if (options_.soon > 0) layout.weight += leaving(one) * until / options_.soon;
         layout.key +=
@@ -194,38 +217,50 @@ void OrderBeam::weigh(Layout& layout) const {
 
 // Of equal layouts one is enough, and of those that only lie otherwise a few.
 void OrderBeam::keep_best() {
-    std::vector<Index> by_weight(ended_.size());
-    for (Index at = 0; at < static_cast<Index>(ended_.size()); ++at) by_weight[at] = at;
+    std::vector<Index> by_weight(ended_.list.size());
+    for (Index at = 0; at < static_cast<Index>(by_weight.size()); ++at) by_weight[at] = at;
     std::ranges::sort(by_weight, [&](Index first, Index second) {
-        const Layout &one = ended_[first], &other = ended_[second];
+        const Layout &one = ended_.list[first], &other = ended_.list[second];
         if (one.weight != other.weight) return one.weight < other.weight;
         return one.tie != other.tie ? one.tie < other.tie : first < second;
     });
-    const std::size_t most_alike = std::max<std::size_t>(1, options_.width / share_of_one_choice);
-    std::unordered_map<std::uint64_t, std::size_t> alike;
-    std::unordered_set<std::uint64_t> seen;
+    const Index most_alike = std::max<Index>(1, options_.width / share_of_one_choice);
+    alike_.clear(by_weight.size());
+    seen_.clear(by_weight.size());
     layouts_.clear();
     for (Index at : by_weight) {
-        Layout& layout = ended_[at];
+        const Layout& layout = ended_.list[at];
         std::uint64_t places = layout.key;
-        for (const Resident& one : layout.residents) {
+        for (const Resident& one : ended_.of(layout)) {
             places += mixed(mixed(static_cast<std::uint64_t>(one.tensor) + 1) + static_cast<std::uint64_t>(one.start));
         }
-        const bool is_kept = static_cast<Index>(layouts_.size()) < options_.width && seen.insert(places).second &&
-                             ++alike[layout.key] <= most_alike;
+        const bool is_kept = static_cast<Index>(layouts_.list.size()) < options_.width && seen_.count(places) == 1 &&
+                             alike_.count(layout.key) <= most_alike;
         if (is_kept) {
-            layouts_.push_back(std::move(layout));
+            layouts_.add(layout, ended_.of(layout));
         } else {
             trail_.release(layout.node);
         }
     }
 }
 
+void OrderBeam::KeyCounts::clear(std::size_t most_keys) {
+    entries_.assign(std::bit_ceil(2 * most_keys + 1), Entry{});
+}
+
+Index OrderBeam::KeyCounts::count(std::uint64_t key) {
+    std::size_t place = key & (entries_.size() - 1);
+    while (entries_[place].count != 0 && entries_[place].key != key) place = (place + 1) & (entries_.size() - 1);
+    entries_[place].key = key;
+    return ++entries_[place].count;
+}
+
 void OrderBeam::write_plan(Index node) {
     order_.clear();
     stays_.clear();
     Replay replay(stays_);
-    Layout after;
+    Layouts no_residents;
+    Layout& after = no_residents.add(Layout{}, {});
     const auto end = [&] {
         if (after.runs == none) return;
         const auto step = static_cast<Index>(order_.size()) - 1;
@@ -233,7 +268,7 @@ void OrderBeam::write_plan(Index node) {
             replay.use(tensor, step);
             if (next_reader(after, tensor) == none) replay.end(tensor);
         }
-        end_operator(after);
+        end_operator(no_residents, after);
     };
     for (const Trail::Node& one : trail_.path_to(node)) {
         if (one.tensor == none) {
@@ -245,10 +280,7 @@ void OrderBeam::write_plan(Index node) {
         const auto step = static_cast<Index>(order_.size()) - 1;
         if (one.tensor == stacked) {
             replay.clear(step);
-            Layout whole;
-            whole.runs = after.runs;
-            stack_operands(whole);
-            for (const Resident& resident : whole.residents) replay.place(resident, step);
+            for (const Resident& resident : stacked_operands(after.runs)) replay.place(resident, step);
         } else {
             replay.place(placed(after.runs, one.tensor, one.start), step);
         }

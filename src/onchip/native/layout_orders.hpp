@@ -7,7 +7,9 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "layouts.hpp"
@@ -59,8 +61,8 @@ public:
     const std::vector<Stay>& stays() const { return stays_; }
 
 private:
+    // Its residents, by address, are `count` from `begin` on in the list that it is in.
     struct Layout {
-        std::vector<Resident> residents;  // by address
         Cost cost = 0;
         Cost weight = 0;  // the cost, and what is likely to be paid for what is there
         double tie = 0.0;
@@ -68,7 +70,23 @@ private:
         std::uint64_t ran = 0;  // of the operators from `first` on
         Index first = 0;        // that has not run
         Index runs = none;      // the operator whose operands are placed
+        Index placed = 0;       // so many of these surely are
         Index node = none;
+        Index begin = 0;
+        Index count = 0;
+    };
+
+    struct Layouts {
+        std::vector<Layout> list;
+        std::vector<Resident> residents;
+
+        void clear();
+        std::span<Resident> of(const Layout& layout) { return {residents.data() + layout.begin, size_of(layout)}; }
+        // Adds one like that, with residents of another list.
+        Layout& add(const Layout& like, std::span<const Resident> of_it);
+
+    private:
+        static std::size_t size_of(const Layout& layout) { return static_cast<std::size_t>(layout.count); }
     };
 
     // One operand placed, or all stacked (`use` none); `first` to `stop` leave.
@@ -84,25 +102,40 @@ private:
         bool operator<(const Child& other) const { return cost != other.cost ? cost < other.cost : tie < other.tie; }
     };
 
+    // How often each key has been counted since it was cleared.
+    class KeyCounts {
+    public:
+        void clear(std::size_t most_keys);
+        Index count(std::uint64_t key);
+
+    private:
+        struct Entry {
+            std::uint64_t key = 0;
+            Index count = 0;
+        };
+
+        std::vector<Entry> entries_;
+    };
+
     // layout_orders.cpp
     bool run_one_more(const StopToken& stop);
     void begin_each();
     bool place_operands(const StopToken& stop);
-    void end_operator(Layout& layout) const;
+    void end_operator(Layouts& layouts, Layout& layout) const;
     void keep_best();
     void follow(const Child& child);
     void write_plan(Index node);
-    void weigh(Layout& layout) const;
+    void weigh(Layout& layout, std::span<const Resident> residents) const;
     bool has_run(const Layout& layout, Index runs) const;
     bool may_run(const Layout& layout, Index runs) const;
     Index next_reader(const Layout& layout, Index tensor) const;
 
     // layout_order_places.cpp
-    Index missing_use(const Layout& layout) const;
+    Index missing_use(const Layout& layout, std::span<const Resident> residents) const;
     void list_places(Index number, Index use);
     void list_pin(Index number, Index use);
     void add_place(Index number, Index use, Index first, Index stop, Cost cost, Bytes start);
-    void stack_operands(Layout& layout) const;
+    std::vector<Resident> stacked_operands(Index runs) const;
     Cost leaving(const Resident& one) const;
     Resident placed(Index runs, Index tensor, Bytes start) const;
 
@@ -111,10 +144,12 @@ private:
     std::vector<std::vector<Index>> operands_;  // of each operator: pinned ones first, then the largest
     bool has_pins_ = false;
     OrderOptions options_;
-    std::vector<Layout> layouts_;  // of which each has run as many
-    std::vector<Layout> begun_;    // of which each runs one more, with operands to be placed
-    std::vector<Layout> before_;   // without the operand placed last
-    std::vector<Layout> ended_;
+    Layouts layouts_;  // of which each has run as many
+    Layouts begun_;    // of which each runs one more, with operands to be placed
+    Layouts before_;   // without the operand placed last
+    Layouts ended_;
+    KeyCounts alike_;
+    KeyCounts seen_;
     std::vector<Child> children_;
     Cost dearest_ = 0;  // of the children that are kept
     Index steps_ = 0;

@@ -6,6 +6,7 @@
 
 #include "doors.hpp"
 #include "layout_orders.hpp"
+#include "placed_plan.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,6 +27,12 @@ void add_layouts(nb::module_& module) {
             },
             nb::kw_only(), "tensor"_a, "is_written"_a, "is_wanted"_a, "is_last"_a);
     nb::class_<Stay>(module, "LayoutStay")
+        .def(
+            "__init__",
+            [](Stay* place, Index tensor, Index start, Index stop, Bytes offset) {
+                new (place) Stay{tensor, start, stop, offset};
+            },
+            nb::kw_only(), "tensor"_a, "start"_a, "stop"_a, "offset_bytes"_a)
         .def_ro("tensor", &Stay::tensor)
         .def_ro("start", &Stay::start)
         .def_ro("stop", &Stay::stop)
@@ -66,6 +73,29 @@ void add_layouts(nb::module_& module) {
         .def_prop_ro("cost", &OrderBeam::cost)
         .def_prop_ro("order", &OrderBeam::order)
         .def_prop_ro("stays", &OrderBeam::stays);
+    nb::class_<WindowChoice>(module, "WindowChoice")
+        .def(
+            "__init__",
+            [](WindowChoice* place, Index begin, Index stop, Index soon, std::uint64_t seed) {
+                new (place) WindowChoice{begin, stop, soon, seed};
+            },
+            nb::kw_only(), "begin"_a, "stop"_a, "soon"_a, "seed"_a);
+    nb::class_<PlacedPlan>(module, "PlacedPlan")
+        .def(
+            "__init__",
+            [](PlacedPlan* place, std::vector<Tensor> tensors, std::vector<Operator> operators,
+               std::vector<Index> order, const std::vector<Stay>& stays, Bytes capacity, Bytes alignment) {
+                std::vector<Bytes> pins(tensors.size(), anywhere);
+                new (place) PlacedPlan(
+                    OrderProblem{std::move(tensors), std::move(pins), std::move(operators), capacity, alignment},
+                    std::move(order), stays);
+            },
+            "tensors"_a, "operators"_a, "order"_a, "stays"_a, nb::kw_only(), "capacity_bytes"_a, "alignment_bytes"_a)
+        .def("plan_anew", &PlacedPlan::plan_anew, "windows"_a, "width"_a, "stop"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("cost", &PlacedPlan::cost)
+        .def_prop_ro("order", &PlacedPlan::order)
+        .def_prop_ro("stays", &PlacedPlan::stays);
 }
 
 }  // namespace onchip

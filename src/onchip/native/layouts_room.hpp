@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "layouts.hpp"
@@ -20,7 +21,7 @@ inline Bytes aligned(Bytes address, Bytes alignment) {
 // The room between residents that lie by address.
 class Room {
 public:
-    Room(const std::vector<Resident>& residents, Bytes capacity, Bytes alignment)
+    Room(std::span<const Resident> residents, Bytes capacity, Bytes alignment)
         : residents_(residents), capacity_(capacity), alignment_(alignment) {}
 
     // The lowest address behind so many of them, and where the one with this number begins.
@@ -71,7 +72,7 @@ public:
 private:
     Index count() const { return static_cast<Index>(residents_.size()); }
 
-    const std::vector<Resident>& residents_;
+    std::span<const Resident> residents_;
     Bytes capacity_;
     Bytes alignment_;
 };

@@ -137,9 +137,9 @@ class AnyOrderPlanner:
         if found is None:
             return
         placed = AddressedPlan(self._indexed, *found)
-        self._incumbent.offer(*found, placed.plan.cost, f"placed among {FIRST_LAYOUTS[-1]} layouts")
+        self._incumbent.offer(*found, placed.cost, f"placed among {FIRST_LAYOUTS[-1]} layouts")
         for _ in improve_in_placed_windows(placed, without_figures(run)):
-            self._incumbent.offer(*placed.answer, placed.plan.cost, "windows planned anew with addresses")
+            self._incumbent.offer(*placed.answer, placed.cost, "windows planned anew with addresses")
             if self._is_over:
                 return
 

@@ -1,0 +1,114 @@
+"""A plan that has addresses, of which windows are planned anew: plainly, by what `MovablePlan` says of windows.
+
+It does what `PlacedPlan` of `native/placed_plan.hpp` does, and asks the same beam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from onchip.facts.indexed import IndexedProblem
+from onchip.native import LayoutOperator, OrderBeam, StopToken
+from onchip.solve.allocation.layouts import layout_tensors
+from onchip.solve.joint.placed_windows import layout_operators
+from onchip.solve.ordering.movable_plan import MovablePlan, PlanWindow
+from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
+
+MOST_AHEAD: Final = 64
+ANYWHERE: Final = -1
+
+
+class LayoutOrders:
+    """Orders and places a problem in one scratchpad; `has_countable_layouts`, and every operator fits by itself.
+
+    `pins_bytes` are the only offsets of some tensors. The `last` operators, each of which reads one of these, run
+    together, when all others have run.
+    """
+
+    def __init__(self, indexed: IndexedProblem, pins_bytes: Mapping[int, int], last: int = 0) -> None:
+        self._count = indexed.operator_count - last
+        self._all = indexed.operator_count
+        operators = layout_operators(indexed)[: self._count]
+        if last:
+            reads = [tensor for one in indexed.read_lists[self._count :] for tensor in one]
+            operators.append(LayoutOperator(reads=reads, writes=(), predecessors=range(self._count)))
+        self._beam = OrderBeam(
+            layout_tensors(indexed),
+            [pins_bytes.get(tensor, ANYWHERE) for tensor in range(len(indexed.tensors))],
+            operators,
+            capacity_bytes=indexed.memory.capacity_bytes,
+            alignment_bytes=indexed.memory.alignment_bytes,
+        )
+
+    @property
+    def cost(self) -> int:
+        """What the schedule found last pays beyond the compulsory."""
+        return self._beam.cost
+
+    def find(
+        self, width: int, upper_bound: int, soon: int, seed: int = 0
+    ) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
+        """Return a schedule below the upper bound, with its offsets in bytes, found among so many layouts, or None."""
+        token = StopToken()
+        if not self._beam.run(width, upper_bound=upper_bound, ahead=MOST_AHEAD, soon=soon, seed=seed, stop=token):
+            return None
+        stays = sorted(self._beam.stays, key=lambda stay: (stay.start, stay.tensor))
+        order = (*(one for one in self._beam.order if one < self._count), *range(self._count, self._all))
+        residencies = (
+            PlannedResidency(stay.tensor, stay.start, self._all if stay.stop > self._count else stay.stop)
+            for stay in stays
+        )
+        return OperatorSchedule(order, tuple(residencies)), tuple(stay.offset_bytes for stay in stays)
+
+
+class PlainPlacedPlan:
+    """An order, what stays, and where it lies; in one scratchpad that `has_countable_layouts`."""
+
+    def __init__(self, indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> None:
+        self.plan = MovablePlan(indexed, schedule)
+        self._offsets_bytes: dict[tuple[int, int], int] = {}  # by tensor and use
+        for residency, offset in zip(schedule.residencies, offsets_bytes, strict=True):
+            for use in self.plan.uses(residency.tensor):
+                if residency.start <= self.plan.step_of[use] < residency.stop:
+                    self._offsets_bytes[residency.tensor, use] = offset
+
+    @property
+    def answer(self) -> tuple[OperatorSchedule, tuple[int, ...]]:
+        """The schedule as it is now, with its offsets in bytes."""
+        schedule = self.plan.schedule
+        found = (self._offsets_bytes[one.tensor, schedule.order[one.start]] for one in schedule.residencies)
+        return schedule, tuple(found)
+
+    def pins_bytes(self, window: PlanWindow) -> Mapping[int, int] | None:
+        """Return where what crosses an end lies, by the window's tensors; None where one has two places."""
+        stop, pins = window.begin + len(window.operators), dict[int, int]()
+        for number, one in enumerate(window.tensors):
+            if one.comes and one.before is not None:
+                pins[number] = self._offsets_bytes[one.tensor, one.before]
+            if one.goes:
+                following = next(use for use in self.plan.uses(one.tensor) if self.plan.step_of[use] >= stop)
+                offset = self._offsets_bytes[one.tensor, following]
+                if pins.setdefault(number, offset) != offset:
+                    return None
+        return pins
+
+    def plan_anew(self, begin: int, stop: int, width: int, soon: int, seed: int) -> None:
+        """Plan the steps [begin, stop) anew among so many layouts."""
+        window = self.plan.window(begin, stop)
+        pins = self.pins_bytes(window)
+        if pins is None:
+            return
+        orders = LayoutOrders(window.problem, pins, last=window.problem.operator_count - len(window.operators) - 1)
+        found = orders.find(width, window.cost + 1, soon, seed)
+        if found is not None:
+            self.follow(window, *found)
+
+    def follow(self, window: PlanWindow, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...]) -> None:
+        """Put a placed schedule of the problem of the window stated last in place of what there was."""
+        self.plan.follow(window, schedule)
+        for residency, offset in zip(schedule.residencies, offsets_bytes, strict=True):
+            tensor = window.tensors[residency.tensor].tensor
+            for number in schedule.order[residency.start : residency.stop]:
+                if 1 <= number <= len(window.operators):
+                    self._offsets_bytes[tensor, window.operators[number - 1]] = offset
