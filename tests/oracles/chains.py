@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from onchip.native import least_chain_below
 
 Table = NDArray[np.float64]
-Row = tuple[float, list[Table | None], list[Table | None], bool, bool, list[list[tuple[Table, Table]]]]
+Tables = list[Table | None]
+Row = tuple[float, Tables, Tables, Tables, bool, bool, list[list[tuple[Table, Table]]]]
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,10 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
     ]
     sums = []
     known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]
-    for fixed, costs, more, _, is_linear, waits in searched.criteria:
+    for fixed, costs, more, rest, _, is_linear, waits in searched.criteria:
         parts = [1.0 - one if is_linear else float(one == 0.0) for one in stays]
         summed = fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts)
+        summed += _sum(searched, rest, places, [float(one == 0.0) for one in stays])
         for (operand, _, _), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
             windows = window(searched, operand, place, inner), window(searched, operand, place, ())
             for times, longest in own:

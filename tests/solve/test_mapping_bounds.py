@@ -19,12 +19,12 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.native import least_chain
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all, least_energy_delay
-from onchip.solve.mapping.wide.chain import UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import least_product
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.solve.run.limits import Limits, Run
 from oracles.chains import least_of_all_chains

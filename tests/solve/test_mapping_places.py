@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onchip.ir.layer import LOOPS, Axis
-from onchip.solve.mapping.wide.dimension import Units, thinned
+from onchip.solve.mapping.wide.dimension import Units, dimension_of, thinned
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.rows import AxisRows
 
@@ -98,6 +98,10 @@ def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
             outside = [at for at in range(inside, len(line.loops)) if at not in beside]
             lattice, cell = _cell_of(line, len(line.sums(within + beside)), cells, short, knows_sizes=knows_sizes)
             dimension = lattice.dimensions[LOOPS.index("K")]
+            if len(line.sums(within + beside)) == line.bound:
+                assert dimension.whole_length(1)[cell] in (1, line.bound)
+            else:
+                assert dimension.whole_length(1)[cell] == 1
             assert min(prod(line.loops[at][0] for at in within), line.bound) <= dimension.turns[cell]
             for served in ([], beside, beside[:1], beside[1:]):
                 apart = [at for at in beside if at not in served]
@@ -105,6 +109,33 @@ def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
                 longest = len(line.sums(within + served))
                 assert dimension.least_length(units[1])[cell] <= longest <= dimension.most_length(*units)[cell]
                 assert dimension.parts(*units)[cell] <= len(line.sums(outside + apart)) * ROUNDED
+                assert len(line.sums(outside + apart)) <= dimension.most_parts(units[1])[cell]
+
+
+def test_loops_executed_in_fewest_turns_come_to_no_more_parts_than_is_said() -> None:
+    """Where no more turns are executed than the units need; with all units at work in each place."""
+    few = 0
+    for line in _lines(5):
+        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
+        in_time = [at for at in range(len(line.loops)) if at not in beside]
+        units = prod(line.loops[at][0] for at in beside)
+        met = [
+            (len(line.sums([at for at in in_time if at < inside] + beside)), inside)
+            for inside in range(len(line.loops) + 1)
+        ]
+        turns = [prod(line.loops[at][0] for at in in_time if at < inside) for _, inside in met]
+        at_work = all(one in (line.bound, units * own) for (one, _), own in zip(met, turns, strict=True))
+        if not at_work or len(line.sums(in_time)) > -(-line.bound // units):
+            continue
+        sizes = tuple(line.loops[at][0] for at in beside)
+        own = Units(units, units, sizes, are_full=True, turns_are_fewest=True)
+        for reached, inside in met:
+            few += units > 1
+            dimension = dimension_of(line.bound, own, [(reached, reached)], 0)
+            outside = [at for at in in_time if at >= inside]
+            assert len(line.sums(outside)) <= dimension.most_parts(1)[0]
+            assert len(line.sums(outside + beside)) <= dimension.most_parts(units)[0]
+    assert few > 50
 
 
 @pytest.mark.parametrize("knows_sizes", [True, False])
@@ -188,3 +219,28 @@ def test_taps_that_are_no_neighbours_meet_no_fewer_rows_than_is_said(seed: int) 
         sides = np.array([float(longest[0])]), np.array([float(longest[1])])
         assert scattered.moved(*sides, taps_shared_out=False)[0] <= total * ROUNDED
         assert scattered.moved(*sides, taps_shared_out=False)[0] <= rows.moved(*sides, taps_shared_out=False)[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tiles_of_any_parts_of_outputs_and_taps_meet_as_many_rows_as_is_said(seed: int) -> None:
+    """Parts of any size and anywhere, no more counted of a tile than as many neighbours as the largest would meet."""
+    random = Random(seed)
+    for _, axis, outputs, taps in _rows(seed):
+        rows = AxisRows(axis, outputs, taps, taps_are_neighbours=False)
+        of_outputs, of_taps = _parted(random, outputs), _parted(random, taps)
+        most = max(map(len, of_outputs)), max(map(len, of_taps))
+        sides = np.array([float(most[0])]), np.array([float(most[1])])
+        counted = 0
+        for own, others in product(of_outputs, of_taps):
+            met = {o * axis.stride + t * axis.dilation - axis.padding for o, t in product(own, others)}
+            counted += min(sum(0 <= one < axis.size for one in met), int(rows.block(*sides)[0]))
+        parts = np.array([float(len(of_outputs))]), np.array([float(len(of_taps))])
+        assert rows.met(*sides, *parts)[0] <= counted * ROUNDED
+
+
+def _parted(random: Random, count: int) -> list[list[int]]:
+    """All of so many in parts, none of which is empty."""
+    number = random.randint(1, count)
+    of_each = [*range(number), *(random.randrange(number) for _ in range(count - number))]
+    random.shuffle(of_each)
+    return [[at for at, part in enumerate(of_each) if part == one] for one in range(number)]

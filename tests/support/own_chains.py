@@ -11,8 +11,8 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.chain import Kind, UnrolledWays
 from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.unrolled_ways import Kind, UnrolledWays
 from support.ways import way_of
 
 Place = tuple[int, ...]
@@ -41,7 +41,24 @@ def kind_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
             in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
             if _met(problem, mapping, inside)[at] not in (way.bounds[at], units.most * prod(in_time)):
                 return next(one for one in way.kinds() if one.idle == at)
-    return next(one for one in way.kinds() if one.kind is Kind.ALL_AT_WORK)
+    at_work = next(one for one in way.kinds() if one.kind is Kind.ALL_AT_WORK)
+    if not at_work.has_kinds:
+        return at_work
+    for at, (name, units) in enumerate(zip(LOOPS, way.units, strict=True)):
+        if units.most > 1 and _turns(mapping, name, way.bounds[at]) > -(-way.bounds[at] // units.most):
+            return next(one for one in at_work.kinds() if one.longer == at)
+    return next(one for one in at_work.kinds() if one.kind is Kind.FEWEST_TURNS)
+
+
+def _turns(mapping: LayerMapping, name: str, bound: int) -> int:
+    """How many turns of a dimension's loops in time are executed."""
+    step, sums = 1, [0]
+    for loop in mapping.nest:
+        if loop.dimension == name:
+            if loop.along is None:
+                sums = [one + step * number for one in sums for number in range(loop.size)]
+            step *= loop.size
+    return sum(one < bound for one in sums)
 
 
 def cell_of(lattice: Lattice, place: Place) -> Place:

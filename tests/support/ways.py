@@ -8,7 +8,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.chain import UnrolledWays
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
 
 def way_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:

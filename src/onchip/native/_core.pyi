@@ -846,6 +846,7 @@ def least_chain_below(
             float,
             Sequence[NDArray[np.float64] | None],
             Sequence[NDArray[np.float64] | None],
+            Sequence[NDArray[np.float64] | None],
             bool,
             bool,
             Sequence[Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]],

@@ -98,12 +98,12 @@ private:
         outside_.assign(problem_.criteria.size(), {});
         for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
             if (!problem_.criteria[k].guides) continue;
-            const auto costs = costs_left(k);
+            const auto costs = costs_left(k), moving = costs_if_all_move(problem_.criteria[k]);
             std::vector<std::vector<Costs>> operands(count_.size());
             More more{std::vector<std::vector<Costs>>(count_.size()), problem_.leads};
             for (std::size_t b = 0; b < count; ++b) {
                 operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
-                more.costs[problem_.boundaries[b].operand].push_back(problem_.criteria[k].more[b]);
+                more.costs[problem_.boundaries[b].operand].emplace_back(moving[b]);
             }
             auto through = costs_through(problem_.shape, operands, more, outside_[k]);
             std::size_t b = 0;

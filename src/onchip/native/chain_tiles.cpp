@@ -84,11 +84,22 @@ bool is_of_each_point(const Problem& problem, std::size_t points) {
     bool found = std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
                              [&](const Boundary& own) { return fits(own.bits); });
     for (const Criterion& own : problem.criteria) {
-        for (const auto* tables : {&own.costs, &own.more})
+        for (const auto* tables : {&own.costs, &own.more, &own.rest})
             found = found && std::all_of(tables->begin(), tables->end(), may_be_none);
         for (const auto& waits : own.waits)
             found = found && std::all_of(waits.begin(), waits.end(),
                                          [&](const Wait& one) { return fits(one.times) && fits(one.longest); });
+    }
+    return found;
+}
+
+std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion) {
+    std::vector<std::vector<double>> found;
+    for (std::size_t b = 0; b < criterion.more.size(); ++b) {
+        auto& own = found.emplace_back(criterion.more[b].begin(), criterion.more[b].end());
+        const Costs rest = criterion.rest[b];
+        own.resize(std::max(own.size(), rest.size()), 0.0);
+        for (std::size_t x = 0; x < rest.size(); ++x) own[x] += rest[x];
     }
     return found;
 }
@@ -101,10 +112,10 @@ void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
         const double stays = part_that_stays(problem, at, problem.boundaries[own.boundary].operand, own.point, x);
         if (!(stays < own.stays)) continue;
         for (std::size_t k = 0; k < added.size(); ++k) {
-            const Costs more = problem.criteria[k].more[own.boundary];
-            if (more.empty()) continue;
+            const Costs more = problem.criteria[k].more[own.boundary], rest = problem.criteria[k].rest[own.boundary];
             const double part = problem.criteria[k].is_linear ? own.stays - stays : stays == 0.0 ? 1.0 : 0.0;
-            added[k] += part * more[own.point];
+            if (!more.empty()) added[k] += part * more[own.point];
+            if (!rest.empty() && stays == 0.0) added[k] += rest[own.point];
         }
         own.stays = stays;
     }

@@ -21,6 +21,9 @@ struct Placed {
 // Whether all tables have as many points.
 bool is_of_each_point(const Problem& problem, std::size_t points);
 
+// By boundary, what is added beyond its costs where none of its tiles stay; empty where that is nothing.
+std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion);
+
 // What is known of `tiles` as a boundary's point follows, and of its own, is `added` to all criteria. `at` are the
 // cells of points, the last dimension's fastest.
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,

@@ -44,9 +44,9 @@ using BoundaryRow = std::tuple<std::size_t, std::size_t, Table>;
 using Tables = std::vector<std::optional<Table>>;
 // What is waited for one by one at each boundary: how often, and how long, by point.
 using Waits = std::vector<std::vector<std::tuple<Table, Table>>>;
-// A row of a criterion: what is fixed, what each boundary costs by point or None, what more, whether it guides, is
-// linear, and what is waited for.
-using CriterionRow = std::tuple<double, Tables, Tables, bool, bool, Waits>;
+// A row of a criterion: what is fixed, what each boundary costs by point or None, what more, what then, whether it
+// guides, is linear, and what is waited for.
+using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, bool, Waits>;
 
 std::vector<chains::Costs> costs_of(const Tables& tables) {
     std::vector<chains::Costs> found;
@@ -84,8 +84,9 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             is_product};
     for (const auto& [operand, memory, bits] : boundaries)
         problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}});
-    for (const auto& [fixed, costs, more, guides, is_linear, waits] : criteria)
-        problem.criteria.push_back({fixed, costs_of(costs), costs_of(more), guides, is_linear, waits_of(waits)});
+    for (const auto& [fixed, costs, more, rest, guides, is_linear, waits] : criteria)
+        problem.criteria.push_back(
+            {fixed, costs_of(costs), costs_of(more), costs_of(rest), guides, is_linear, waits_of(waits)});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;

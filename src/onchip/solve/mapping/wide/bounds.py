@@ -21,20 +21,25 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.chain import Kind, UnrolledWays
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
+from onchip.solve.mapping.wide.chain_mappings import Chain
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
 from onchip.solve.mapping.wide.together import least_together
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()))
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()))
+STEPS: Final = {2: 1_000_000, 3: 4_000_000}
+STEPS_IN_A_SECOND: Final = 500_000
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
-In the last stage chains are searched by all criteria together, on lattices without loops that are shared out.
+In the last stages chains are searched by all criteria together, on lattices without loops that are shared out.
 """
+FIRST_OF_KINDS: Final = 2
+"""The first stage in which mappings of one way are told apart."""
 MOST_NODES: Final = 400
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
@@ -50,48 +55,56 @@ class _Node:
 
 @dataclass(slots=True)
 class WayBounds:
-    """One run over the ways of a problem, those with the least floor first."""
+    """One run over the ways of a problem, those with the least floor first.
+
+    `chains` are the least of single ways that were below what was enough then.
+    """
 
     problem: LayerProblem
     objective: MappingObjective
     most_nodes: int = MOST_NODES
     nodes: int = 0
+    chains: list[Chain] = field(default_factory=list)
     _open: list[_Node] = field(default_factory=list)
 
     def least(self, enough: float, run: Run) -> float:
         """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended."""
         if not self.nodes:
-            self._add(self._root(), 0.0, 0, enough)
+            self._add(self._root(), 0.0, 0, enough, run)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
-            if node.floor >= enough or (node.way.is_one and node.stage + 1 == len(STAGES)):
+            is_last = node.stage + 1 == len(STAGES)
+            if node.floor >= enough or (node.way.is_one and is_last):
                 break
             heappop(self._open)
-            if node.way.is_one and not STAGES[node.stage + 1][1] and node.way.kind is Kind.ANY:
+            if node.way.is_one and node.way.has_kinds and node.stage + 1 >= FIRST_OF_KINDS:
                 for kind in node.way.kinds():
-                    self._add(kind, node.floor, node.stage + 1, enough)
+                    self._add(kind, node.floor, FIRST_OF_KINDS, enough, run)
                 continue
             if node.way.is_one:
-                self._add(node.way, node.floor, node.stage + 1, enough)
+                self._add(node.way, node.floor, node.stage + 1, enough, run)
                 continue
             for half in self._halves(node.way):
-                self._add(half, node.floor, 0, enough)
+                self._add(half, node.floor, 0, enough, run)
         return self._open[0].floor if self._open else np.inf
 
-    def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float) -> None:
+    def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run) -> None:
         """None of whose loops has more units than are at work."""
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
         self.nodes += 1
-        own = max(floor, self._floor(way, stage, enough))
+        own = max(floor, self._floor(way, stage, enough, run))
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage))
 
-    def _floor(self, way: UnrolledWays, stage: int, enough: float) -> float:
+    def _floor(self, way: UnrolledWays, stage: int, enough: float, run: Run) -> float:
         energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
         if not shorts:
-            return least_together(way, self.objective, enough, most_cells)
+            found = least_together(way, self.objective, enough, most_cells, self._most_steps(stage, run))
+            if found.chain:
+                self.chains.append(Chain(found.least, way, found.chain))
+            return found.least
         for short in shorts:
             lattice = Lattice.of(way.bounds, way.units, most_cells, short)
             energies.append(ChainEnergy(way, lattice))
@@ -103,6 +116,13 @@ class WayBounds:
                 return self.objective.of(0.0, max(one.least_cycles for one in times))
             case MappingObjective.EDP:
                 return self.objective.of(least_energy_delay(energies, times), 1.0)
+
+    @staticmethod
+    def _most_steps(stage: int, run: Run) -> int:
+        """Of a run with a limit no more than fit into its time."""
+        if not run.deadline.is_set:
+            return STEPS[stage]
+        return min(STEPS[stage], int(run.seconds_left * STEPS_IN_A_SECOND) + 1)
 
     def _root(self) -> UnrolledWays:
         array = array_of(self.problem.accelerator)
@@ -146,6 +166,14 @@ def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTim
 @lru_cache(maxsize=4)
 def _way_bounds(problem: LayerProblem, objective: MappingObjective) -> WayBounds:
     return WayBounds(problem, objective)
+
+
+def chains_below(problem: LayerProblem, objective: MappingObjective, value: int) -> list[Chain]:
+    """Return the chains that `bound_of_all` has met and that are below a value, least first; each once."""
+    bounds = _way_bounds(problem.without_memories_of_no_use(), objective)
+    found = sorted((one for one in bounds.chains if one.least < value), key=lambda one: one.least)
+    bounds.chains.clear()
+    return found
 
 
 def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:

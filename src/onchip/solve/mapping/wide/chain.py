@@ -6,158 +6,19 @@ which the same tile is used again included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum, auto
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
-from typing import Final
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.answer.layer_problem import LayerProblem
-from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.layer.limits import array_of
-from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.dimension import Dimension, Units
+from onchip.arch.memory import Operand
+from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
-from onchip.solve.mapping.wide.ways import Ways
-
-LEADING: Final = {
-    operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand
-}
-OTHERS: Final = {operand: tuple(at for at in range(len(LOOPS)) if at not in LEADING[operand]) for operand in Operand}
-CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in "PQRS")
-ADDING: Final = OTHERS[Operand.OUTPUT]
-
-
-class Kind(Enum):
-    """Which mappings of one way are meant: `Units.fewest_idle_turns` tells them apart, loop by loop."""
-
-    ANY = auto()
-    ALL_AT_WORK = auto()
-    SOME_IDLE = auto()
-
-
-@dataclass(frozen=True)
-class UnrolledWays:
-    """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
-
-    `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
-    only; `idle` is the first loop whose units may be, where some are.
-    """
-
-    problem: LayerProblem
-    least: Ways
-    most: Ways
-    kind: Kind = Kind.ANY
-    idle: int | None = None
-
-    @property
-    def is_one(self) -> bool:
-        """Return whether nothing is left to choose."""
-        return bool((self.least == self.most).all())
-
-    @cached_property
-    def bounds(self) -> tuple[int, ...]:
-        """Return the iterations of each loop."""
-        return tuple(self.problem.layer.bounds.values())
-
-    @cached_property
-    def units(self) -> tuple[Units, ...]:
-        """Return by loop how many units stand beside each other."""
-        each = zip(self.least.T, self.most.T, strict=True)
-        return tuple(
-            Units(
-                int(low.prod()),
-                int(high.prod()),
-                tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
-                self.kind is Kind.ALL_AT_WORK or (self.idle is not None and loop < self.idle),
-            )
-            for loop, (low, high) in enumerate(each)
-        )
-
-    def kinds(self) -> Iterator[UnrolledWays]:
-        """Yield all mappings of one way apart: by the first loop that leaves units idle in some place, or none."""
-        yield replace(self, kind=Kind.ALL_AT_WORK)
-        for loop, own in enumerate(self.units):
-            if own.most > 1:
-                yield replace(self, kind=Kind.SOME_IDLE, idle=loop)
-
-    @cached_property
-    def whole(self) -> Served:
-        """Return what one instance of a memory serves that serves all."""
-        return Served((True,) * len(self.most), tuple(one.most for one in self.units), (1,) * len(LOOPS))
-
-    @cached_property
-    def levels(self) -> dict[str, MemoryLevel]:
-        """Return the memories on the chip by name."""
-        return {level.memory.name: level for level in self.problem.levels}
-
-    def served(self, memory: str) -> Served:
-        """Return what one instance of a memory, or DRAM, serves."""
-        return self._served[memory]
-
-    @cached_property
-    def _served(self) -> dict[str, Served]:
-        names = array_of(self.problem.accelerator).sizes
-        found = {DRAM: self.whole}
-        for memory, level in self.levels.items():
-            along = np.array([level.serves is None or name in level.serves for name in names])
-            sizes = self.most[along].prod(axis=0), self.most[~along].prod(axis=0)
-            found[memory] = Served(tuple(along.tolist()), *(tuple(own.tolist()) for own in sizes))
-        return found
-
-    def together(self, loops: Sequence[int], served: Served) -> int:
-        """Return how many units of these loops an instance serves at most: a dimension's are shared by its loops."""
-        others = [at for at in range(len(LOOPS)) if at not in loops]
-        most, least = self.most[:, [*loops]].prod(axis=1), self.least[:, others].prod(axis=1)
-        units = array_of(self.problem.accelerator).sizes.values()
-        each = zip(most, least, units, served.along, strict=True)
-        return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
-
-    @cached_property
-    def fewest_turns(self) -> list[int]:
-        """Return by loop how many turns it takes at least."""
-        found = [-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True)]
-        if self.idle is not None:
-            idle = self.units[self.idle].fewest_idle_turns(self.bounds[self.idle])
-            found[self.idle] = max(found[self.idle], idle)
-        return found
-
-    @property
-    def least_turns(self) -> float:
-        """Return how often the array is at work, at least."""
-        of_loops = self.fewest_turns
-        return max(prod(of_loops), ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
-
-    def memories(self, operand: Operand) -> Sequence[str]:
-        """Return those that keep tiles of an operand, nearest the units first, and its home."""
-        return [*(level.memory.name for level in self.problem.keepers(operand)), self.problem.home(operand)]
-
-    @cached_property
-    def at_units(self) -> Lattice:
-        """Return the one place inside all loops in time, where every unit has an element for a cycle."""
-        at, none = np.ones(1, np.int64), np.zeros(1)
-        each = zip(self.bounds, self.units, strict=True)
-        ends = (Dimension(bound, at, at * min(own.most, bound), at, none, shared_out=False) for bound, own in each)
-        return Lattice(tuple(ends))
-
-    @cached_property
-    def rows(self) -> tuple[AxisRows, ...]:
-        """Return the axes of the input with their outputs and taps."""
-        layer = self.problem.layer
-        return tuple(
-            AxisRows(
-                axis,
-                layer.bounds[axis.output_loop],
-                layer.bounds[axis.filter_loop],
-                self.units[LOOPS.index(axis.filter_loop)].most == 1,
-            )
-            for axis in layer.axes
-        )
+from onchip.solve.mapping.wide.unrolled_ways import ADDING, CHANNELS, LEADING, OTHERS, UnrolledWays
 
 
 @dataclass(frozen=True)
@@ -181,8 +42,47 @@ class OperandChain:
         if self.operand is not Operand.INPUT:
             return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
         found: Along = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
-        for rows, sides, (_, tap) in self._sides(served):
-            found = found * rows.moved(*sides, taps_shared_out=self.lattice.dimensions[tap].shared_out)
+        for rows, sides, (output, tap) in self._sides(served):
+            shares_out = self.lattice.dimensions[tap].shared_out
+            own = rows.moved(*sides, taps_shared_out=shares_out)
+            if not shares_out:
+                own = np.maximum(own, rows.met(*sides, *self._most_parts_of(output, tap, served)))
+            found = found * own
+        return found
+
+    def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
+        return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
+
+    def elements_at_most(self, served: Served) -> tuple[Along, Along, Along]:
+        """Return a number of elements, how many tiles there are at most if each moves once, what they have at least.
+
+        Of no tile are more counted than that number; where no dimension is shared out.
+        """
+        if self.operand is not Operand.INPUT:
+            loops = LEADING[self.operand]
+            return self.at_once(served), self.lattice.most_parts(loops, served), self.elements(served)
+        most, parts = self.lattice.most_size(CHANNELS, served), self.lattice.most_parts(CHANNELS, served)
+        found = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
+        for rows, sides, (output, tap) in self._sides(served):
+            own = self._most_parts_of(output, tap, served)
+            most, parts = most * rows.block(*sides), parts * own[0] * own[1]
+            found = found * rows.met(*sides, *own)
+        return most, parts, found
+
+    def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
+        """Return whether so many tiles are all there, each with an element."""
+        found: NDArray[np.bool_] = self.lattice.parts(LEADING[self.operand], served) >= tiles
+        return found & (self.operand is not Operand.INPUT or all(rows.all_are_stored for rows in self.way.rows))
+
+    def whole_size(self, served: Served) -> Along:
+        """Return a number of elements of which any tile has a multiple."""
+        loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
+        return self.lattice.whole_size(loops, served)
+
+    @cached_property
+    def may_stay(self) -> NDArray[np.bool_]:
+        """Return whether tiles may stay where loops end short."""
+        found: NDArray[np.bool_] = self.lattice.stays(LEADING[self.operand]) > 0
         return found
 
     def _elements_but_at_the_end(self, served: Served) -> Along:

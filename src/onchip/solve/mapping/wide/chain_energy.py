@@ -7,10 +7,9 @@ sum beside others begins its own part: what comes back below it is less by that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, prod
-from typing import Final
 
 import numpy as np
 
@@ -18,12 +17,11 @@ from onchip.arch.memory import Access, Operand
 from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.chain import ADDING, OperandChain, UnrolledWays
+from onchip.solve.mapping.wide.chain import OperandChain
+from onchip.solve.mapping.wide.element_accesses import element_accesses, shortest_of
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
-
-MOST_AT_ONCE: Final = 256
-"""Of more elements at once a part of an access more or less is not counted."""
+from onchip.solve.mapping.wide.unrolled_ways import ADDING, UnrolledWays
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,12 @@ class ChainEnergy:
 
     way: UnrolledWays
     lattice: Lattice
+    counts_tiles: bool = True
+
+    @property
+    def in_parts(self) -> ChainEnergy:
+        """Return the same with accesses as each tile takes them by itself: so they are linear in tiles that move."""
+        return replace(self, counts_tiles=False)
 
     @cached_property
     def least_pj(self) -> float:
@@ -63,7 +67,7 @@ class ChainEnergy:
         """That at the units, then those above each memory."""
         memories = self.way.memories(operand)
         if operand is Operand.OUTPUT:
-            return SumsEnergy(self.way, self.lattice).boundaries()
+            return SumsEnergy(self.way, self.lattice, self.counts_tiles).boundaries()
         bits = self.way.problem.layer.bits(operand)
         found = []
         for lower, upper in zip([None, *memories[:-1]], memories, strict=True):
@@ -73,8 +77,9 @@ class ChainEnergy:
                 if memory is not None:
                     inside = self.way.served(memory)
                     access = access_of(self.way.problem.accelerator, memory)
-                    each_pj = element_pj(access, bits, chain.at_once(inside), is_read=is_read)
-                    total = total + chain.moved(inside) * each_pj
+                    shortest, each_pj = shortest_of(access), access_pj(access, is_read=is_read)
+                    of_one = element_accesses(chain, inside, bits, shortest, counts_tiles=self.counts_tiles)
+                    total = total + chain.moved(inside) * of_one * each_pj
             found.append(total)
         return found
 
@@ -85,6 +90,7 @@ class SumsEnergy:
 
     way: UnrolledWays
     lattice: Lattice
+    counts_tiles: bool = True
 
     def boundaries(self) -> list[Along]:
         """Return that at the units, then those above each memory."""
@@ -116,16 +122,15 @@ class SumsEnergy:
         chain = OperandChain(self.way, self.lattice if number else self.way.at_units, Operand.OUTPUT)
         bits = chain.bits_above(above)
         arrived, outputs = chain.moved(above), chain.elements(above)
-        at_once = chain.at_once(above)
-        coming = self._pj(upper, bits, at_once, is_read=False)
-        back = self._pj(upper, bits, at_once, is_read=True) * float(comes_back)
+        coming = self._pj(chain, upper, bits, is_read=False)
+        back = self._pj(chain, upper, bits, is_read=True) * float(comes_back)
         if number == 0:
             return arrived * coming + (arrived - outputs) * back
         lower = self._memories[number - 1]
         inside = self.way.served(lower)
-        own_bits, own_at_once = chain.bits(number - 1, above), chain.at_once(inside)
-        back = back + self._pj(lower, own_bits, own_at_once, is_read=False) * float(comes_back)
-        leaving = self._pj(lower, own_bits, own_at_once, is_read=True)
+        own_bits = chain.bits(number - 1, above)
+        back = back + self._pj(chain, lower, own_bits, is_read=False) * float(comes_back)
+        leaving = self._pj(chain, lower, own_bits, is_read=True)
         left = chain.moved(inside)
         if not spares:
             return arrived * (coming + back) + left * leaving - outputs * back
@@ -139,35 +144,19 @@ class SumsEnergy:
         """Of a sum that comes back over a boundary, if nothing else moves with it."""
         bits, memories = self.way.problem.layer.partial_bits, self._memories
         moves = [(memories[number], True), *([(memories[number - 1], False)] if number else [])]
-        alone = np.ones((1,) * len(LOOPS))
-        found = 0.0
-        for memory, is_read in moves:
-            access = access_of(self.way.problem.accelerator, memory)
-            shortest = access.shortest_access_bits or access.access_bits
-            whole = ceil(bits / shortest) * shortest
-            found += float(element_pj(access, whole, alone, is_read=is_read).max())
-        return found
+        accesses = [(access_of(self.way.problem.accelerator, memory), is_read) for memory, is_read in moves]
+        return sum(ceil(bits / shortest_of(own)) * access_pj(own, is_read=is_read) for own, is_read in accesses)
 
-    def _pj(self, memory: str, bits: Along, at_once: Along, *, is_read: bool) -> Along:
-        access = access_of(self.way.problem.accelerator, memory)
-        found: Along = np.zeros((1,) * len(LOOPS))
+    def _pj(self, chain: OperandChain, memory: str, bits: Along, *, is_read: bool) -> Along:
+        access, served = access_of(self.way.problem.accelerator, memory), self.way.served(memory)
+        shortest, found = shortest_of(access), np.zeros((1,) * len(LOOPS))
         for one in np.unique(bits):
-            found = np.where(bits == one, element_pj(access, int(one), at_once, is_read=is_read), found)
+            of_one = element_accesses(chain, served, int(one), shortest, counts_tiles=self.counts_tiles)
+            found = np.where(bits == one, of_one * access_pj(access, is_read=is_read), found)
         return found
 
 
-def element_pj(access: Access, bits: int, at_once: Along, *, is_read: bool) -> Along:
-    """Return the energy in pJ of one of at most so many elements that move at once, at least: parts are rounded up."""
-    shortest = access.shortest_access_bits or access.access_bits
+def access_pj(access: Access, *, is_read: bool) -> float:
+    """Return the energy in pJ of one of the shortest accesses."""
     energy_pj = access.read_energy_pj if is_read else access.write_energy_pj
-    words = _words_of_an_element(bits, shortest)
-    least = np.where(at_once > MOST_AT_ONCE, bits / shortest, words[np.minimum(at_once, MOST_AT_ONCE).astype(int) - 1])
-    return least * (shortest / access.access_bits * energy_pj)
-
-
-@lru_cache(maxsize=1 << 8)
-def _words_of_an_element(bits: int, shortest: int) -> Along:
-    """By how many elements move at once at most, from one on: the accesses of the shortest that each takes at least."""
-    counts = np.arange(1, MOST_AT_ONCE + 1)
-    found: Along = np.minimum.accumulate(-(-counts * bits // shortest) / counts)
-    return found
+    return shortest_of(access) / access.access_bits * energy_pj

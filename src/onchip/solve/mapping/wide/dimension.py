@@ -31,6 +31,7 @@ class Dimension:
     """One loop's cells: `first` and `last` are the coordinates at their ends.
 
     `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
+    `places` are the parts that loops in time outside a cell come to at most, those of all units together.
     """
 
     bound: int
@@ -38,12 +39,21 @@ class Dimension:
     last: Cells
     turns: Cells
     stays: NDArray[np.float64]
+    places: Cells
     shared_out: bool
 
     def parts(self, served: int, apart: int) -> NDArray[np.float64]:
         """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
         longest = self.most_length(served, apart)
         return self.bound / longest if self.shared_out else np.ceil(self.bound / longest)
+
+    def most_parts(self, apart: int) -> NDArray[np.float64]:
+        """Return how many parts it has at most, with so many units apart."""
+        return np.minimum(self.places * apart, self.bound).astype(np.float64)
+
+    def whole_length(self, apart: int) -> NDArray[np.float64]:
+        """Return its length where a place holds all of it with no units apart, else 1."""
+        return np.where(self.places * apart == 1, float(self.bound), 1.0)
 
     def least_length(self, apart: int) -> NDArray[np.float64]:
         """Return how many indices the longest part has at least, with so many units apart."""
@@ -59,12 +69,14 @@ class Units:
     """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
 
     Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
+    If turns are `fewest`, no more are executed than so many units need.
     """
 
     least: int
     most: int
     sizes: tuple[int, ...] | None
     are_full: bool = False
+    turns_are_fewest: bool = False
 
     def fewest_idle_turns(self, bound: int) -> int:
         """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
@@ -103,11 +115,20 @@ def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -
         turns[:-1] = last[:-1] // units.most
         if bound <= units.most:
             turns[-1] = 1
+    places = _most_places(bound, units, first)
     if bound <= short and units.most == 1:
-        return Dimension(bound, first, last, turns, np.zeros(len(first)), shared_out=True)
+        return Dimension(bound, first, last, turns, np.zeros(len(first)), places, shared_out=True)
     at_end, fewest = _at_end(bound, units), -(-first // units.most)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
-    return Dimension(bound, first, last, turns, stays, shared_out=False)
+    return Dimension(bound, first, last, turns, stays, places, shared_out=False)
+
+
+def _most_places(bound: int, units: Units, first: Cells) -> Cells:
+    """By cell: of the turns that are executed each part but the last takes as many as the loops inside it have."""
+    if units.most == 1 or units.turns_are_fewest:
+        turns = -(-bound // units.most)
+        return np.where(first == bound, 1, -(-turns // -(-first // units.most)))
+    return np.where(first == bound, 1, bound)
 
 
 def starts_of(bound: int, units: Units) -> tuple[int, ...]:

@@ -143,6 +143,19 @@ class Lattice:
         """Return how many indices any tile has at most."""
         return self._product("most", Dimension.most_length, loops, served)
 
+    def most_parts(self, loops: Sequence[int], served: Served) -> Along:
+        """Return how many parts some dimensions have together, at most."""
+        return self._product("most parts", lambda one, _, apart: one.most_parts(apart), loops, served)
+
+    def whole_size(self, loops: Sequence[int], served: Served) -> Along:
+        """Return how many indices of those dimensions of which a tile has all, in any tile, there are."""
+        return self._product("whole", lambda one, _, apart: one.whole_length(apart), loops, served)
+
+    @cached_property
+    def shares_out(self) -> bool:
+        """Return whether any dimension is shared out."""
+        return any(one.shared_out and one.bound > 1 for one in self.dimensions)
+
     def most_turns(self, loops: Sequence[int]) -> Along:
         """Return how many iterations in time of these loops lead to a place, at most."""
         return self._product("turns", lambda one, _, __: one.turns.astype(np.float64), loops, ALONE)

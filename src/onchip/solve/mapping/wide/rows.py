@@ -42,6 +42,36 @@ class AxisRows:
         found: Along = np.where(is_one_part, np.maximum(met - self._outside, float(self.positions)), in_parts)
         return found
 
+    def met(self, outputs: Along, taps: Along, most_output_parts: Along, most_tap_parts: Along) -> Along:
+        """Return the same; of no tile more than `block` positions count.
+
+        Outputs are parted among tiles, and taps: no two parts of either begin or end with the same. So of padding the
+        tiles meet no more than as if parts began with the first outputs and taps, and ended with the last.
+        """
+        parts = np.ceil(self.outputs / outputs)
+        of_taps = np.maximum(self._streams_of_all_taps[taps.astype(np.int64) - 1], np.ceil(self.taps / taps))
+        most = np.minimum(most_output_parts, self.outputs), np.minimum(most_tap_parts, self.taps)
+        outside = self._outside_of_parts[most[0].astype(np.int64) - 1, most[1].astype(np.int64) - 1]
+        found: Along = np.maximum(of_taps * (self.outputs - parts) + parts * self.taps - outside, 0.0)
+        return found
+
+    def block(self, outputs: Along, taps: Along) -> Along:
+        """Return how many stored positions so many neighbours meet at most."""
+        reach = (outputs - 1) * self.axis.stride + (taps - 1) * self.axis.dilation + 1
+        met = max(self._met, default=0) - min(self._met, default=0) + 1
+        found: Along = np.minimum(np.minimum(reach, outputs * taps), float(met))
+        return found
+
+    @cached_property
+    def _outside_of_parts(self) -> NDArray[np.float64]:
+        """By so many parts of outputs and of taps, positions outside that they meet at most."""
+        axis = self.axis
+        output, tap = np.arange(self.outputs)[:, None] * axis.stride, np.arange(self.taps)[None] * axis.dilation
+        beyond = (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
+        first, last = np.maximum(axis.padding - output - tap, 0), np.maximum(beyond - output - tap, 0)
+        found: NDArray[np.float64] = (first + last).cumsum(axis=0).cumsum(axis=1).astype(np.float64)
+        return found
+
     def moved_but_at_the_end(self, outputs: Along, taps: Along, outputs_at_end: Along, taps_at_end: Along) -> Along:
         """Return positions of tiles without those that lie in such parts of outputs and of taps at their ends."""
         before = self.outputs * (1 - outputs_at_end)
@@ -67,6 +97,11 @@ class AxisRows:
         several = np.where(outputs == 1, float(one_output), float(self.axis.size))
         found: Along = np.where((outputs == 1) & (taps == 1), 1.0, several)
         return found
+
+    @property
+    def all_are_stored(self) -> bool:
+        """Return whether every output meets something stored through every tap."""
+        return self._outside == 0
 
     @cached_property
     def positions(self) -> int:

@@ -9,7 +9,7 @@ there each index has a chain of its own, and no chain is that of the mapping.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -20,13 +20,14 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.native import least_chain_below
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.chain import CHANNELS, LEADING, OperandChain, UnrolledWays
+from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
 from onchip.solve.mapping.wide.dimension import Dimension, Units
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
+from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, UnrolledWays
 
 ROUNDS: Final = 3
 """Of searches, each among the cells that the one before left."""
@@ -41,16 +42,21 @@ COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 Costs = NDArray[np.float64]
 Tables = list[Costs | None]
 FlatWaits = list[list[tuple[Costs, Costs]]]
-Row = tuple[float, Tables, Tables, bool, bool, FlatWaits]
-"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, if it guides, is linear; waits."""
+Row = tuple[float, Tables, Tables, Tables, bool, bool, FlatWaits]
+"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it guides, is
+linear; waits."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be."""
+    """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be.
+
+    `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
+    """
 
     least: float
     cells: list[list[int]]
+    chain: Mapping[Place, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ class ChainsTogether:
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
         sides = zip(self.lattice.dimensions, self.way.units, strict=True)
-        found, _, _, _, cells = least_chain_below(
+        found, _, _, points, cells = least_chain_below(
             self.lattice.shape,
             [_may_stand_inside(own, units.most) for own, units in sides],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
@@ -100,7 +106,12 @@ class ChainsTogether:
             below,
             most_steps,
         )
-        return Found(limit if found >= below else found * unit, cells)
+        chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
+        return Found(limit if found >= below else found * unit, cells, chain)
+
+    def _cell(self, point: int) -> list[tuple[int, int]]:
+        each = zip(self.lattice.dimensions, np.unravel_index(point, self.lattice.shape), strict=True)
+        return [(int(own.first[at]), int(own.last[at])) for own, at in each]
 
     @property
     def _places(self) -> list[Place]:
@@ -126,16 +137,22 @@ class ChainsTogether:
 
     def _of_energy(self) -> Row:
         own, moving = self.energy.boundaries, self._all_move.energy.boundaries
+        in_part = self._all_move.energy.in_parts.boundaries
         none: FlatWaits = [[] for _ in self._places]
-        return self.energy.fixed_pj, self._tables(own, skips_zero=False), self._more(own, moving), True, True, none
+        more, rest = self._more(own, in_part), self._more(own, moving)
+        for at, (first, both) in enumerate(zip(more, rest, strict=True)):
+            if first is not None and both is not None:
+                rest[at] = np.maximum(both - first, 0.0)
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, True, none
 
     def _of_time(self) -> list[Row]:
         """The highest guide: they say most of what is left."""
         each = zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True)
         found = [(fixed, costs, moving, waits) for (fixed, costs, waits), (_, moving, _) in each]
         found.sort(key=lambda one: -(one[0] + least_of(self.lattice, one[1], self.time.no_room)))
+        nothing: Tables = [None] * len(self._places)
         return [
-            (fixed, self._tables(costs), self._more(costs, moving), at < GUIDES, False, self._waits(waits))
+            (fixed, self._tables(costs), self._more(costs, moving), nothing, at < GUIDES, False, self._waits(waits))
             for at, (fixed, costs, moving, waits) in enumerate(found)
         ]
 
@@ -163,20 +180,21 @@ class ChainsTogether:
 
 
 def least_together(
-    way: UnrolledWays, objective: MappingObjective, limit: float, most_cells: int, rounds: int = ROUNDS
-) -> float:
+    way: UnrolledWays, objective: MappingObjective, limit: float, most_cells: int, most_steps: int = MOST_STEPS
+) -> Found:
     """Return what no mapping of one way is below, on ever finer lattices; the limit where none is below that."""
-    lattice, least = Lattice.of(way.bounds, way.units, most_cells, 0), 0.0
-    for _ in range(rounds):
-        found = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, limit)
-        least = max(least, found.least)
-        if least >= limit or not found.cells:
+    lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0), Found(0.0, [])
+    for _ in range(ROUNDS):
+        chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
+        found = chains.least(objective, limit, most_steps)
+        best = replace(found, least=max(best.least, found.least), chain=found.chain or best.chain)
+        if best.least >= limit or not found.cells:
             break
         finer = lattice.within(way.units, found.cells, most_cells)
         if finer.shape == lattice.shape:
             break
         lattice = finer
-    return least
+    return best
 
 
 def _may_stand_inside(cells: Dimension, units: int) -> list[int]:

@@ -16,7 +16,7 @@ from onchip.ir.layer import Layer
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.bounds import bound_of_all
+from onchip.solve.mapping.wide.bounds import bound_of_all, chains_below
 from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts
@@ -133,6 +133,20 @@ class WideMapper:
         part = self.problem.layer.macs / executed.macs
         return part * part if self.objective is MappingObjective.EDP else part
 
+    def _look_at_chains(self, value: int) -> None:
+        """Chains that the bound met are mappings, if they are counted right: of the best steps are taken, too."""
+        before = self.answer
+        for chain in chains_below(self.problem, self.objective, value):
+            for mapping in chain.mappings():
+                if self.run.stop is not None:
+                    return
+                self._offer(mapping)
+        if self.answer is not None and self.answer is not before:
+            executed = self.problem.layer.padded_to(self.answer.bounds)
+            start = replace(self.answer, ragged=())
+            _, mapping = refined(self.problem, executed, self.objective, start, MAPPINGS_OF_A_WAY, self.run)
+            self._offer(ended_short(self.problem.layer, mapping))
+
     def _refine(self, executed: Layer, start: LayerMapping, mappings: int, run: Run) -> None:
         _, mapping = refined(self.problem, executed, self.objective, start, mappings, run)
         self._offer(mapping)
@@ -166,8 +180,12 @@ class WideMapper:
 
     def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
         stop = Stop.COMPLETED if even is None else even.stopped_by
-        value = round(self.value)
+        value, before = round(self.value), inf
         bound = bound_of_all(self.problem, self.objective, value, self.run)
+        while bound < value < before:
+            self._look_at_chains(value)
+            value, before = round(self.value), value
+            bound = bound_of_all(self.problem, self.objective, value, self.run)
         status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
         return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop, WIDE_MAPSPACE)
 

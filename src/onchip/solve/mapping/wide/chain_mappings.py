@@ -1,0 +1,121 @@
+"""Mappings whose tiles stand in the places of a chain: what a bound says is the least may be just that.
+
+A chain says up to which places tiles stay, not in which order loops stand inside one place and outside the one before.
+Units stand inside all loops in time, and a dimension has one loop between two places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import permutations, product
+from math import factorial, prod
+from random import Random
+from typing import Final, TypeAlias
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.arch.memory import Operand
+from onchip.cost.layer.limits import array_of
+from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
+
+Place: TypeAlias = tuple[Operand, int]
+Turns: TypeAlias = tuple[int, ...]  # of the loops in time inside a place, by dimension
+MOST_ORDERS: Final = 60
+"""Of loops between places, of one chain; of more some at random."""
+SEED: Final = 1
+
+
+class Choice(Enum):
+    """Which turns of a cell: the most, the fewest that leave as few parts as these, or the fewest."""
+
+    EVEN = auto()
+    FEWEST = auto()
+    MOST = auto()
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Cells of places of one way, by operand and number of its memory: first and last coordinates by dimension."""
+
+    least: float
+    way: UnrolledWays
+    cells: Mapping[Place, Sequence[tuple[int, int]]]
+
+    def mappings(self) -> Iterator[LayerMapping]:
+        """Yield some that have their places there, or near where none is; room is not looked at."""
+        seen = set[tuple[Turns, ...]]()
+        for choice in Choice:
+            turns = {place: self._turns(cells, choice) for place, cells in self.cells.items()}
+            stops = self._stops(_outwards(turns))
+            if stops not in seen:
+                seen.add(stops)
+                yield from self._in_orders(turns, stops)
+
+    def _turns(self, cells: Sequence[tuple[int, int]], choice: Choice) -> Turns:
+        found = []
+        for (first, last), own, bound in zip(cells, self.way.units, self.way.bounds, strict=True):
+            fewest, all_turns = -(-first // own.most), -(-bound // own.most)
+            most = max(min(last // own.most, all_turns), fewest)
+            even = max(-(-all_turns // -(-all_turns // most)), fewest)
+            found.append({Choice.FEWEST: fewest, Choice.EVEN: even, Choice.MOST: most}[choice])
+        return tuple(found)
+
+    def _stops(self, turns: Sequence[Turns]) -> tuple[Turns, ...]:
+        """Each a multiple of the one before, the last one all."""
+        found, before = list[Turns](), (1,) * len(LOOPS)
+        whole = tuple(-(-bound // own.most) for bound, own in zip(self.way.bounds, self.way.units, strict=True))
+        for own in [*turns, whole]:
+            each = zip(before, own, whole, strict=True)
+            before = tuple(one * min(-(-two // one), -(-all_turns // one)) for one, two, all_turns in each)
+            found.append(before)
+        return tuple(found)
+
+    def _in_orders(self, turns: Mapping[Place, Turns], stops: Sequence[Turns]) -> Iterator[LayerMapping]:
+        between = [
+            [Loop(name, two // one) for name, one, two in zip(LOOPS, inner, outer, strict=True) if two > one]
+            for inner, outer in zip([(1,) * len(LOOPS), *stops[:-1]], stops, strict=True)
+        ]
+        beside, own_turns = self._beside(), _outwards(turns)
+        for order in _orders(between):
+            nest, ends = list(beside), []
+            for loops in order:
+                nest.extend(loops)
+                ends.append(len(nest))
+            cuts = {place: ends[own_turns.index(own)] for place, own in turns.items()}
+            yield self._mapping(nest, cuts)
+
+    def _beside(self) -> list[Loop]:
+        found, units = list[Loop](), dict.fromkeys(LOOPS, 1)
+        for name, sizes in zip(array_of(self.way.problem.accelerator).sizes, self.way.most, strict=True):
+            for loop, bound, size in zip(LOOPS, self.way.bounds, sizes, strict=True):
+                needed = min(int(size), -(-bound // units[loop]))
+                if needed > 1:
+                    found.append(Loop(loop, needed, name))
+                    units[loop] *= needed
+        return found
+
+    def _mapping(self, nest: Sequence[Loop], cuts: Mapping[Place, int]) -> LayerMapping:
+        kept, layer = list[tuple[Kept, ...]](), self.way.problem.layer
+        for operand in Operand:
+            names = self.way.memories(operand)[:-1] if operand in layer.operands else []
+            own = [cuts[operand, number] for number in range(len(names))]
+            kept.append(tuple(Kept(name, max(own[: at + 1])) for at, name in enumerate(names)))
+        sizes = {name: prod(loop.size for loop in nest if loop.dimension == name) for name in LOOPS}
+        short = tuple(name for name in LOOPS if sizes[name] > layer.bounds[name])
+        return LayerMapping(tuple(nest), *kept, ragged=short).without_loops_of_one()
+
+
+def _outwards(turns: Mapping[Place, Turns]) -> list[Turns]:
+    return sorted(set(turns.values()), key=lambda own: (prod(own), own))
+
+
+def _orders(between: Sequence[Sequence[Loop]]) -> Iterator[Sequence[Sequence[Loop]]]:
+    """All if they are few."""
+    if prod(factorial(len(loops)) for loops in between) <= MOST_ORDERS:
+        yield from product(*(permutations(loops) for loops in between))
+        return
+    random = Random(SEED)
+    for _ in range(MOST_ORDERS):
+        yield [random.sample(loops, len(loops)) for loops in between]

@@ -1,0 +1,81 @@
+"""How many accesses of a memory an element takes on average, at least: a tile's last access may be used in part only.
+
+Two things are known of tiles. Any tile has a multiple of the elements that it has of dimensions which are whole in all
+of them. And of all tiles that move once it may be known how many there are at most: if the largest takes so many
+accesses, a smaller one spares one only where it is smaller by what the last access has, and by a whole access for each
+further one. So what all tiles together lack of the largest spares no more than that.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.arch.memory import Access
+from onchip.solve.mapping.wide.chain import OperandChain
+from onchip.solve.mapping.wide.lattice import Along, Served
+
+MOST_AT_ONCE: Final = 256
+"""Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
+FEW: Final = 4
+"""Accesses that a smaller tile spares, looked at one by one."""
+
+
+def shortest_of(access: Access) -> int:
+    """Return the bits of the shortest access."""
+    return access.shortest_access_bits or access.access_bits
+
+
+def element_accesses(chain: OperandChain, served: Served, bits: int, shortest: int, *, counts_tiles: bool) -> Along:
+    """Return shortest accesses by cell, for an instance of so many units; with `counts_tiles` of whole sets of tiles.
+
+    Where tiles may stay as loops end short no set is whole.
+    """
+    whole = chain.whole_size(served)
+    found = least_share(chain.at_once(served), whole, bits, shortest)
+    if not counts_tiles or chain.lattice.shares_out:
+        return found
+    most, tiles, counted = chain.elements_at_most(served)
+    none_is_empty = chain.has_as_many(tiles, served)
+    least = least_accesses(most, tiles, counted, whole, none_is_empty, bits, shortest)
+    least = least / np.maximum(chain.elements(served), 1.0)
+    return np.where(chain.may_stay, found, np.maximum(found, least))
+
+
+def least_accesses(
+    most: Along, tiles: Along, elements: Along, whole: Along, none_is_empty: NDArray[np.bool_], bits: int, shortest: int
+) -> Along:
+    """Return what at most so many tiles take that have so many elements together, none counted beyond `most` of a tile.
+
+    Sizes are multiples of `whole`. Below zero if tiles may be too many to say anything. Where none of so many is empty
+    each takes an access.
+    """
+    of_the_largest = np.ceil(most * bits / shortest)
+    unused, most_spared = of_the_largest * shortest - most * bits, np.where(none_is_empty, of_the_largest - 1, np.inf)
+    spares_one: Along = np.where(most_spared > FEW, (shortest - unused / (FEW + 1)) / bits, np.inf)
+    for spared in range(1, FEW + 1):
+        fewer = np.ceil((spared * shortest - unused) / (bits * whole)) * whole
+        spares_one = np.minimum(spares_one, np.where(spared <= most_spared, fewer / spared, np.inf))
+    found: Along = tiles * of_the_largest - (tiles * most - elements) / spares_one
+    return found
+
+
+def least_share(most: Along, whole: Along, bits: int, shortest: int) -> Along:
+    """Return what an element takes of any tile of at most so many, a multiple of `whole`."""
+    times = most / whole
+    found = np.full(np.broadcast_shapes(most.shape, whole.shape), bits / shortest)
+    for one in np.unique(whole):
+        shares = _shares(int(one), bits, shortest)[np.minimum(times, MOST_AT_ONCE).astype(np.int64) - 1]
+        found = np.where((whole == one) & (times <= MOST_AT_ONCE), shares, found)
+    return found
+
+
+@lru_cache(maxsize=1 << 10)
+def _shares(whole: int, bits: int, shortest: int) -> Along:
+    """By how many times `whole` elements move at once at most, from one on: the accesses that each takes at least."""
+    counts = np.arange(1, MOST_AT_ONCE + 1) * whole
+    found: Along = np.minimum.accumulate(-(-counts * bits // shortest) / counts)
+    return found

@@ -1,0 +1,182 @@
+"""Some ways to put loops beside each other on the array: units of each loop, and what memories serve of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import cached_property
+from math import ceil, prod
+from typing import Final
+
+import numpy as np
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.cost.layer.limits import array_of
+from onchip.ir.layer import LOOPS, RELEVANT
+from onchip.solve.mapping.wide.dimension import Dimension, Units
+from onchip.solve.mapping.wide.lattice import Lattice, Served
+from onchip.solve.mapping.wide.rows import AxisRows
+from onchip.solve.mapping.wide.ways import Ways
+
+LEADING: Final = {
+    operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand
+}
+OTHERS: Final = {operand: tuple(at for at in range(len(LOOPS)) if at not in LEADING[operand]) for operand in Operand}
+CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in "PQRS")
+ADDING: Final = OTHERS[Operand.OUTPUT]
+
+
+class Kind(Enum):
+    """Which mappings of one way are meant: `Units.fewest_idle_turns` tells them apart, loop by loop.
+
+    Those with all units at work, by whether any loop is executed in more turns than its units need.
+    """
+
+    ANY = auto()
+    ALL_AT_WORK = auto()
+    SOME_IDLE = auto()
+    FEWEST_TURNS = auto()
+    MORE_TURNS = auto()
+
+
+ALL_AT_WORK: Final = (Kind.ALL_AT_WORK, Kind.FEWEST_TURNS, Kind.MORE_TURNS)
+
+
+@dataclass(frozen=True)
+class UnrolledWays:
+    """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
+
+    `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
+    only; `idle` is the first loop whose units may be, where some are, `longer` the first that takes more turns.
+    """
+
+    problem: LayerProblem
+    least: Ways
+    most: Ways
+    kind: Kind = Kind.ANY
+    idle: int | None = None
+    longer: int | None = None
+
+    @property
+    def is_one(self) -> bool:
+        """Return whether nothing is left to choose."""
+        return bool((self.least == self.most).all())
+
+    @cached_property
+    def bounds(self) -> tuple[int, ...]:
+        """Return the iterations of each loop."""
+        return tuple(self.problem.layer.bounds.values())
+
+    @cached_property
+    def units(self) -> tuple[Units, ...]:
+        """Return by loop how many units stand beside each other."""
+        each = zip(self.least.T, self.most.T, strict=True)
+        return tuple(
+            Units(
+                int(low.prod()),
+                int(high.prod()),
+                tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
+                self.kind in ALL_AT_WORK or (self.idle is not None and loop < self.idle),
+                self.kind is Kind.FEWEST_TURNS or (self.longer is not None and loop < self.longer),
+            )
+            for loop, (low, high) in enumerate(each)
+        )
+
+    def kinds(self) -> Iterator[UnrolledWays]:
+        """Yield all mappings of one way apart: by the first loop that leaves units idle in some place, or none.
+
+        Those that leave none idle by the first loop that takes more turns than its units need, or none.
+        """
+        none, some = {
+            Kind.ANY: (Kind.ALL_AT_WORK, Kind.SOME_IDLE),
+            Kind.ALL_AT_WORK: (Kind.FEWEST_TURNS, Kind.MORE_TURNS),
+        }[self.kind]
+        yield replace(self, kind=none)
+        for loop, own in enumerate(self.units):
+            if own.most > 1 and some is Kind.SOME_IDLE:
+                yield replace(self, kind=some, idle=loop)
+            elif own.most > 1:
+                yield replace(self, kind=some, longer=loop)
+
+    @property
+    def has_kinds(self) -> bool:
+        """Return whether its mappings may be told apart further."""
+        return self.kind is Kind.ANY or (self.kind is Kind.ALL_AT_WORK and any(own.most > 1 for own in self.units))
+
+    @cached_property
+    def whole(self) -> Served:
+        """Return what one instance of a memory serves that serves all."""
+        return Served((True,) * len(self.most), tuple(one.most for one in self.units), (1,) * len(LOOPS))
+
+    @cached_property
+    def levels(self) -> dict[str, MemoryLevel]:
+        """Return the memories on the chip by name."""
+        return {level.memory.name: level for level in self.problem.levels}
+
+    def served(self, memory: str) -> Served:
+        """Return what one instance of a memory, or DRAM, serves."""
+        return self._served[memory]
+
+    @cached_property
+    def _served(self) -> dict[str, Served]:
+        names = array_of(self.problem.accelerator).sizes
+        found = {DRAM: self.whole}
+        for memory, level in self.levels.items():
+            along = np.array([level.serves is None or name in level.serves for name in names])
+            sizes = self.most[along].prod(axis=0), self.most[~along].prod(axis=0)
+            found[memory] = Served(tuple(along.tolist()), *(tuple(own.tolist()) for own in sizes))
+        return found
+
+    def together(self, loops: Sequence[int], served: Served) -> int:
+        """Return how many units of these loops an instance serves at most: a dimension's are shared by its loops."""
+        others = [at for at in range(len(LOOPS)) if at not in loops]
+        most, least = self.most[:, [*loops]].prod(axis=1), self.least[:, others].prod(axis=1)
+        units = array_of(self.problem.accelerator).sizes.values()
+        each = zip(most, least, units, served.along, strict=True)
+        return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
+
+    @cached_property
+    def fewest_turns(self) -> list[int]:
+        """Return by loop how many turns it takes at least."""
+        found = [-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True)]
+        if self.idle is not None:
+            idle = self.units[self.idle].fewest_idle_turns(self.bounds[self.idle])
+            found[self.idle] = max(found[self.idle], idle)
+        if self.longer is not None:
+            found[self.longer] += 1
+        return found
+
+    @property
+    def least_turns(self) -> float:
+        """Return how often the array is at work, at least."""
+        of_loops = self.fewest_turns
+        return max(prod(of_loops), ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
+
+    def memories(self, operand: Operand) -> Sequence[str]:
+        """Return those that keep tiles of an operand, nearest the units first, and its home."""
+        return [*(level.memory.name for level in self.problem.keepers(operand)), self.problem.home(operand)]
+
+    @cached_property
+    def at_units(self) -> Lattice:
+        """Return the one place inside all loops in time, where every unit has an element for a cycle."""
+        at, none, found = np.ones(1, np.int64), np.zeros(1), list[Dimension]()
+        for bound, own in zip(self.bounds, self.units, strict=True):
+            turns = -(-bound // own.most) if own.most == 1 or own.turns_are_fewest else bound
+            found.append(Dimension(bound, at, at * min(own.most, bound), at, none, at * turns, shared_out=False))
+        return Lattice(tuple(found))
+
+    @cached_property
+    def rows(self) -> tuple[AxisRows, ...]:
+        """Return the axes of the input with their outputs and taps."""
+        layer = self.problem.layer
+        return tuple(
+            AxisRows(
+                axis,
+                layer.bounds[axis.output_loop],
+                layer.bounds[axis.filter_loop],
+                self.units[LOOPS.index(axis.filter_loop)].most == 1,
+            )
+            for axis in layer.axes
+        )

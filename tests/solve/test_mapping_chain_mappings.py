@@ -1,0 +1,59 @@
+"""Mappings of chains: their tiles stand in the places that the chain says, and the best of them is looked at."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from onchip.answer.layer_mapping import MappingError
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Status
+from onchip.arch.memory import Operand
+from onchip.cost.layer.cost import layer_cost
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import Layer
+from onchip.lower.layers.layers_of import Precision
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide.chain_mappings import Chain
+from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
+from onchip.solve.run.limits import Run
+from support.nests import random_case
+from support.own_chains import places_of
+from support.ragged_nests import random_ragged_mapping
+from support.ways import way_of
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_mappings_of_a_chain_use_the_array_as_it_says_and_cover_the_layer(first: int) -> None:
+    """Of the places of random mappings, most of which end loops short; and some have tiles in just those places."""
+    same = 0
+    for seed in range(first, first + 10):
+        problem = random_case(seed, most_macs=1500).problem
+        mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+        places = list(places_of(problem, mapping))
+        numbers = [(one, at) for one in map(Operand, problem.layer.operands) for at in range(len(mapping.kept(one)))]
+        cells = {number: [(one, one) for one in place] for number, place in zip(numbers, places, strict=True)}
+        way = way_of(problem, mapping)
+        for found in Chain(0.0, way, cells).mappings():
+            assert (way_of(problem, found).most <= way.most).all()
+            assert all(found.bounds[name] >= bound for name, bound in problem.layer.bounds.items())
+            assert [len(found.kept(one)) for one in Operand] == [len(mapping.kept(one)) for one in Operand]
+            same += list(places_of(problem, found)) == places
+            try:
+                layer_cost(problem, found)
+            except MappingError as error:
+                assert error.place is not None  # noqa: PT017
+    assert same > 5
+
+
+@pytest.mark.slow
+def test_a_chain_that_the_bound_met_is_the_answer_and_proven() -> None:
+    """Steps from other mappings end 0.09 % above it."""
+    machine = load_accelerator("tpu-like-df")
+    problem = LayerProblem(Precision().on(machine).of(Layer.of_text("conv:n16k64c64p14q14r3s3:pad1")), machine)
+    found = solve_widely(problem, MappingObjective.EDP, Run())
+    assert found.status is Status.OPTIMAL
+    assert found.space == WIDE_MAPSPACE
+    assert found.answer is not None
+    assert layer_cost(problem, found.answer).cycles == 119_890
