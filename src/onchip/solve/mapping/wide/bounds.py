@@ -32,12 +32,14 @@ from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.run.limits import Run
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()))
-STEPS: Final = {2: 1_000_000, 3: 4_000_000}
-STEPS_IN_A_SECOND: Final = 500_000
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
 In the last stages chains are searched by all criteria together, on lattices without loops that are shared out.
 """
+STEPS: Final = {2: 1_000_000, 3: 4_000_000}
+"""Of a search by all criteria together, by stage."""
+NODES: Final = {2: 1, 3: 4}
+"""That such a search counts as, by stage."""
 FIRST_OF_KINDS: Final = 2
 """The first stage in which mappings of one way are told apart."""
 MOST_NODES: Final = 400
@@ -89,10 +91,13 @@ class WayBounds:
         return self._open[0].floor if self._open else np.inf
 
     def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run) -> None:
-        """None of whose loops has more units than are at work."""
+        """None of whose loops has more units than are at work; as one not looked into yet if the run has to stop."""
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
-        self.nodes += 1
+        self.nodes += NODES.get(stage, 1)
+        if run.stop is not None:
+            heappush(self._open, _Node(floor, self.nodes, way, stage - 1))
+            return
         own = max(floor, self._floor(way, stage, enough, run))
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage))
@@ -101,7 +106,7 @@ class WayBounds:
         energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
         if not shorts:
-            found = least_together(way, self.objective, enough, most_cells, self._most_steps(stage, run))
+            found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run)
             if found.chain:
                 self.chains.append(Chain(found.least, way, found.chain))
             return found.least
@@ -116,13 +121,6 @@ class WayBounds:
                 return self.objective.of(0.0, max(one.least_cycles for one in times))
             case MappingObjective.EDP:
                 return self.objective.of(least_energy_delay(energies, times), 1.0)
-
-    @staticmethod
-    def _most_steps(stage: int, run: Run) -> int:
-        """Of a run with a limit no more than fit into its time."""
-        if not run.deadline.is_set:
-            return STEPS[stage]
-        return min(STEPS[stage], int(run.seconds_left * STEPS_IN_A_SECOND) + 1)
 
     def _root(self) -> UnrolledWays:
         array = array_of(self.problem.accelerator)

@@ -28,12 +28,15 @@ from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, UnrolledWays
+from onchip.solve.run.limits import Run
 
 ROUNDS: Final = 3
 """Of searches, each among the cells that the one before left."""
 GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
 MOST_STEPS: Final = 1_000_000
+STEPS_IN_A_SECOND: Final = 1_000_000
+"""At least, so that a run with a limit takes no more than fit into its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
 
 COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
@@ -180,11 +183,17 @@ class ChainsTogether:
 
 
 def least_together(
-    way: UnrolledWays, objective: MappingObjective, limit: float, most_cells: int, most_steps: int = MOST_STEPS
+    way: UnrolledWays, objective: MappingObjective, limit: float, most_cells: int, most_steps: int, run: Run
 ) -> Found:
-    """Return what no mapping of one way is below, on ever finer lattices; the limit where none is below that."""
+    """Return what no mapping of one way is below, on ever finer lattices; the limit where none is below that.
+
+    Of a run that has to stop zero, or what is known by then.
+    """
     lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0), Found(0.0, [])
     for _ in range(ROUNDS):
+        if run.stop is not None:
+            break
+        most_steps = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
         chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
         found = chains.least(objective, limit, most_steps)
         best = replace(found, least=max(best.least, found.least), chain=found.chain or best.chain)
