@@ -15,7 +15,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.chain_mappings import Chain
+from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
 from onchip.solve.run.limits import Run
 from support.nests import random_case
@@ -35,7 +35,7 @@ def test_mappings_of_a_chain_use_the_array_as_it_says_and_cover_the_layer(first:
         numbers = [(one, at) for one in map(Operand, problem.layer.operands) for at in range(len(mapping.kept(one)))]
         cells = {number: [(one, one) for one in place] for number, place in zip(numbers, places, strict=True)}
         way = way_of(problem, mapping)
-        for found in Chain(0.0, way, cells).mappings():
+        for found in LeastChain(0.0, way, cells).mappings():
             assert (way_of(problem, found).most <= way.most).all()
             assert all(found.bounds[name] >= bound for name, bound in problem.layer.bounds.items())
             assert [len(found.kept(one)) for one in Operand] == [len(mapping.kept(one)) for one in Operand]

@@ -22,7 +22,7 @@ from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
-from onchip.solve.mapping.wide.chain_mappings import Chain
+from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
@@ -66,7 +66,7 @@ class WayBounds:
     objective: MappingObjective
     most_nodes: int = MOST_NODES
     nodes: int = 0
-    chains: list[Chain] = field(default_factory=list)
+    chains: list[LeastChain] = field(default_factory=list)
     _open: list[_Node] = field(default_factory=list)
 
     def least(self, enough: float, run: Run) -> float:
@@ -108,7 +108,7 @@ class WayBounds:
         if not shorts:
             found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run)
             if found.chain:
-                self.chains.append(Chain(found.least, way, found.chain))
+                self.chains.append(LeastChain(found.least, way, found.chain))
             return found.least
         for short in shorts:
             lattice = Lattice.of(way.bounds, way.units, most_cells, short)
@@ -166,7 +166,7 @@ def _way_bounds(problem: LayerProblem, objective: MappingObjective) -> WayBounds
     return WayBounds(problem, objective)
 
 
-def chains_below(problem: LayerProblem, objective: MappingObjective, value: int) -> list[Chain]:
+def chains_below(problem: LayerProblem, objective: MappingObjective, value: int) -> list[LeastChain]:
     """Return the chains that `bound_of_all` has met and that are below a value, least first; each once."""
     bounds = _way_bounds(problem.without_memories_of_no_use(), objective)
     found = sorted((one for one in bounds.chains if one.least < value), key=lambda one: one.least)

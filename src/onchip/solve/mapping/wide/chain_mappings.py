@@ -27,7 +27,7 @@ MOST_ORDERS: Final = 60
 SEED: Final = 1
 
 
-class Choice(Enum):
+class TurnsChosen(Enum):
     """Which turns of a cell: the most, the fewest that leave as few parts as these, or the fewest."""
 
     EVEN = auto()
@@ -36,7 +36,7 @@ class Choice(Enum):
 
 
 @dataclass(frozen=True)
-class Chain:
+class LeastChain:
     """Cells of places of one way, by operand and number of its memory: first and last coordinates by dimension."""
 
     least: float
@@ -46,20 +46,20 @@ class Chain:
     def mappings(self) -> Iterator[LayerMapping]:
         """Yield some that have their places there, or near where none is; room is not looked at."""
         seen = set[tuple[Turns, ...]]()
-        for choice in Choice:
+        for choice in TurnsChosen:
             turns = {place: self._turns(cells, choice) for place, cells in self.cells.items()}
             stops = self._stops(_outwards(turns))
             if stops not in seen:
                 seen.add(stops)
                 yield from self._in_orders(turns, stops)
 
-    def _turns(self, cells: Sequence[tuple[int, int]], choice: Choice) -> Turns:
+    def _turns(self, cells: Sequence[tuple[int, int]], choice: TurnsChosen) -> Turns:
         found = []
         for (first, last), own, bound in zip(cells, self.way.units, self.way.bounds, strict=True):
             fewest, all_turns = -(-first // own.most), -(-bound // own.most)
             most = max(min(last // own.most, all_turns), fewest)
             even = max(-(-all_turns // -(-all_turns // most)), fewest)
-            found.append({Choice.FEWEST: fewest, Choice.EVEN: even, Choice.MOST: most}[choice])
+            found.append({TurnsChosen.FEWEST: fewest, TurnsChosen.EVEN: even, TurnsChosen.MOST: most}[choice])
         return tuple(found)
 
     def _stops(self, turns: Sequence[Turns]) -> tuple[Turns, ...]:
