@@ -2,11 +2,12 @@
 
 1. What is surely awaited, and does not fit, is paid for in any order: a bound.
 2. The given order, what stays in it by an exact model, with addresses: nothing later is worse.
-3. Windows of the order are planned anew while that helps; the new order is given addresses.
-4. Parts of that order, each searched exactly, bound what any order costs.
-5. Windows of what has addresses are planned anew, addresses included.
+3. Where much is surely awaited, choices between neighbours bound more of it.
+4. Windows of the order are planned anew while that helps; the new order is given addresses.
+5. Parts of that order, each searched exactly, bound what any order costs.
+6. Windows of what has addresses are planned anew, addresses included.
 
-Where there are several workers, one goes on with 3 and 5 while all others bound, by parts of what 3 has found first.
+Where there are several workers, one goes on with 4 and 6 while all others bound, by parts of what 4 has found first.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from onchip.facts.descent import descent_of
+from onchip.facts.possible_gaps import PossibleGaps
 from onchip.facts.precedence import Precedence
 from onchip.facts.sure_gaps import sure_gaps
 from onchip.solve.allocation.layouts import LayoutPlacer
@@ -36,6 +38,9 @@ from onchip.solve.spilling.sure_gaps import SureGapsBound
 
 SHARE_FOR_SURE_GAPS: Final = 0.3
 """Seldom used up: most models of sure gaps are solved in a second."""
+REACHES: Final = (500, 1_600)
+"""Of possible gaps: a tensor of a third of the scratchpad is looked at for 18 steps, and for 59."""
+SHARE_FOR_A_REACH: Final = 0.35
 SHARE_FOR_WHAT_STAYS: Final = 0.05
 SHARE_WHERE_MUCH_SURELY_WAITS: Final = 0.25
 """There windows alone do not decide what stays."""
@@ -61,6 +66,7 @@ class AnyOrderPlanner:
         self._run = run
         self._precedence = Precedence(self._indexed)
         self._gaps = tuple(sure_gaps(self._indexed, self._precedence))
+        self._descent = descent_of(self._indexed, self._precedence)
         self.least_cost_in_bytes: int | None = None
 
     def solve(self) -> None:
@@ -70,6 +76,8 @@ class AnyOrderPlanner:
         self._place(schedule, is_soon=True)
         if self._is_over:
             return
+        if self._much_surely_waits(self._incumbent.value or MovablePlan(self._indexed, schedule).cost):
+            self._bound_by_neighbours(range(self._indexed.operator_count))
         plan, moves = MovablePlan(self._indexed, schedule), WindowMoves()
         moves.improve(plan, without_figures(self._share(SHARE_TO_MOVE)))
         if self._run.limits.workers > 1:
@@ -84,11 +92,23 @@ class AnyOrderPlanner:
         """First each tensor by itself, then what is made of it standing in for it."""
         whole = SureGapsBound(self._indexed, self._precedence, self._gaps)
         self._incumbent.raise_bound(whole.solve(self._share(SHARE_FOR_SURE_GAPS)))
-        descent = descent_of(self._indexed, self._precedence)
-        if len(descent.families) < len(descent.parents):
-            gaps = sure_gaps(self._indexed, self._precedence, descent)
+        if len(self._descent.families) < len(self._descent.parents):
+            gaps = sure_gaps(self._indexed, self._precedence, self._descent)
             made = SureGapsBound(self._indexed, self._precedence, gaps)
             self._incumbent.raise_bound(made.solve(self._share(SHARE_FOR_SURE_GAPS)))
+
+    def _bound_by_neighbours(self, order: Sequence[int]) -> None:
+        """Then also by what is awaited in some orders, as it depends on who of two that are near is first."""
+        sure = tuple(sure_gaps(self._indexed, self._precedence, self._descent))
+        for reach in REACHES:
+            if self._is_over:
+                return
+            possible = PossibleGaps(self._indexed, self._precedence, self._descent, order, reach)
+            bound = SureGapsBound(self._indexed, self._precedence, sure, possible)
+            self._incumbent.raise_bound(bound.solve(self._share(SHARE_FOR_A_REACH)))
+
+    def _much_surely_waits(self, cost: int) -> bool:
+        return 4 * self._incumbent.lower_bound > cost
 
     @property
     def _is_over(self) -> bool:
@@ -101,7 +121,7 @@ class AnyOrderPlanner:
         """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
         begun = known or schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
         least_known = MovablePlan(self._indexed, begun).cost
-        waits = 4 * self._incumbent.lower_bound > (self._incumbent.value or least_known)
+        waits = self._much_surely_waits(self._incumbent.value or least_known)
         run = self._share(SHARE_WHERE_MUCH_SURELY_WAITS if waits else SHARE_FOR_WHAT_STAYS)
         if self._is_over or not cp_sat_is_within_reach(run):
             return begun
