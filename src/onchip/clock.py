@@ -9,6 +9,8 @@ from typing import Final
 
 LEAST_PROCESSOR_SECONDS: Final = 0.1
 """Of less nobody can tell how busy the machine is."""
+TOO_SLOW: Final = 2.0
+"""Times the time that is left: work that would take longer is halved."""
 
 
 def _now() -> float:
@@ -26,6 +28,13 @@ class Stopwatch:
     def seconds(self) -> float:
         """Return how long it has run."""
         return _now() - self.began
+
+
+@dataclass(slots=True)
+class WorkClock:
+    """Goes on with what is done, by the seconds that it mostly takes: the same on every machine, however busy."""
+
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,37 @@ class Deadline(Stopwatch):
         """Whether no time is left."""
         return self.seconds_left <= 0
 
+    @property
+    def counts_work(self) -> bool:
+        """Whether its seconds are those of a work clock."""
+        return False
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether less than the whole work is done because of the time; never where none is counted."""
+        return False
+
+    @property
+    def at_pace(self) -> Deadline:
+        """Return the same, as a clock keeps its pace."""
+        return self
+
+    def spend(self, seconds: float) -> None:
+        """So many seconds of work are done; where a clock tells the time, it does without being told."""
+
+    def stopwatch(self) -> Stopwatch:
+        """Return one that begins now, by the same clock."""
+        return Stopwatch()
+
+    @property
+    def unlimited(self) -> Deadline:
+        """The same clock without a limit."""
+        return Deadline()
+
+    def for_work(self, seconds: float) -> WorkDeadline:
+        """Return when so many seconds of work are done, or this deadline is past."""
+        return WorkDeadline(seconds, began=0.0, clock=WorkClock(), latest=self, latest_began=self.seconds)
+
     def seconds_for(self, processor_seconds: float) -> float:
         """Return how long so much work takes, if the machine stays as busy as it was since this was made."""
         had = time.process_time() - self.processor_began
@@ -67,3 +107,77 @@ class Deadline(Stopwatch):
     def within(self, seconds: float) -> Deadline:
         """The same, or earlier: at most so many seconds from now."""
         return replace(self, limit_seconds=self.seconds + min(seconds, self.seconds_left))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStopwatch(Stopwatch):
+    """Tells the seconds of work that were done since it was made."""
+
+    clock: WorkClock = field(kw_only=True)
+
+    @property
+    def seconds(self) -> float:
+        """Return how much was done."""
+        return self.clock.seconds - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDeadline(Deadline):
+    """A limit of work: the same is done before it on every machine, unless the latest deadline is past before that.
+
+    `latest_began` are the seconds of the latest deadline when work began.
+    """
+
+    clock: WorkClock = field(kw_only=True)
+    latest: Deadline = field(kw_only=True)
+    latest_began: float = field(kw_only=True)
+    is_less: bool = field(default=False, kw_only=True)
+    """Whether it was more work at first."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how many seconds of work were done since it was made."""
+        return self.clock.seconds - self.began
+
+    @property
+    def seconds_left(self) -> float:
+        """Return how much work is left; below 0 once that, or the time, is over."""
+        left = self.limit_seconds - self.seconds
+        return min(left, self.latest.seconds_left) if self.latest.is_past else left
+
+    @property
+    def counts_work(self) -> bool:
+        """Its seconds are those of its clock."""
+        return True
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether less than the whole work is done because of the time."""
+        return self.is_less or (self.latest.is_past and self.seconds < self.limit_seconds)
+
+    @property
+    def at_pace(self) -> Deadline:
+        """Return the same; or half as much work, or a quarter, where at the pace so far there is no time for more.
+
+        It is only so coarse that two runs on one machine mostly agree.
+        """
+        took, left = self.latest.seconds - self.latest_began, self.limit_seconds - self.seconds
+        if min(took, self.seconds) < LEAST_PROCESSOR_SECONDS:
+            return self
+        less = left
+        while less * took > TOO_SLOW * self.seconds * max(self.latest.seconds_left, LEAST_PROCESSOR_SECONDS):
+            less /= 2
+        return replace(self, limit_seconds=self.seconds + less, is_less=less < left)
+
+    @property
+    def unlimited(self) -> Deadline:
+        """The same clock without a limit."""
+        return replace(self, limit_seconds=inf, latest=Deadline())
+
+    def spend(self, seconds: float) -> None:
+        """So many seconds of work are done."""
+        self.clock.seconds += seconds
+
+    def stopwatch(self) -> Stopwatch:
+        """Return one of work, which begins now."""
+        return WorkStopwatch(began=self.clock.seconds, clock=self.clock)

@@ -14,7 +14,7 @@ from support.reports import facts_of
 from support.small_schedules import outcome, schedule_text, three
 
 BOTH = pytest.mark.parametrize("in_tiles", [False, True])
-ABOUT_THE_SEARCH = ("weighed", "value_of_stages", "seconds", "stopped_by")
+ABOUT_THE_SEARCH = ("weighed", "value_of_stages", "stages_cut", "seconds", "stopped_by")
 Json = dict[str, Any]
 
 

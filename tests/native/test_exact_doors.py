@@ -82,14 +82,14 @@ def test_criteria_have_to_be_given() -> None:
 
 def test_a_run_has_a_worker() -> None:
     with pytest.raises(ValueError, match="no worker"):
-        native.ExactMapper(space(), native.ExactObjective.ENERGY).run(1e30, native.StopToken(), 0, 1)
+        native.ExactMapper(space(), native.ExactObjective.ENERGY).run(1e30, native.StopToken(), 0, 1, 1)
 
 
 def test_who_is_asked_to_stop_stops_at_once() -> None:
     token = native.StopToken()
     token.ask()
     mapper = native.ExactMapper(space(), native.ExactObjective.ENERGY)
-    mapper.run(1e30, token, 1, 1 << 60)
+    mapper.run(1e30, token, 1, 1 << 60, 1 << 60)
     assert mapper.nodes == 0
     assert mapper.answer is None
 
@@ -97,10 +97,10 @@ def test_who_is_asked_to_stop_stops_at_once() -> None:
 def test_a_run_of_less_than_no_nodes_is_refused_and_one_of_none_looks_into_nothing() -> None:
     mapper = native.ExactMapper(space(), native.ExactObjective.ENERGY)
     with pytest.raises(ValueError, match="fewer than 0"):
-        mapper.run(1e30, native.StopToken(), 1, -1)
-    mapper.run(1e30, native.StopToken(), 1, 0)
+        mapper.run(1e30, native.StopToken(), 1, -1, 1)
+    mapper.run(1e30, native.StopToken(), 1, 0, 1)
     assert (mapper.nodes, mapper.answer, mapper.proven) == (0, None, 0.0)
-    mapper.run(1e30, native.StopToken(), 1, (1 << 63) - 1)
+    mapper.run(1e30, native.StopToken(), 1, (1 << 63) - 1, (1 << 63) - 1)
     assert mapper.proven > 0
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from onchip.answer.stacks import OverlapMode
 from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.clock import Deadline
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
@@ -75,6 +76,55 @@ def solved(objective: ScheduleObjective, options: ScheduleOptions, seconds: floa
     found = solve_schedule(question, options, Run(Limits(seconds))).answer
     assert found is not None
     return found
+
+
+CASES = [((4, 4), (60, 200)), ((4, 4), (24, 400)), ((8, 2), (100, 100)), ((2, 8), (60, 1000))]
+"""Networks by their channels and rows, and machines by the bytes of their two memories."""
+
+
+def solved_in_work(
+    options: ScheduleOptions, objective: ScheduleObjective, work: float, case: tuple[tuple[int, int], ...] = CASES[0]
+) -> FoundSchedule:
+    """What so much counted work finds, whatever time that takes."""
+    network, chip = case
+    question = ScheduleQuestion(skip_network(*network), skip_chip(*chip), PRECISION, objective, uses_cache=False)
+    run = Run(Limits(work), deadline=Deadline.after(1000.0)).for_work(work)
+    found = solve_schedule(question, options, run).answer
+    assert found is not None
+    assert not found.are_stages_cut
+    return found
+
+
+@pytest.mark.parametrize("weighs_mappings", [False, True])
+@pytest.mark.parametrize("objective", [ScheduleObjective.LATENCY, ScheduleObjective.EDP])
+def test_the_same_work_finds_the_same_schedule(objective: ScheduleObjective, *, weighs_mappings: bool) -> None:
+    """It counts steps and no clock, so that two runs end alike."""
+    options = ScheduleOptions(weighs_mappings=weighs_mappings)
+    first, again = (solved_in_work(options, objective, 0.2) for _ in range(2))
+    assert first.composition.schedule == again.composition.schedule
+    assert first.value_of_stages == again.value_of_stages
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("objective", [ScheduleObjective.LATENCY, ScheduleObjective.EDP, ScheduleObjective.TRAFFIC])
+def test_all_choices_together_are_never_worse_than_stages_in_a_run_of_their_own(
+    objective: ScheduleObjective, case: tuple[tuple[int, int], ...]
+) -> None:
+    """Both have the same limit, of which the stages have the same work."""
+    apart = solved_in_work(ScheduleOptions(weighs_mappings=False), objective, 0.15, case)
+    joint = solved_in_work(ScheduleOptions(), objective, 0.15, case)
+    assert joint.value_of_stages == apart.value_of_stages == objective.value_of(apart.figures)
+    assert objective.value_of(joint.figures) <= objective.value_of(apart.figures)
+
+
+def test_stages_that_have_no_time_for_their_work_are_cut() -> None:
+    question = ScheduleQuestion(
+        skip_network(4, 4), skip_chip(60, 200), PRECISION, ScheduleObjective.LATENCY, uses_cache=False
+    )
+    late = Run(Limits(100.0), deadline=Deadline.after(100.0, seconds_ago=100.0))
+    found = solve_schedule(question, ScheduleOptions(), late).answer
+    assert found is not None
+    assert found.are_stages_cut
 
 
 @pytest.mark.parametrize("seconds", [0.02, 0.5])

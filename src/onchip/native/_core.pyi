@@ -931,8 +931,11 @@ class ExactMapper:
     """The best mapping of all ways."""
 
     def __init__(self, space: ExactSpace, objective: ExactObjective) -> None: ...
-    def run(self, best: float, stop: StopToken, workers: int, most_nodes: int) -> None:
-        """Look for better than `best`, in femtojoules, cycles or their product; the properties say how far it is."""
+    def run(self, best: float, stop: StopToken, workers: int, most_nodes: int, most_work: int) -> None:
+        """Look for better than `best`, in femtojoules, cycles or their product; the properties say how far it is.
+
+        It ends after about so many nodes, or so much work, too.
+        """
 
     @property
     def best(self) -> float: ...
@@ -942,6 +945,10 @@ class ExactMapper:
 
     @property
     def nodes(self) -> int: ...
+    @property
+    def work(self) -> int:
+        """How many tiles were priced, or what takes as long: the same on every machine."""
+
     @property
     def answer(self) -> ExactNest | None:
         """Of the run that ended, if it found any."""

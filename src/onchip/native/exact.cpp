@@ -42,11 +42,13 @@ Mapper::Mapper(Space space, Objective objective)
     }
 }
 
-void Mapper::run(double best, const StopToken& stop, Index workers, Count most_nodes) {
+void Mapper::run(double best, const StopToken& stop, Index workers, Count most_nodes, Count most_work) {
     if (workers < 1) throw std::invalid_argument("a run has no worker");
-    if (most_nodes < 0) throw std::invalid_argument("a run has fewer than 0 nodes");
+    if (most_nodes < 0 || most_work < 0)
+        throw std::invalid_argument("a run has fewer than 0 nodes, or less than no work");
     best_ = best;
     most_nodes_ = most_nodes > all_nodes - nodes_ ? all_nodes : nodes_ + most_nodes;
+    most_work_ = most_work > all_nodes - work_ ? all_nodes : work_ + most_work;
     workers_.clear();
     while (static_cast<Index>(workers_.size()) < workers)
         workers_.push_back(std::make_unique<Worker>(space_, objective_));
@@ -55,6 +57,15 @@ void Mapper::run(double best, const StopToken& stop, Index workers, Count most_n
         std::vector<Way> ways = list_ways(number, stop);
         search_ways(ways, number < 0, stop);
     }
+}
+
+// What a worker finds, with the work that it takes.
+template <typename Act>
+auto Mapper::counted(Worker& worker, Act act) {
+    const Count before = worker.search.work();
+    auto found = act();
+    work_ += worker.search.work() - before;
+    return found;
 }
 
 Count Mapper::count_ways() const {
@@ -118,7 +129,8 @@ std::vector<Mapper::Way> Mapper::most_at_work(const StopToken& stop) {
 
 // None where loops run out.
 std::optional<Mapper::Way> Mapper::measured(Count number, const std::vector<Index>& way) {
-    const auto floor = workers_.front()->search.floor(way);
+    Worker& worker = *workers_.front();
+    const auto floor = counted(worker, [&] { return worker.search.floor(way); });
     if (!floor) return std::nullopt;
     const double value = objective_ == Objective::energy    ? floor->energy_pj
                          : objective_ == Objective::latency ? floor->cycles
@@ -193,7 +205,7 @@ void Mapper::search_ways(std::vector<Way>& ways, bool is_last, const StopToken& 
         const double least = limit(stop) / scale_;
         if (ways[at].floor >= least) return false;
         const Way& way = ways[at];
-        if (worker.search.may_be_below(way_of(way.number), way.cycles, least) &&
+        if (counted(worker, [&] { return worker.search.may_be_below(way_of(way.number), way.cycles, least); }) &&
             !search_chains(worker, way, nodes_of_a_dive, true, stop))
             search_chains(worker, way, all_nodes, false, stop);
         return true;
@@ -246,17 +258,21 @@ bool Mapper::search_chains(Worker& worker, const Way& way, Count most_nodes, boo
     const std::vector<Index> chosen = way_of(way.number);
     bool is_done = true;
     for (Index complete_from = 1; complete_from <= worker.search.patterns(); ++complete_from) {
-        if (!worker.search.prepare(chosen, complete_from, limit(stop) / scale_, keeps_criteria)) continue;
+        const double bound = limit(stop) / scale_;
+        if (!counted(worker, [&] { return worker.search.prepare(chosen, complete_from, bound, keeps_criteria); }))
+            continue;
         Descent& descent = worker.search.descent();
         const Count before = descent.nodes(), until = before + std::min(most_nodes, most_nodes_ - nodes_);
+        const Count worked = descent.work(), enough = worked + std::max<Count>(most_work_ - work_, 0);
         Step step = Step::leaf;
         while (step == Step::leaf) {
-            step = descent.next(limit(stop) / scale_, until, stop);
+            step = descent.next(limit(stop) / scale_, until, enough, stop);
             if (step != Step::leaf) break;
             consider(worker, descent.nest());
         }
         is_done = is_done && step == Step::finished;
         nodes_ += descent.nodes() - before;
+        work_ += descent.work() - worked;
     }
     return is_done;
 }

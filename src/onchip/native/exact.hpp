@@ -29,13 +29,15 @@ public:
     Mapper(Space space, Objective objective);
 
     // Looks for what is better than `best`, in so many threads, until nothing is, or the token asks to end, or about so
-    // many nodes are done. With one thread the same is found in the same order each time.
-    void run(double best, const StopToken& stop, Index workers, Count most_nodes);
+    // many nodes, or so much work, are done. With one thread the same is found in the same order each time.
+    void run(double best, const StopToken& stop, Index workers, Count most_nodes, Count most_work);
 
     // To be read at any time.
     double best() const { return best_.load(std::memory_order_relaxed); }
     double proven() const { return proven_.load(std::memory_order_relaxed); }
     Count nodes() const { return nodes_.load(std::memory_order_relaxed); }
+    // In tiles priced, or what takes as long.
+    Count work() const { return work_.load(std::memory_order_relaxed); }
 
     // The best mapping that was found; to be read after a run.
     const std::optional<Nest>& answer() const { return answer_; }
@@ -74,9 +76,13 @@ private:
     template <typename Look>
     void in_turn(Count first, Count stop_at, Look look);
     bool search_chains(Worker& worker, const Way& way, Count most_nodes, bool keeps_criteria, const StopToken& stop);
+    template <typename Act>
+    auto counted(Worker& worker, Act act);
     void consider(Worker& worker, const Nest& nest);
     double limit(const StopToken& stop) const;
-    bool is_over(const StopToken& stop) const { return stop.is_asked() || nodes() >= most_nodes_; }
+    bool is_over(const StopToken& stop) const {
+        return stop.is_asked() || nodes() >= most_nodes_ || work() >= most_work_;
+    }
     void has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop);
 
     Space space_;
@@ -89,8 +95,8 @@ private:
     std::optional<Nest> answer_;
     std::atomic<double> best_{std::numeric_limits<double>::infinity()};
     std::atomic<double> proven_{0.0};
-    std::atomic<Count> nodes_{0};
-    Count most_nodes_ = 0;
+    std::atomic<Count> nodes_{0}, work_{0};
+    Count most_nodes_ = 0, most_work_ = 0;
 };
 
 }  // namespace onchip::exact

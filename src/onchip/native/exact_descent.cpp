@@ -40,11 +40,11 @@ void Descent::begin(std::span<const Criterion> criteria) {
     for (Choices& one : choices_) one.is_listed = false;
 }
 
-Step Descent::next(double limit, Count most_nodes, const StopToken& stop) {
+Step Descent::next(double limit, Count most_nodes, Count most_work, const StopToken& stop) {
     while (depth_ >= 0) {
         Choices& here = choices_[depth_];
         if (!here.is_listed) {
-            if (stop.is_asked() || nodes_ >= most_nodes) return Step::paused;
+            if (stop.is_asked() || nodes_ >= most_nodes || work_ >= most_work) return Step::paused;
             ++nodes_;
             expand(limit);
         }
@@ -143,6 +143,7 @@ void Descent::try_orders(Index place, Index tile, double limit) {
 
 // Lists a tile with an order if its bound is below the limit: by sums first, then by its ports.
 void Descent::consider(Index place, const Candidate& candidate, double limit) {
+    ++work_;
     put(place, candidate.tile, candidate.inner, candidate.outer);
     for (std::size_t one = 0; one < criteria_.size(); ++one) {
         const auto at = static_cast<Index>(one);

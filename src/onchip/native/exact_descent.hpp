@@ -39,9 +39,11 @@ public:
     // Stands above the first memory, with all to try; bounds are joined of these criteria.
     void begin(std::span<const Criterion> criteria);
     // Goes on to the next whole chain whose bound is below the limit, best first at each place.
-    Step next(double limit, Count most_nodes, const StopToken& stop);
+    Step next(double limit, Count most_nodes, Count most_work, const StopToken& stop);
 
     Count nodes() const { return nodes_; }
+    // How many tiles with orders were priced.
+    Count work() const { return work_; }
     Nest nest() const;
     // Of the places of the chain, from all loops down.
     std::vector<double> bounds() const;
@@ -120,7 +122,7 @@ private:
     Index levels_;
     std::vector<Criterion> criteria_;
     Index depth_ = 0;
-    Count nodes_ = 0;
+    Count nodes_ = 0, work_ = 0;
     std::vector<Place> chain_;                      // place
     std::array<std::vector<Index>, operands> cut_;  // level
     std::vector<Choices> choices_;                  // depth

@@ -53,9 +53,10 @@ public:
         check(way);
         std::vector<std::pair<std::vector<double>, Nest>> found;
         const StopToken never;
+        constexpr Count all = std::numeric_limits<Count>::max();
         for (Index complete_from = 1; complete_from <= search_.patterns(); ++complete_from) {
             if (!search_.prepare(way, complete_from, limit, false)) continue;
-            while (search_.descent().next(limit, std::numeric_limits<Count>::max(), never) == Step::leaf)
+            while (search_.descent().next(limit, all, all, never) == Step::leaf)
                 found.emplace_back(search_.descent().bounds(), search_.descent().nest());
         }
         return found;
@@ -154,11 +155,12 @@ void add_exact(nb::module_& module) {
     add_refiner(module);
     nb::class_<Mapper>(module, "ExactMapper")
         .def(nb::init<Space, Objective>(), "space"_a, "objective"_a)
-        .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, "most_nodes"_a,
+        .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, "most_nodes"_a, "most_work"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("best", &Mapper::best)
         .def_prop_ro("proven", &Mapper::proven)
         .def_prop_ro("nodes", &Mapper::nodes)
+        .def_prop_ro("work", &Mapper::work)
         .def_prop_ro("answer", [](const Mapper& mapper) { return mapper.answer(); });
 }
 

@@ -17,6 +17,8 @@ using layer::write_from_above;
 namespace {
 
 constexpr std::size_t most_time_criteria = 4;  // in use
+// For each tile and level.
+constexpr Count tables_of_moves = 8, tables_of_a_criterion = 4;
 
 }  // namespace
 
@@ -76,11 +78,28 @@ void WaySearch::list(std::span<const Index> way) {
     tiling_.choose(way);
     tiling_.list_tiles();
     prices_.make_room();
+    entries_ += static_cast<Count>(tiling_.tiles.size());
+}
+
+void WaySearch::fill_tables(Index complete_from) {
+    prices_.measure(complete_from);
+    prices_.time_moves(complete_from);
+    entries_ += tables_of_moves * space_.levels() * static_cast<Count>(tiling_.tiles.size());
+}
+
+bool WaySearch::may_take_less(Index first, Index last, double limit) {
+    entries_ += (last - first + 1) * tables_of_a_criterion * space_.levels() * static_cast<Count>(tiling_.tiles.size());
+    return prices_.may_take_less(first, last, limit);
+}
+
+double WaySearch::least(Index at, const Criterion& criterion, Index complete_from) {
+    entries_ += tables_of_a_criterion * space_.levels() * static_cast<Count>(tiling_.tiles.size());
+    return prices_.find_least(at, criterion, complete_from);
 }
 
 bool WaySearch::may_be_below(std::span<const Index> way, double cycles, double limit) {
     list(way);
-    if (objective_ == Objective::energy) return prices_.may_take_less(1, patterns(), limit);
+    if (objective_ == Objective::energy) return may_take_less(1, patterns(), limit);
     for (Index complete_from = 1; complete_from <= patterns(); ++complete_from) {
         if (is_below(complete_from, cycles, limit)) return true;
     }
@@ -88,12 +107,11 @@ bool WaySearch::may_be_below(std::span<const Index> way, double cycles, double l
 }
 
 bool WaySearch::is_below(Index complete_from, double cycles, double limit) {
-    prices_.measure(complete_from);
-    prices_.time_moves(complete_from);
+    fill_tables(complete_from);
     const bool times_energy = used_.front().is_energy() && used_.size() > 1;
     double factor = 1.0;
     for (std::size_t one = 0; one < used_.size(); ++one) {
-        double value = prices_.find_least(0, used_[one], complete_from);
+        double value = least(0, used_[one], complete_from);
         if (times_energy && one == 0) {
             factor = value;
             value = cycles;
@@ -111,15 +129,14 @@ bool WaySearch::prepare(std::span<const Index> way, Index complete_from, double 
     if (complete_from == 1) list(way);
     if (objective_ == Objective::energy) {
         descent_.begin(used_);
-        return prices_.may_take_less(complete_from, complete_from, limit);
+        return may_take_less(complete_from, complete_from, limit);
     }
-    prices_.measure(complete_from);
-    prices_.time_moves(complete_from);
+    fill_tables(complete_from);
     if (!keeps_criteria) select(complete_from);
     descent_.begin(used_);
     double energy = 1.0, cycles = 0.0;
     for (std::size_t one = 0; one < used_.size(); ++one) {
-        const double found = prices_.find_least(static_cast<Index>(one), used_[one], complete_from);
+        const double found = least(static_cast<Index>(one), used_[one], complete_from);
         if (used_[one].is_energy())
             energy = found;
         else
@@ -137,7 +154,7 @@ void WaySearch::select(Index complete_from) {
     for (const Criterion& one : criteria_) {
         value.push_back(one.is_energy() ? std::numeric_limits<double>::infinity() : -1.0);
         if (one.is_energy() || (one.kind != Kind::no_stall && one.preload != longest)) continue;
-        value.back() = prices_.find_least(scratch, one, complete_from);
+        value.back() = least(scratch, one, complete_from);
         if (one.kind == Kind::no_stall && value.back() > highest) {
             longest = one.preload;
             highest = value.back();

@@ -32,6 +32,11 @@ public:
     bool prepare(std::span<const Index> way, Index complete_from, double limit, bool keeps_criteria);
     Descent& descent() { return descent_; }
 
+    // What was done so far, the same on every machine: 64 entries of tables of tiles count as one tile priced in a
+    // descent.
+    Count work() const { return entries_ / entries_a_tile + descent_.work(); }
+    static constexpr Count entries_a_tile = 64;
+
     // From which cut on sums are complete: 1 to so many.
     Index patterns() const { return 1 + space_.memories_of_outputs(); }
     // All, and those in use.
@@ -54,6 +59,9 @@ private:
     void list(std::span<const Index> way);
     bool is_below(Index complete_from, double cycles, double limit);
     void select(Index complete_from);
+    void fill_tables(Index complete_from);
+    bool may_take_less(Index first, Index last, double limit);
+    double least(Index at, const Criterion& criterion, Index complete_from);
 
     const Space& space_;
     Objective objective_;
@@ -62,6 +70,7 @@ private:
     std::vector<Criterion> criteria_, used_;
     Prices prices_;
     Descent descent_;
+    Count entries_ = 0;  // of tables that were filled, one for each tile and level
 };
 
 }  // namespace onchip::exact

@@ -34,7 +34,8 @@ class ScheduleOutcome:
     recompute. A `remark` says in what the answer differs from what was asked. One that `is_from_file` was searched for
     by whoever made the file: its status and bound are claims. `weighed` are the mappings of each nest that the search
     chose among; all others of the space were left out for time. `value_of_stages` is the objective value of the
-    schedule stage by stage, with mappings that are each best alone, from which all choices together began.
+    schedule stage by stage, with mappings that are each best alone, from which all choices together began;
+    `are_stages_cut` is whether the time was over before the counted work of the stages was done.
     """
 
     source: str
@@ -56,6 +57,7 @@ class ScheduleOutcome:
     is_from_file: bool = False
     weighed: str | None = None
     value_of_stages: int | None = None
+    are_stages_cut: bool | None = None
 
     @property
     def answer(self) -> Schedule | None:

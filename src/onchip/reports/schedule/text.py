@@ -56,6 +56,7 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "space": dict(outcome.space),
         "weighed": outcome.weighed,
         "value_of_stages": outcome.value_of_stages,
+        "stages_cut": outcome.are_stages_cut,
         "bound_parts": _bound_object(outcome),
         **_figures_object(figures),
         "macs": outcome.macs if figures else None,

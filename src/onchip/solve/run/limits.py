@@ -83,6 +83,30 @@ class Run:
         """Return how long until the deadline; infinite without one."""
         return self.deadline.seconds_left
 
+    @property
+    def counts_work(self) -> bool:
+        """Whether its seconds are those of counted work, the same on every machine."""
+        return self.deadline.counts_work
+
+    def spend(self, seconds: float) -> None:
+        """So many seconds of work are done, where work is counted."""
+        self.deadline.spend(seconds)
+
+    def for_work(self, seconds: float) -> Run:
+        """Return the same run, that ends when so many seconds of work are done, or earlier."""
+        deadline = self.deadline.for_work(seconds)
+        return replace(self, deadline=deadline, watch=deadline.stopwatch())
+
+    @property
+    def at_pace(self) -> Run:
+        """Return the same run, with less work to do where at the pace so far there is no time for all of it."""
+        return replace(self, deadline=self.deadline.at_pace)
+
+    def apart(self, seconds: float) -> Run:
+        """Return a run of its own, of so many seconds of this one, that tells nobody and has no other limits."""
+        own = self.deadline.within(seconds) if self.deadline.is_set else self.deadline
+        return Run(interrupt=self.interrupt, deadline=own, watch=own.stopwatch())
+
     def within(self, seconds: float) -> Run:
         """Return the same run with at most so many seconds left."""
         return replace(self, deadline=self.deadline.within(seconds))

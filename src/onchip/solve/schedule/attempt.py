@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
@@ -21,6 +21,10 @@ from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.tiled_network import TiledNetwork
 
+SECONDS_OF_A_TILE_OPERATOR: Final = 1.5e-4
+"""To cut it out of its operator and to see what it reads, where work is counted."""
+SECONDS_OF_AN_INSTRUCTION: Final = 2e-5
+"""Of a program whose timeline is reckoned."""
 Listener: TypeAlias = Callable[[FoundSchedule], None]
 """Hears of every schedule that is composed, the better and the worse."""
 
@@ -93,9 +97,10 @@ class AttemptMaker:
         question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
         tiles = tile_graph(question.network, stacks, question.precision)
         count = len(tiles.graph.operators)
+        self.run.spend(SECONDS_OF_A_TILE_OPERATOR * count)
         if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
-        composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings)
+        composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings, self.run)
         composition = composer.composed(places)
         value_of = partial(self._value, tiles)
         best = Placed(places, composition, value_of(composition))
@@ -107,6 +112,9 @@ class AttemptMaker:
     def _value(self, tiles: TileGraph, composition: Composition) -> int:
         """The objective's value, without a timeline where it needs none and nobody listens."""
         question = self.question
+        if self.listener is not None or question.objective.is_timed:
+            instructions = sum(len(part.instructions) for part in composition.composed)
+            self.run.spend(SECONDS_OF_AN_INSTRUCTION * instructions)
         if self.listener is not None:
             found = FoundSchedule(composition, tiles, _figures(question, tiles, composition))
             self.listener(found)

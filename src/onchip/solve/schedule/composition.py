@@ -26,6 +26,7 @@ from onchip.cost.schedule.compute_cost import (
 from onchip.cost.schedule.copies import CopyPrices
 from onchip.cost.schedule.figures import energy_and_traffic
 from onchip.ir.layer import Layer
+from onchip.solve.run.limits import Run
 from onchip.solve.schedule.mapped import Edition, KnownMappings
 from onchip.solve.schedule.mapped_nest import MappedNest
 from onchip.solve.schedule.movements import OnChip, StackMovements, movements_of
@@ -33,6 +34,8 @@ from onchip.solve.schedule.places import Places, StackPlaces
 from onchip.solve.schedule.runs import NestPlace, Step
 from onchip.solve.schedule.tiled_network import TiledNetwork
 
+SECONDS_OF_A_STEP: Final = 1e-4
+"""To move what it reads and writes, where work is counted, and as much again to price it."""
 MOST_KEPT_STEPS: Final = 100_000
 """Of stacks that are kept for the next composition: some hundred bytes each."""
 
@@ -123,6 +126,8 @@ class Composer:
     network: TiledNetwork
     accelerator: Accelerator
     mappings: KnownMappings
+    run: Run = field(default_factory=Run)
+    """In which work is counted, if it is."""
     _prices: CopyPrices = field(init=False)
     _known: OrderedDict[tuple[int, StackPlaces, OnChip], _KnownStack] = field(default_factory=OrderedDict, init=False)
     """The last used last."""
@@ -163,6 +168,7 @@ class Composer:
     def _new(self, stack: int, places: StackPlaces, before: OnChip) -> _KnownStack:
         moved = movements_of(self.network, self.accelerator.addressed, stack, places, before)
         steps = [self.network.steps[at] for at in self.network.steps_of_stack[stack]]
+        self.run.spend(SECONDS_OF_A_STEP * len(steps))
         rooms: dict[NestPlace, NestRoom] = {}
         for step, homes, free in zip(steps, moved.homes, moved.free_below, strict=True):
             left = self._beside_declared(step, free)
@@ -183,6 +189,7 @@ class Composer:
 
     def _compose(self, known: _KnownStack, edition: Edition) -> None:
         """Map its nests and price it; raises NoMappingError."""
+        self.run.spend(SECONDS_OF_A_STEP * len(known.steps))
         mapped = {nest: self._mapped(nest, one) for nest, one in known.rooms.items()}
         _ensure_one_mapping_a_layer(mapped, known.rooms)
         moved, costs = known.movements, dict[str, ComputeCost]()

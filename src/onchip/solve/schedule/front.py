@@ -128,10 +128,18 @@ def solve_front(
         if run.stop is not None and (archive.points or run.stop is Stop.INTERRUPTED):
             break
         archive.objective = objective
-        own = run.within(run.seconds_left / (len(searches) - at)) if run.deadline.is_set else run
+        own = _one_of(len(searches) - at, run)
         asked = replace(question, objective=objective, lower_bound=objective.bound_of(least))
         solve_schedule(asked, some, own, archive.hear, pool)
     return tuple(sorted(archive.points, key=lambda one: one.values))
+
+
+def _one_of(searches: int, run: Run) -> Run:
+    """The first of so many searches that have equal shares of the time that is left, and of the limit."""
+    if not run.deadline.is_set:
+        return run
+    seconds = max(0.0, run.seconds_left / searches)
+    return replace(run.within(seconds), limits=replace(run.limits, time_limit_seconds=seconds))
 
 
 def _searches(

@@ -26,7 +26,7 @@ from onchip.solve.mapping.layer_at import (
 )
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
-from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.limits import Run
 from onchip.solve.schedule.adapted import best_adapted
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.mapped_ahead import MappedAhead
@@ -41,6 +41,8 @@ SHARE_OF_A_FIRST_COMPOSITION: Final = 0.6
 """The same where none of them was mapped before."""
 LEAST_SECONDS: Final = 0.1
 """Of a nest, while there is any time: LOMA's mapping is found in it, and mostly the proof."""
+SECONDS_OF_AN_ADAPTED: Final = 7e-4
+"""To check and to price a mapping of another place, where work is counted."""
 SECONDS_OF_A_FIRST_LOOK: Final = 0.015
 """Of a nest: where less is left for each, LOMA's mapping alone is asked for at first."""
 _NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
@@ -211,8 +213,7 @@ class BestMapper:
 
     def _run(self, seconds: float) -> Run:
         """A run of its own, of so many seconds if there is a limit."""
-        left = max(0.0, min(seconds, self.run.seconds_left)) if self.run.deadline.is_set else None
-        return Run(Limits(left), interrupt=self.run.interrupt)
+        return self.run.apart(max(0.0, seconds))
 
     def _best(
         self, problem: LayerProblem, found: MappedNest | Status, similar: Sequence[LayerMapping], *, is_quick: bool
@@ -227,6 +228,7 @@ class BestMapper:
         return None if best is None else replace(best, is_quick=is_quick)
 
     def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> MappedNest | None:
+        self.run.spend(SECONDS_OF_AN_ADAPTED * len(set(similar)))
         try:
             mapping = best_adapted(problem, similar, self.objective)
         except InputError:

@@ -58,7 +58,8 @@ class Refiner:
         """
         if not self.is_limited:
             return self.run
-        kept = max(0.0, VERIFYING * self.slowest - self.question.seconds_to_check)
+        verifying = 0.0 if self.run.counts_work else VERIFYING * self.slowest - self.question.seconds_to_check
+        kept = max(0.0, verifying)
         return self.run.within(share * max(0.0, self.run.seconds_left - kept))
 
     def is_improved(self, attempt: ScheduleAttempt) -> bool:

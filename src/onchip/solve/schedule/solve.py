@@ -22,8 +22,17 @@ from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.schedule.weighing import Weigher
 
 METHOD: Final = "composed"
-SHARE_OF_STAGES: Final = 0.5
-"""Of the time that is left once the best has proven mappings, to finish it before choices are weighed together."""
+SHARE_OF_STAGES: Final = 0.75
+"""Of the time limit, without what reading and checking take, in counted work; the rest is to weigh all together."""
+SHARE_OF_CLOCK: Final = 0.95
+"""Of the time that is left, after which the stages end even if their work is not done."""
+SECONDS_OF_READING: Final = 0.1
+SECONDS_OF_AN_OPERATOR: Final = 0.005
+"""To read it and to check its schedule, of that limit."""
+SHARE_OF_FIRST_WEIGHING: Final = 0.4
+"""Of what is left then, before the stages go on."""
+LEAST_SHARE_OF_STAGES: Final = 0.3
+"""Of the whole limit: where it is short of reading and checking there are only first schedules."""
 
 
 @dataclass(slots=True)
@@ -51,27 +60,64 @@ class ScheduleSolver:
 
     def solved(self) -> Result[FoundSchedule]:
         """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
-        share = SHARE_OF_STAGES if self._is_joined else 1.0
-        stages = StageByStage(self.question, self.options, self._refiner, self._maker, share)
+        self._search_within(self._run_of_stages)
+        stages = StageByStage(self.question, self.options, self._refiner, self._maker)
         why_alone = stages.search()
         best = stages.best
         if best is None:
             return self._result(None, stages.why_not)
-        of_stages = best.value
-        self._refiner.run = self.run
+        of_stages, is_cut = best.value, stages.run.deadline.is_cut
+        self._search_within(self.run)
         if self._is_joined:
-            best = self._joined(stages.attempts)
-        found = replace(best.found(), why_alone=why_alone, left_alone=stages.left_alone, value_of_stages=of_stages)
-        return self._result(found)
+            best = self._joined(stages)
+        found = replace(best.found(), why_alone=why_alone, left_alone=stages.left_alone)
+        return self._result(replace(found, value_of_stages=of_stages, are_stages_cut=is_cut))
 
-    def _joined(self, attempts: list[ScheduleAttempt]) -> ScheduleAttempt:
-        """From every schedule found stage by stage, the best first, as long as there is time; the best of all."""
-        weigher, refiner = Weigher(self.mappings, self._mapper), self._refiner
+    @property
+    def _run_of_stages(self) -> Run:
+        """The same steps with or without weighing, on every machine on which the time limit is enough for them.
+
+        Without weighing it ends with them, too. By energy they have all of the time, and with a pool, whose workers do
+        not count. Of a run that counts work itself they have their share.
+        """
+        limit = self.run.limits.time_limit_seconds
+        if limit is None or not self.run.deadline.is_set or self.pool is not None:
+            return self.run
+        if self.question.objective is ScheduleObjective.ENERGY:
+            return self.run
+        if self.run.counts_work:
+            return self.run.within(SHARE_OF_STAGES * limit)
+        beside = SECONDS_OF_READING + SECONDS_OF_AN_OPERATOR * len(self.question.network.operators)
+        work = max(SHARE_OF_STAGES * (limit - beside), LEAST_SHARE_OF_STAGES * limit)
+        return self.run.within(SHARE_OF_CLOCK * max(0.0, self.run.seconds_left)).for_work(work)
+
+    def _search_within(self, run: Run) -> None:
+        """All that searches has this run from now on."""
+        self._mapper.run = self._maker.run = self._refiner.run = run
+
+    def _joined(self, stages: StageByStage) -> ScheduleAttempt:
+        """From every schedule found stage by stage, the best first, as long as there is time; the best of all.
+
+        In limited time that has a part of what is left; then the stages go on, and what they find is weighed, too.
+        """
+        weigher, value = Weigher(self.mappings, self._mapper), None
+        self._join_all(stages.attempts, weigher, self._refiner.share(SHARE_OF_FIRST_WEIGHING))
+        best = min(stages.attempts, key=lambda one: one.value)
+        while self._refiner.is_limited and self.run.stop is None and (value is None or best.value < value):
+            value = best.value
+            stages.go_on()
+            self._join_all(stages.attempts, weigher, self.run)
+            best = min(stages.attempts, key=lambda one: one.value)
+        return best
+
+    def _join_all(self, attempts: list[ScheduleAttempt], weigher: Weigher, run: Run) -> None:
+        """Within this run; all that searches has the whole one again after that."""
+        self._search_within(run)
         for at, attempt in enumerate(sorted(attempts, key=lambda one: one.value)):
-            if at and refiner.share(1.0).stop is not None:
+            if at and self._refiner.share(1.0).stop is not None:
                 break
-            refiner.join(attempt, weigher)
-        return min(attempts, key=lambda one: one.value)
+            self._refiner.join(attempt, weigher)
+        self._search_within(self.run)
 
     def _result(self, found: FoundSchedule | None, why_not: str | None = None) -> Result[FoundSchedule]:
         stop = self.run.stop or Stop.COMPLETED

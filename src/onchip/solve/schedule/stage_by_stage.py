@@ -27,7 +27,7 @@ SHARE_OF_LAYERS: Final = 0.6
 """Of the time that is left, at most to improve what runs layer by layer, before stacks in tiles are looked for."""
 SHARE_OF_FIRST_STACKS: Final = 0.25
 """Of the time that is left, to improve what runs in the first stacks, before others are tried."""
-SHARE_OF_FUSION: Final = 0.4
+SHARE_OF_FUSION: Final = 0.8
 """Of the time that is left, for the search of stacks in tiles."""
 SHARE_OF_STACKS: Final = 0.6
 """Of the time that is left, to try other stacks in tiles by the schedule's own figures."""
@@ -37,7 +37,7 @@ SHARE_OF_FIRST_PROOFS: Final = 0.5
 """Of the time that is left, to prove the mappings of the best before it is improved once more."""
 SHARE_OF_TILE_PROOFS: Final = 0.3
 """Of the time that is left, for the mappings of the first stacks in tiles, where those layer by layer are proven."""
-SHARE_OF_FIRST_SHAKES: Final = 0.3
+SHARE_OF_FIRST_SHAKES: Final = 0.1
 """Of the time that is left, to move several maps at once of what runs layer by layer, before stacks are looked for."""
 
 MOST_OPERATORS_EXPLORED: Final = 8
@@ -48,8 +48,6 @@ MOST_OPERATORS_EXPLORED: Final = 8
 class StageByStage:
     """Looks for schedules within the refiner's run; `attempts` are all that were found, the best of each kind.
 
-    `share` is how much of the time that is left, once the best has proven mappings, is to finish it; until then the
-    search has all of the time, as in shorter looks for mappings little would be found.
     `why_not` says what the operator needs that has no room alone, wherever its tensors lie. Raises UsageError for
     stacks or tiles that the network does not have.
     """
@@ -58,7 +56,6 @@ class StageByStage:
     options: ScheduleOptions
     refiner: Refiner
     maker: AttemptMaker
-    share: float = 1.0
     attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
     why_not: str | None = field(default=None, init=False)
     left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
@@ -84,6 +81,7 @@ class StageByStage:
             self._layer_by_layer()
         if self._alone is not None:
             self.refiner.settle(self._alone, SHARE_OF_LAYERS)
+        self._keep_pace()
         quickly = self.refiner.share(1 - SHARE_OF_MAPPINGS)
         if not self.options.runs_layers_whole and self.run.stop is None:
             self._in_stacks()
@@ -95,6 +93,22 @@ class StageByStage:
         if self.options.leaves_stacks_open or not lacks_stacks:
             return None
         return f"no stacks as asked for {'in time' if is_late else 'fit, or can run in tiles'}"
+
+    def go_on(self) -> None:
+        """In the time that is left once the work is done: places, mappings and tiles of the best, if there is any."""
+        best = self.best
+        if best is None:
+            return
+        best = self._restacked(best)
+        self._keep(best)
+        self.refiner.finish(best)
+        if self.options.leaves_stacks_open:
+            self._explore_tiles()
+
+    def _keep_pace(self) -> None:
+        """On a machine that is much slower than most, or busier, less is to be done."""
+        maker, run = self.maker, self.run.at_pace
+        self.refiner.run = maker.run = maker.mapper.run = run
 
     @property
     def best(self) -> ScheduleAttempt | None:
@@ -220,8 +234,6 @@ class StageByStage:
         if refiner.is_limited and not self._has_proofs:
             best = self._improve_with_proofs(best, may_restack=self._has_time_for_stacks)
             self._keep(best)
-        if self.share < 1.0:
-            refiner.run = refiner.share(self.share)
         refiner.finish(best)
         if self.options.leaves_stacks_open and self._may_take_long:
             self._explore_tiles()

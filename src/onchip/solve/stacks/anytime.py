@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.answer.result import Status, Stop
-from onchip.clock import Stopwatch
 from onchip.solve.run.limits import Progress, Run
 from onchip.solve.run.pool import TaskPool
 from onchip.solve.run.stage import without_bound
@@ -53,7 +52,7 @@ def solve_in_time(costing: Costing, options: FusionOptions, run: Run, pool: Task
         options = replace(options, ahead=AHEAD * pool.room)
     if not run.deadline.is_set:
         return _solved(costing, options, run, pool)
-    watch = Stopwatch()
+    watch = run.deadline.stopwatch()
     alone = _alone(costing, options, run)
     verifying = watch.seconds
     run = run.within(run.seconds_left - VERIFYING * verifying)
@@ -82,7 +81,8 @@ def _alone(costing: Costing, options: FusionOptions, run: Run) -> FusionResult |
     """Every layer by itself, maps between layers in DRAM, where such strategies are asked for."""
     if options.stacks not in (OPTIMAL, LAYERS):
         return None
-    untimed = Run(replace(run.limits, time_limit_seconds=None, workers=1), interrupt=run.interrupt)
+    limits = replace(run.limits, time_limit_seconds=None, workers=1)
+    untimed = Run(limits, interrupt=run.interrupt, deadline=run.deadline.unlimited, watch=run.watch)
     return _by_loma(costing, replace(options, stacks=LAYERS, tile=None, maps_stay=False), untimed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from onchip.errors import InternalError
 from onchip.solve.run.limits import Run
@@ -12,6 +12,9 @@ from onchip.solve.stacks.objective import Criteria, value_of
 from onchip.solve.stacks.ways import ensure_time
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+SECONDS_OF_A_CLOSER_LOOK: Final = 0.012
+"""At a stack in its tiles, with floors of its mappings, where work is counted."""
 
 
 class ChoiceCosts(Protocol[ChoiceT]):
@@ -77,6 +80,7 @@ class Ledger(Generic[ChoiceT]):
         for choice in dict.fromkeys(choices):
             if choice not in self.known and self._closer_by.get(choice) != self._costed:
                 ensure_time(run)
+                run.spend(SECONDS_OF_A_CLOSER_LOOK)
                 self._closer_by[choice] = self._costed
                 is_any |= self._is_closer_now(choice)
         return is_any

@@ -14,7 +14,15 @@ from typing import Final, Generic, TypeVar
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria
-from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_way, ensure_time, front_of
+from onchip.solve.stacks.ways import (
+    SECONDS_OF_A_LOOK,
+    Arc,
+    NoBoundError,
+    PathToPlace,
+    cheapest_way,
+    ensure_time,
+    front_of,
+)
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
@@ -22,6 +30,8 @@ SHARES: Final = (1.0, 0.95, 0.9, 0.85)
 """Of the estimates, one after the other."""
 FIRST_RATIO: Final = 1.3
 """Of cost to bound where nothing is known; what is taken for too low is costed, and then known."""
+SECONDS_OF_AN_ESTIMATE: Final = 1e-5
+"""Of a choice on an arc, where work is counted."""
 CLOSE: Final = "close"
 """The kind of all choices of which the bound has been brought closer."""
 MOST_ROUNDS: Final = 8
@@ -169,6 +179,7 @@ class GuidedSearch(Generic[ChoiceT]):
         for at in range(len(self.arcs)) if some is None else some:
             if run.stop is not None:
                 return
+            run.spend(SECONDS_OF_A_LOOK + SECONDS_OF_AN_ESTIMATE * len(self._leading[at]))
             self._fronts[at] = front_of(self._leading[at], self.estimates.of)
 
     def _lead(self, at: int) -> None:

@@ -32,6 +32,8 @@ from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 
 EXACT, LOMA, UNEVEN = "exact", "loma", "uneven"
+SECONDS_OF_A_TILE: Final = 2e-3
+"""To ask for the layer of a tile, known or not, and to price it, where work is counted."""
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
     AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random"),
     AccountingName.DEFINES: (UNEVEN, LOMA),
@@ -145,6 +147,7 @@ class MapperInTime:
         """As the mapper itself; raises CostingStoppedError where the run has to stop."""
         if self.run.stop is not None:
             raise CostingStoppedError
+        self.run.spend(SECONDS_OF_A_TILE)
         return self.mapper(problem)
 
 

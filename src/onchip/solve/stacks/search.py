@@ -18,7 +18,15 @@ from onchip.answer.result import Status, Stop
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
-from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace, cheapest_way, ensure_time, front_of
+from onchip.solve.stacks.ways import (
+    SECONDS_OF_A_LOOK,
+    Arc,
+    NoBoundError,
+    PathToPlace,
+    cheapest_way,
+    ensure_time,
+    front_of,
+)
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
@@ -226,6 +234,7 @@ def best_of(
             return FoundWay(Status.OPTIMAL, best, best.value, Stop.COMPLETED)
         if stopped := run.stop:
             return FoundWay(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
+        run.spend(SECONDS_OF_A_LOOK)
         run.report(None if best is None else best.value, proven, phase)
         least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
         with suppress(NoBoundError):  # the run has to stop, as is seen next

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from onchip.solve.run.limits import Run
 from onchip.solve.stacks.objective import Criteria, value_of
 
+SECONDS_OF_A_LOOK: Final = 1e-4
+"""At a choice, or some, where work is counted."""
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 
@@ -18,6 +20,7 @@ class NoBoundError(Exception):
 
 def ensure_time(run: Run) -> None:
     """Raises NoBoundError where the run has to stop."""
+    run.spend(SECONDS_OF_A_LOOK)
     if run.stop is not None:
         raise NoBoundError
 

@@ -34,6 +34,10 @@ MAPSPACE: Final = (
 )
 NO_LEVEL: Final = -1
 UNLIMITED: Final = 1 << 60
+WORK_A_SECOND: Final = 3_600_000
+"""What the compiled search does in a second, in what it counts."""
+SECONDS_TO_BEGIN: Final = 0.004
+"""Of a search, before the first step."""
 SECONDS_OF_FIRST: Final = 0.3
 """Beyond a time limit, for any mapping at all: it mostly takes some milliseconds."""
 OBJECTIVES: Final = {
@@ -64,6 +68,7 @@ class ExactMapper:
         if start is not None:
             self._begin_with(start)
         run_watched(self._work, self._stop, self.run, self._report)
+        self.run.spend(SECONDS_TO_BEGIN + self._search.work / WORK_A_SECOND)
         if (nest := self._search.answer) is not None:
             self.best, self.answer = self._search.best, mapping_of(nest, self.problem)
         return self._result()
@@ -81,12 +86,20 @@ class ExactMapper:
             self.best, self.answer = value, start
 
     def _work(self) -> None:
-        self._search.run(self.best, self._token, self.run.limits.workers, self._most_nodes)
+        self._search.run(self.best, self._token, self.run.limits.workers, self._most_nodes, self._most_work)
 
     @property
     def _most_nodes(self) -> int:
         limit = self.run.limits.node_limit
         return UNLIMITED if limit is None else limit
+
+    @property
+    def _most_work(self) -> int:
+        """As for time, enough for a first mapping where there is none."""
+        if not (self.run.counts_work and self.run.deadline.is_set):
+            return UNLIMITED
+        least = 0.0 if isfinite(self.best) else SECONDS_OF_FIRST
+        return int(WORK_A_SECOND * max(self.run.seconds_left, least))
 
     def _stop(self) -> None:
         """A time limit lets the first mapping be found."""
@@ -105,6 +118,8 @@ class ExactMapper:
         stop = self.run.stop if self._token.is_asked else None
         if stop is None and self._search.nodes >= self._most_nodes:
             stop = Stop.NODE_LIMIT
+        if stop is None and self._search.work >= self._most_work:
+            stop = Stop.TIME_LIMIT
         proven = int(self._search.proven)
         if self.answer is None:
             status = Status.UNKNOWN if stop else Status.INFEASIBLE
