@@ -188,7 +188,7 @@ def test_tiles_of_the_input_reach_over_as_many_rows_as_is_said(seed: int) -> Non
             tiles = {(p, r): _stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)}
             sides = np.array([float(high)]), np.array([float(wide)])
             assert rows.moved(*sides, taps_shared_out=False)[0] <= sum(tiles.values()) * ROUNDED
-            assert rows.largest(*sides)[0] <= max(tiles.values())
+            assert rows.largest(*sides)[0] <= rows.largest_block(*sides)[0] <= max(tiles.values())
             assert max(tiles.values()) <= rows.most(*sides)[0]
             for tap in _cut(taps, wide):
                 of_tap = sum(size for (_, own), size in tiles.items() if own == tap) / len(tap)
@@ -236,6 +236,45 @@ def test_tiles_of_any_parts_of_outputs_and_taps_meet_as_many_rows_as_is_said(see
             counted += min(sum(0 <= one < axis.size for one in met), int(rows.block(*sides)[0]))
         parts = np.array([float(len(of_outputs))]), np.array([float(len(of_taps))])
         assert rows.met(*sides, *parts)[0] <= counted * ROUNDED
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tiles_of_blocks_of_any_parts_meet_as_many_rows_as_is_said(seed: int) -> None:
+    """Some blocks of outputs together with all blocks of some taps, each from its first position to its last."""
+    random, more = Random(seed), 0
+    for rows, axis, outputs, taps in _rows(seed):
+        of_outputs, of_taps = _parted(random, outputs), _parted(random, taps)
+        tiles, tap_tiles = _parted(random, len(of_outputs)), _parted(random, len(of_taps))
+        counted = 0
+        for own, other in product(tiles, tap_tiles):
+            met = set[int]()
+            for p, r in product((of_outputs[at] for at in own), (of_taps[at] for at in other)):
+                first = min(p) * axis.stride + min(r) * axis.dilation - axis.padding
+                last = max(p) * axis.stride + max(r) * axis.dilation - axis.padding
+                met |= set(range(max(first, 0), min(last + 1, axis.size)))
+            counted += len(met)
+        most_taps = max(sum(len(of_taps[at]) for at in other) for other in tap_tiles)
+        numbers = (np.array([float(one)]) for one in (most_taps, len(of_outputs), len(of_taps)))
+        least = rows.in_blocks(*numbers)[0]
+        assert least <= counted * ROUNDED
+        more += least > rows.positions
+    assert more > 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_largest_block_of_any_parts_reaches_as_far_as_is_said(seed: int) -> None:
+    """From the first position of outputs and taps anywhere to the last."""
+    random, farther = Random(seed), 0
+    for rows, axis, outputs, taps in _rows(seed):
+        of_outputs, of_taps = _parted(random, outputs), _parted(random, taps)
+        blocks = [
+            _stored(axis, range(min(own), max(own) + 1), range(min(other), max(other) + 1))
+            for own, other in product(of_outputs, of_taps)
+        ]
+        sides = np.array([float(max(map(len, of_outputs)))]), np.array([float(max(map(len, of_taps)))])
+        assert rows.largest(*sides)[0] <= rows.largest_block(*sides)[0] <= max(blocks)
+        farther += rows.largest(*sides)[0] < rows.largest_block(*sides)[0]
+    assert farther > 10
 
 
 def _parted(random: Random, count: int) -> list[list[int]]:

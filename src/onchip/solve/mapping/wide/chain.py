@@ -29,15 +29,18 @@ class OperandChain:
     lattice: Lattice
     operand: Operand
 
-    def moved(self, served: Served) -> Along:
-        """Return how many elements move in all, to or from instances of so many units each, at least."""
+    def moved(self, served: Served, below: Served | None = None) -> Along:
+        """Return how many elements move in all, to or from instances of so many units each, at least.
+
+        Of the input `below` says of how many units the memory's instances are whose tiles they are.
+        """
         again = self.lattice.parts(OTHERS[self.operand], served)
         if self.lattice is self.way.at_units:
             all_others = prod(self.way.bounds[at] for at in OTHERS[self.operand])
             again = np.maximum(again, all_others / self.way.together(OTHERS[self.operand], served))
-        return self.elements(served) + (again - 1) * self._elements_but_at_the_end(served)
+        return self.elements(served, below) + (again - 1) * self._elements_but_at_the_end(served, below)
 
-    def elements(self, served: Served) -> Along:
+    def elements(self, served: Served, below: Served | None = None) -> Along:
         """Return how many move if each tile moves once."""
         if self.operand is not Operand.INPUT:
             return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
@@ -47,6 +50,8 @@ class OperandChain:
             own = rows.moved(*sides, taps_shared_out=shares_out)
             if not shares_out:
                 own = np.maximum(own, rows.met(*sides, *self._most_parts_of(output, tap, served)))
+            if not shares_out and below is not None and rows.axis.stride > 1:
+                own = np.maximum(own, rows.in_blocks(sides[1], *self._most_parts_of(output, tap, below)))
             found = found * own
         return found
 
@@ -85,13 +90,13 @@ class OperandChain:
         found: NDArray[np.bool_] = self.lattice.stays(LEADING[self.operand]) > 0
         return found
 
-    def _elements_but_at_the_end(self, served: Served) -> Along:
+    def _elements_but_at_the_end(self, served: Served, below: Served | None) -> Along:
         """Without those that lie where a tile may stay instead of coming again."""
         lattice = self.lattice
         if self.operand is not Operand.INPUT:
             return self.elements(served) * (1 - lattice.stays(LEADING[self.operand]))
         if not any(lattice.dimensions[at].stays.any() for at in LEADING[Operand.INPUT]):
-            return self.elements(served)
+            return self.elements(served, below)
         found = prod(self.way.bounds[at] for at in CHANNELS) * (1 - lattice.stays(CHANNELS))
         for rows, sides, (output, tap) in self._sides(served):
             found = found * rows.moved_but_at_the_end(*sides, lattice.stays((output,)), lattice.stays((tap,)))
@@ -104,14 +109,18 @@ class OperandChain:
             sides = self.lattice.most_size((output,), served), self.lattice.most_size((tap,), served)
             yield rows, sides, (output, tap)
 
-    def largest(self, served: Served) -> Along:
-        """Return how many elements the largest tile has, at least, of those that so many units share."""
+    def largest(self, served: Served, *, is_block: bool = False) -> Along:
+        """Return how many elements the largest tile has, at least, of those that so many units share.
+
+        A tile in the memory of these units is a block; what their tiles below have together is none.
+        """
         if self.operand is not Operand.INPUT:
             return self.lattice.least_size(LEADING[self.operand], served)
         found = self.lattice.least_size(CHANNELS, served)
         for rows in self.way.rows:
             sides = (LOOPS.index(rows.axis.output_loop),), (LOOPS.index(rows.axis.filter_loop),)
-            found = found * rows.largest(*(self.lattice.least_size(side, served) for side in sides))
+            own = (self.lattice.least_size(side, served) for side in sides)
+            found = found * (rows.largest_block(*own) if is_block else rows.largest(*own))
         return found
 
     def at_once(self, served: Served) -> Along:
@@ -158,7 +167,8 @@ class OperandChain:
         """Return what the largest tile takes at least of the memory of that number; twice if another may come."""
         memories = self.way.memories(self.operand)
         level = self.way.levels[memories[lower]]
-        need = self.largest(self.way.served(memories[lower])) * self.bits(lower, self.way.served(memories[lower + 1]))
+        largest = self.largest(self.way.served(memories[lower]), is_block=True)
+        need = largest * self.bits(lower, self.way.served(memories[lower + 1]))
         if level.double_buffered:
             need = need * np.where(self.lattice.is_whole(LEADING[self.operand]), 1, 2)
         return need

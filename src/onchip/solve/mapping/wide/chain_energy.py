@@ -78,8 +78,9 @@ class ChainEnergy:
                     inside = self.way.served(memory)
                     access = access_of(self.way.problem.accelerator, memory)
                     shortest, each_pj = shortest_of(access), access_pj(access, is_read=is_read)
-                    of_one = element_accesses(chain, inside, bits, shortest, counts_tiles=self.counts_tiles)
-                    total = total + chain.moved(inside) * of_one * each_pj
+                    below = None if lower is None else self.way.served(lower)
+                    of_one = element_accesses(chain, inside, bits, shortest, self.counts_tiles, below)
+                    total = total + chain.moved(inside, below) * of_one * each_pj
             found.append(total)
         return found
 
@@ -151,7 +152,7 @@ class SumsEnergy:
         access, served = access_of(self.way.problem.accelerator, memory), self.way.served(memory)
         shortest, found = shortest_of(access), np.zeros((1,) * len(LOOPS))
         for one in np.unique(bits):
-            of_one = element_accesses(chain, served, int(one), shortest, counts_tiles=self.counts_tiles)
+            of_one = element_accesses(chain, served, int(one), shortest, self.counts_tiles)
             found = np.where(bits == one, of_one * access_pj(access, is_read=is_read), found)
         return found
 

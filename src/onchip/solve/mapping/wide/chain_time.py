@@ -241,7 +241,7 @@ class ChainTime:
             if own:
                 port = port_for(memory, own, move)
                 served, width = self.way.served(memory), own[port].bits_per_cycle
-                longest = np.ceil(chain.largest(served) * wide / width)
+                longest = np.ceil(chain.largest(served, is_block=memory == lower) * wide / width)
                 apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
                 together = chain.elements(served) * wide / width / apart
                 window = self._window(chain, self.way.levels[lower])

@@ -124,11 +124,14 @@ def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -
 
 
 def _most_places(bound: int, units: Units, first: Cells) -> Cells:
-    """By cell: of the turns that are executed each part but the last takes as many as the loops inside it have."""
+    """By cell: of the turns that are executed each part but the last takes as many as the loops inside it have.
+
+    All loops come to less than twice the bound, as the outermost is needed to its last iteration.
+    """
     if units.most == 1 or units.turns_are_fewest:
         turns = -(-bound // units.most)
         return np.where(first == bound, 1, -(-turns // -(-first // units.most)))
-    return np.where(first == bound, 1, bound)
+    return np.where(first == bound, 1, np.minimum((2 * bound - 1) // (units.least * -(-first // units.most)), bound))
 
 
 def starts_of(bound: int, units: Units) -> tuple[int, ...]:

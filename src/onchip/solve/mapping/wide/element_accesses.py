@@ -29,9 +29,12 @@ def shortest_of(access: Access) -> int:
     return access.shortest_access_bits or access.access_bits
 
 
-def element_accesses(chain: OperandChain, served: Served, bits: int, shortest: int, *, counts_tiles: bool) -> Along:
+def element_accesses(
+    chain: OperandChain, served: Served, bits: int, shortest: int, counts_tiles: bool, below: Served | None = None
+) -> Along:
     """Return shortest accesses by cell, for an instance of so many units; with `counts_tiles` of whole sets of tiles.
 
+    Each of the elements that `OperandChain.moved` says of the same instances `below` takes so many.
     Where tiles may stay as loops end short no set is whole.
     """
     whole = chain.whole_size(served)
@@ -41,7 +44,7 @@ def element_accesses(chain: OperandChain, served: Served, bits: int, shortest: i
     most, tiles, counted = chain.elements_at_most(served)
     none_is_empty = chain.has_as_many(tiles, served)
     least = least_accesses(most, tiles, counted, whole, none_is_empty, bits, shortest)
-    least = least / np.maximum(chain.elements(served), 1.0)
+    least = least / np.maximum(chain.elements(served, below), 1.0)
     return np.where(chain.may_stay, found, np.maximum(found, least))
 
 

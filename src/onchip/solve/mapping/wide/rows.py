@@ -55,6 +55,18 @@ class AxisRows:
         found: Along = np.maximum(of_taps * (self.outputs - parts) + parts * self.taps - outside, 0.0)
         return found
 
+    def in_blocks(self, taps: Along, most_blocks: Along, most_tap_parts: Along) -> Along:
+        """Return positions of all tiles together, if each is the union of blocks; of all there are at most so many.
+
+        Outputs are parted among blocks, and each has what lies between any two that are next to each other in it.
+        """
+        blocks = np.minimum(most_blocks, self.outputs)
+        of_outputs = self.axis.stride * self.outputs - (self.axis.stride - 1) * blocks
+        parts = np.minimum(most_tap_parts, self.taps)
+        outside = self._outside_of_parts[blocks.astype(np.int64) - 1, parts.astype(np.int64) - 1]
+        found: Along = np.maximum(np.ceil(self.taps / taps) * of_outputs - outside, 0.0)
+        return found
+
     def block(self, outputs: Along, taps: Along) -> Along:
         """Return how many stored positions so many neighbours meet at most."""
         reach = (outputs - 1) * self.axis.stride + (taps - 1) * self.axis.dilation + 1
@@ -89,6 +101,24 @@ class AxisRows:
         if self._outputs_amidst:
             amidst = np.maximum(outputs - (self.outputs - self._outputs_amidst), 1.0)
             found = np.maximum(found, streams * (amidst - 1) + taps)
+        return found
+
+    def largest_block(self, outputs: Along, taps: Along) -> Along:
+        """Return the same of tiles in one instance: each is a block from its first position to its last.
+
+        Of the tile with most outputs no more is cut off than lies outside of all; and a tile in which some outputs lie
+        amidst what is stored reaches from the first of these to the last.
+        """
+        axis, found = self.axis, self.largest(outputs, taps)
+        if self._outside == self.outputs * self.taps:
+            return found
+        of_taps = (taps - 1) * axis.dilation + 1
+        beyond = (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
+        cut_off = max(axis.padding, 0) + max(beyond, 0)
+        found = np.maximum(found, (outputs - 1) * axis.stride + of_taps - cut_off)
+        if self._outputs_amidst:
+            amidst = np.maximum(outputs - (self.outputs - self._outputs_amidst), 1.0)
+            found = np.maximum(found, (amidst - 1) * axis.stride + of_taps)
         return found
 
     def most(self, outputs: Along, taps: Along) -> Along:
