@@ -40,7 +40,7 @@ SHARE_FOR_SURE_GAPS: Final = 0.3
 """Seldom used up: most models of sure gaps are solved in a second."""
 REACHES: Final = (500, 1_600)
 """Of possible gaps: a tensor of a third of the scratchpad is looked at for 18 steps, and for 59."""
-SHARE_FOR_A_REACH: Final = 0.35
+SHARE_FOR_A_REACH: Final = 0.5
 SHARE_FOR_WHAT_STAYS: Final = 0.05
 SHARE_WHERE_MUCH_SURELY_WAITS: Final = 0.25
 """There windows alone do not decide what stays."""
@@ -98,14 +98,17 @@ class AnyOrderPlanner:
             self._incumbent.raise_bound(made.solve(self._share(SHARE_FOR_SURE_GAPS)))
 
     def _bound_by_neighbours(self, order: Sequence[int]) -> None:
-        """Then also by what is awaited in some orders, as it depends on who of two that are near is first."""
+        """Then also by what is awaited in some orders, from ever further away while that raises the bound."""
         sure = tuple(sure_gaps(self._indexed, self._precedence, self._descent))
         for reach in REACHES:
             if self._is_over:
                 return
             possible = PossibleGaps(self._indexed, self._precedence, self._descent, order, reach)
             bound = SureGapsBound(self._indexed, self._precedence, sure, possible)
+            known = self._incumbent.lower_bound
             self._incumbent.raise_bound(bound.solve(self._share(SHARE_FOR_A_REACH)))
+            if self._incumbent.lower_bound <= known:
+                return
 
     def _much_surely_waits(self, cost: int) -> bool:
         return 4 * self._incumbent.lower_bound > cost
