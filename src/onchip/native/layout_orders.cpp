@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "layouts_replay.hpp"
@@ -218,30 +219,35 @@ void OrderBeam::weigh(Layout& layout, std::span<const Resident> residents) const
 // Of equal layouts one is enough, and of those that only lie otherwise a few.
 void OrderBeam::keep_best() {
     std::vector<Index> by_weight(ended_.list.size());
-    for (Index at = 0; at < static_cast<Index>(by_weight.size()); ++at) by_weight[at] = at;
-    std::ranges::sort(by_weight, [&](Index first, Index second) {
+    std::iota(by_weight.begin(), by_weight.end(), 0);
+    const auto is_worse = [&](Index first, Index second) {
         const Layout &one = ended_.list[first], &other = ended_.list[second];
-        if (one.weight != other.weight) return one.weight < other.weight;
-        return one.tie != other.tie ? one.tie < other.tie : first < second;
-    });
+        if (one.weight != other.weight) return one.weight > other.weight;
+        return one.tie != other.tie ? one.tie > other.tie : first > second;
+    };
+    std::ranges::make_heap(by_weight, is_worse);
     const Index most_alike = std::max<Index>(1, options_.width / share_of_one_choice);
     alike_.clear(by_weight.size());
     seen_.clear(by_weight.size());
     layouts_.clear();
-    for (Index at : by_weight) {
-        const Layout& layout = ended_.list[at];
-        std::uint64_t places = layout.key;
-        for (const Resident& one : ended_.of(layout)) {
-            places += mixed(mixed(static_cast<std::uint64_t>(one.tensor) + 1) + static_cast<std::uint64_t>(one.start));
-        }
-        const bool is_kept = static_cast<Index>(layouts_.list.size()) < options_.width && seen_.count(places) == 1 &&
-                             alike_.count(layout.key) <= most_alike;
-        if (is_kept) {
+    while (!by_weight.empty() && static_cast<Index>(layouts_.list.size()) < options_.width) {
+        std::ranges::pop_heap(by_weight, is_worse);
+        const Layout& layout = ended_.list[by_weight.back()];
+        by_weight.pop_back();
+        if (seen_.count(key_with_places(layout)) == 1 && alike_.count(layout.key) <= most_alike) {
+            trail_.share(layout.node);
             layouts_.add(layout, ended_.of(layout));
-        } else {
-            trail_.release(layout.node);
         }
     }
+    for (const Layout& layout : ended_.list) trail_.release(layout.node);
+}
+
+std::uint64_t OrderBeam::key_with_places(const Layout& layout) {
+    std::uint64_t key = layout.key;
+    for (const Resident& one : ended_.of(layout)) {
+        key += mixed(mixed(static_cast<std::uint64_t>(one.tensor) + 1) + static_cast<std::uint64_t>(one.start));
+    }
+    return key;
 }
 
 void OrderBeam::KeyCounts::clear(std::size_t most_keys) {

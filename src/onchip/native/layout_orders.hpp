@@ -123,6 +123,7 @@ private:
     bool place_operands(const StopToken& stop);
     void end_operator(Layouts& layouts, Layout& layout) const;
     void keep_best();
+    std::uint64_t key_with_places(const Layout& layout);
     void follow(const Child& child);
     void write_plan(Index node);
     void weigh(Layout& layout, std::span<const Resident> residents) const;

@@ -48,7 +48,9 @@ WORK_FOR_WHAT_STAYS: Final = 5.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
 SHARE_TO_MOVE: Final = 0.15
 SHARE_TO_MOVE_AGAIN: Final = 0.05
-"""In bytes it gains little then; windows that are planned with addresses gain more."""
+"""In bytes it gains little then."""
+SHARE_TO_MOVE_BEFORE_WINDOWS: Final = 0.06
+"""Of long orders that windows with addresses move next, which gain more."""
 SHARE_TO_PLACE: Final = 0.15
 MOST_STEPS_TO_LEARN: Final = 500
 """Of an order in which as much leaves as may be at once conflicts are too many to learn; of 1,000 steps none helped."""
@@ -79,7 +81,8 @@ class AnyOrderPlanner:
         if self._much_surely_waits(self._incumbent.value or MovablePlan(self._indexed, schedule).cost):
             self._bound_by_neighbours(range(self._indexed.operator_count))
         plan, moves = MovablePlan(self._indexed, schedule), WindowMoves()
-        moves.improve(plan, without_figures(self._share(SHARE_TO_MOVE)))
+        share = SHARE_TO_MOVE_BEFORE_WINDOWS if self._is_moved_placed(plan) else SHARE_TO_MOVE
+        moves.improve(plan, without_figures(self._share(share)))
         if self._run.limits.workers > 1:
             self._bound_while_placing(plan, moves)
             return
@@ -110,15 +113,15 @@ class AnyOrderPlanner:
             if self._incumbent.lower_bound <= known:
                 return
 
-    def _much_surely_waits(self, cost: int) -> bool:
-        return 4 * self._incumbent.lower_bound > cost
-
-    @property
     def _is_over(self) -> bool:
         return self._incumbent.is_proven or self._run.stop is not None
 
     def _share(self, share: float) -> Run:
         return self._run.within(share * self._run.seconds_left)
+
+    def _much_surely_waits(self, cost: int) -> bool:
+        """Whether a quarter of what is paid, or of so much where there is no plan, is paid in any order."""
+        return 4 * self._incumbent.lower_bound > (self._incumbent.value or cost)
 
     def _what_stays(self, order: Sequence[int], known: OperatorSchedule | None = None) -> OperatorSchedule:
         """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
@@ -175,8 +178,16 @@ class AnyOrderPlanner:
             self._place(self._moved_again(plan, moves).schedule, is_soon=False)
             bounded.result()
 
+    def _is_moved_placed(self, plan: MovablePlan) -> bool:
+        return len(plan.order) > MOST_STEPS_TO_LEARN and not self._much_surely_waits(self._incumbent.value or plan.cost)
+
     def _moved_again(self, plan: MovablePlan, moves: WindowMoves) -> MovablePlan:
-        """Decide anew what stays in the order found; move what is in windows of that, or go on if it stays the same."""
+        """Decide anew what stays in the order found; move what is in windows of that, or go on if it stays the same.
+
+        Where little surely waits, windows of long orders are moved with addresses at once.
+        """
+        if self._is_moved_placed(plan):
+            return plan
         found = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule))
         if found.cost < plan.cost:
             moves.begin_again()

@@ -17,9 +17,10 @@ from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
-WIDTHS: Final = (12, 16, 20, 24, 28)
-LAYOUTS: Final = 64
-SOON: Final = (8, 16)
+WIDTHS: Final = (8, 12, 16, 20, 24, 28, 40)
+LAYOUTS: Final = (16, 32, 64, 128)
+"""A narrow beam goes over the plan more often, a wide one finds more: where one finds nothing more another may."""
+SOON: Final = (4, 6, 8, 12, 16, 24)
 """What is read again so many operators later counts as leaving before: different views, different plans."""
 MOST_PASSES: Final = 12
 """Without a time limit."""
@@ -76,7 +77,7 @@ def improve_in_placed_windows(placed: AddressedPlan, run: Run) -> Iterator[None]
             WindowChoice(begin=begin, stop=begin + width, seed=random.randrange(1 << 30), soon=random.choice(SOON))
             for begin in begins
         ]
-        placed.plan_anew(windows, LAYOUTS, run)
+        placed.plan_anew(windows, random.choice(LAYOUTS), run)
         passes += 1
         run.report(None, 0, f"windows of {width} steps with addresses")
         yield
