@@ -113,6 +113,7 @@ class AnyOrderPlanner:
             if self._incumbent.lower_bound <= known:
                 return
 
+    @property
     def _is_over(self) -> bool:
         return self._incumbent.is_proven or self._run.stop is not None
 
@@ -120,8 +121,8 @@ class AnyOrderPlanner:
         return self._run.within(share * self._run.seconds_left)
 
     def _much_surely_waits(self, cost: int) -> bool:
-        """Whether a quarter of what is paid, or of so much where there is no plan, is paid in any order."""
-        return 4 * self._incumbent.lower_bound > (self._incumbent.value or cost)
+        """Whether a quarter of a cost is paid in any order."""
+        return 4 * self._incumbent.lower_bound > cost
 
     def _what_stays(self, order: Sequence[int], known: OperatorSchedule | None = None) -> OperatorSchedule:
         """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
