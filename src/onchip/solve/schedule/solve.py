@@ -26,9 +26,10 @@ SHARE_OF_STAGES: Final = 0.75
 """Of the time limit, without what reading and checking take, in counted work; the rest is to weigh all together."""
 SHARE_OF_CLOCK: Final = 0.95
 """Of the time that is left, after which the stages end even if their work is not done."""
-SECONDS_OF_READING: Final = 0.1
+SECONDS_TO_BEGIN: Final = 0.6
+"""Of that limit, for the program to start."""
 SECONDS_OF_AN_OPERATOR: Final = 0.005
-"""To read it and to check its schedule, of that limit."""
+"""Of that limit, to read it and to check its schedule."""
 SHARE_OF_FIRST_WEIGHING: Final = 0.4
 """Of what is left then, before the stages go on."""
 LEAST_SHARE_OF_STAGES: Final = 0.3
@@ -87,7 +88,7 @@ class ScheduleSolver:
             return self.run
         if self.run.counts_work:
             return self.run.within(SHARE_OF_STAGES * limit)
-        beside = SECONDS_OF_READING + SECONDS_OF_AN_OPERATOR * len(self.question.network.operators)
+        beside = SECONDS_TO_BEGIN + SECONDS_OF_AN_OPERATOR * len(self.question.network.operators)
         work = max(SHARE_OF_STAGES * (limit - beside), LEAST_SHARE_OF_STAGES * limit)
         return self.run.within(SHARE_OF_CLOCK * max(0.0, self.run.seconds_left)).for_work(work)
 
