@@ -7,7 +7,8 @@
 5. Parts of that order, each searched exactly, bound what any order costs.
 6. Windows of what has addresses are planned anew, addresses included.
 
-Where there are several workers, one goes on with 4 and 6 while all others bound, by parts of what 4 has found first.
+Where there are several workers, one goes on with 4 and 6 while all others bound, by 3 and by parts of what 4 has found
+first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound, without_figures
+from onchip.solve.run.stage import of_one_worker, without_bound, without_figures
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.sure_gaps import SureGapsBound
@@ -69,6 +70,7 @@ class AnyOrderPlanner:
         self._precedence = Precedence(self._indexed)
         self._gaps = tuple(sure_gaps(self._indexed, self._precedence))
         self._descent = descent_of(self._indexed, self._precedence)
+        self._much_waits = False
         self.least_cost_in_bytes: int | None = None
 
     def solve(self) -> None:
@@ -78,14 +80,14 @@ class AnyOrderPlanner:
         self._place(schedule, is_soon=True)
         if self._is_over:
             return
-        if self._much_surely_waits(self._incumbent.value or MovablePlan(self._indexed, schedule).cost):
-            self._bound_by_neighbours(range(self._indexed.operator_count))
         plan, moves = MovablePlan(self._indexed, schedule), WindowMoves()
-        share = SHARE_TO_MOVE_BEFORE_WINDOWS if self._is_moved_placed(plan) else SHARE_TO_MOVE
-        moves.improve(plan, without_figures(self._share(share)))
+        self._much_waits = self._much_surely_waits(self._incumbent.value or plan.cost)
         if self._run.limits.workers > 1:
-            self._bound_while_placing(plan, moves)
+            self._bound_while_moving(plan, moves)
             return
+        if self._much_waits:
+            self._bound_by_neighbours(self._run)
+        self._move(plan, moves)
         plan = self._moved_again(plan, moves)
         self._place(plan.schedule, is_soon=True)
         self._bound_by_parts(plan.order, self._share(SHARE_FOR_PARTS))
@@ -100,16 +102,17 @@ class AnyOrderPlanner:
             made = SureGapsBound(self._indexed, self._precedence, gaps)
             self._incumbent.raise_bound(made.solve(self._share(SHARE_FOR_SURE_GAPS)))
 
-    def _bound_by_neighbours(self, order: Sequence[int]) -> None:
+    def _bound_by_neighbours(self, run: Run) -> None:
         """Then also by what is awaited in some orders, from ever further away while that raises the bound."""
         sure = tuple(sure_gaps(self._indexed, self._precedence, self._descent))
+        order = range(self._indexed.operator_count)
         for reach in REACHES:
             if self._is_over:
                 return
             possible = PossibleGaps(self._indexed, self._precedence, self._descent, order, reach)
             bound = SureGapsBound(self._indexed, self._precedence, sure, possible)
             known = self._incumbent.lower_bound
-            self._incumbent.raise_bound(bound.solve(self._share(SHARE_FOR_A_REACH)))
+            self._incumbent.raise_bound(bound.solve(run.within(SHARE_FOR_A_REACH * run.seconds_left)))
             if self._incumbent.lower_bound <= known:
                 return
 
@@ -135,7 +138,7 @@ class AnyOrderPlanner:
         model = KeptGaps(self._indexed, order)
         model.begin_with(begun)
         work = float("inf") if run.deadline.is_set else WORK_FOR_WHAT_STAYS
-        found = model.solve(without_figures(run), work).answer
+        found = model.solve(of_one_worker(without_figures(run)), work).answer
         if found is None or MovablePlan(self._indexed, found).cost > least_known:
             return begun
         return found
@@ -170,17 +173,27 @@ class AnyOrderPlanner:
             if self._is_over:
                 return
 
-    def _bound_while_placing(self, plan: MovablePlan, moves: WindowMoves) -> None:
+    def _bound_while_moving(self, plan: MovablePlan, moves: WindowMoves) -> None:
         """One worker moves and places, all others bound: neither has to wait for the other."""
         others = replace(self._run, limits=replace(self._run.limits, workers=self._run.limits.workers - 1))
-        self._run = replace(self._run, limits=replace(self._run.limits, workers=1))
+        self._run = of_one_worker(self._run)
         with ThreadPoolExecutor(1) as pool:
-            bounded = pool.submit(self._bound_by_parts, tuple(plan.order), others)
-            self._place(self._moved_again(plan, moves).schedule, is_soon=False)
-            bounded.result()
+            bounded = [pool.submit(self._bound_by_neighbours, others)] if self._much_waits else []
+            self._move(plan, moves)
+            bounded.append(pool.submit(self._bound_by_parts, tuple(plan.order), others))
+            schedule = self._moved_again(plan, moves).schedule
+            if self._much_waits:
+                self._place(schedule, is_soon=True)
+            self._place(schedule, is_soon=False)
+            for each in bounded:
+                each.result()
+
+    def _move(self, plan: MovablePlan, moves: WindowMoves) -> None:
+        share = SHARE_TO_MOVE_BEFORE_WINDOWS if self._is_moved_placed(plan) else SHARE_TO_MOVE
+        moves.improve(plan, without_figures(self._share(share)))
 
     def _is_moved_placed(self, plan: MovablePlan) -> bool:
-        return len(plan.order) > MOST_STEPS_TO_LEARN and not self._much_surely_waits(self._incumbent.value or plan.cost)
+        return len(plan.order) > MOST_STEPS_TO_LEARN and not self._much_waits
 
     def _moved_again(self, plan: MovablePlan, moves: WindowMoves) -> MovablePlan:
         """Decide anew what stays in the order found; move what is in windows of that, or go on if it stays the same.

@@ -19,7 +19,7 @@ from onchip.facts.sure_gaps import SureGap, groups_of_uses
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.search import BestFirstSearch, TwoParts
 from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_figures
+from onchip.solve.run.stage import of_one_worker, without_figures
 
 FIRST_SIZES: Final = (16, 30)
 """Fewest and most operators of a part, at first."""
@@ -156,7 +156,7 @@ class PartsBound:
     def _solve_parts(self, parts: Iterable[Part], states: int, run: Run, share: float = SHARE_OF_A_PART) -> None:
         """Bound those that are not current, each in at most so many states and such a `share` of the time left."""
         open_parts = [part for part in parts if not part.is_current]
-        alone = replace(without_figures(run), limits=replace(run.limits, workers=1))
+        alone = of_one_worker(without_figures(run))
         if run.limits.workers == 1:
             for part in open_parts:
                 self._solve_part(part, states, alone, share)

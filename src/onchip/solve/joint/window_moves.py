@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Final
 
 from onchip.answer.result import Stop
@@ -12,7 +11,7 @@ from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.ordering.movable_plan import MovablePlan, PlanWindow
 from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_figures
+from onchip.solve.run.stage import of_one_worker, without_figures
 
 WIDTHS: Final = (10, 14, 20, 28, 40, 56)
 """Steps of a window; each begins in the middle of the one before."""
@@ -57,7 +56,7 @@ class WindowMoves:
             run.report(None, 0, f"orders within {width} steps")
 
     def _go_over(self, plan: MovablePlan, width: int, run: Run) -> None:
-        alone = replace(without_figures(run), limits=replace(run.limits, workers=1))
+        alone = of_one_worker(without_figures(run))
         begins = range(0, max(1, len(plan.order) - width // 2), width // 2)
         with ThreadPoolExecutor(run.limits.workers) as pool:
             for some in _apart(begins, run.limits.workers):

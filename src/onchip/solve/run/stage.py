@@ -26,6 +26,11 @@ def without_figures(run: Run) -> Run:
     return replace(run, listener=lambda heard: run.listener(replace(heard, best=None, lower_bound=0)))
 
 
+def of_one_worker(run: Run) -> Run:
+    """Return the same run for a stage that has one worker: CP-SAT then bounds by all of its linear relaxation."""
+    return replace(run, limits=replace(run.limits, workers=1))
+
+
 def started_as_stage(start: RunStarter) -> RunStarter:
     """Return what starts runs of which only the phase is told."""
 

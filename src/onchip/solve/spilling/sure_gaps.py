@@ -21,6 +21,7 @@ from onchip.facts.sure_gaps import SureGap
 from onchip.facts.sure_needs import flags_of
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
+from onchip.solve.run.stage import of_one_worker
 
 if TYPE_CHECKING:
     from onchip.solve.spilling.gap_model import GapModel
@@ -58,7 +59,7 @@ class SureGapsBound:
         solver = cp_model.CpSolver()
         solver.parameters.linearization_level = 2
         work = float("inf") if run.deadline.is_set else WORK
-        return solve_for_result(solver, model.model, run, METHOD, lambda: (), work).lower_bound
+        return solve_for_result(solver, model.model, of_one_worker(run), METHOD, lambda: (), work).lower_bound
 
     def _model(self) -> GapModel:
         from onchip.solve.spilling.gap_model import GapModel
