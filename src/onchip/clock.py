@@ -78,6 +78,11 @@ class Deadline(Stopwatch):
         return False
 
     @property
+    def has_time_beyond_work(self) -> bool:
+        """Whether all work is done that was to be, and there would be time for more; never where none is counted."""
+        return False
+
+    @property
     def at_pace(self) -> Deadline:
         """Return the same, as a clock keeps its pace."""
         return self
@@ -154,6 +159,11 @@ class WorkDeadline(Deadline):
     def is_cut(self) -> bool:
         """Return whether less than the whole work is done because of the time."""
         return self.is_less or (self.latest.is_past and self.seconds < self.limit_seconds)
+
+    @property
+    def has_time_beyond_work(self) -> bool:
+        """Whether all work is done that was to be, and there would be time for more."""
+        return self.seconds >= self.limit_seconds and not self.latest.is_past
 
     @property
     def at_pace(self) -> Deadline:

@@ -27,7 +27,9 @@ def test_time_passes_with_work_alone() -> None:
     assert (run.seconds, run.seconds_left, own.seconds, own.seconds_left) == (0.75, 1.25, 0.75, 0.25)
     own.spend(0.25)
     assert own.stop is Stop.TIME_LIMIT
+    assert own.deadline.has_time_beyond_work
     assert run.stop is None
+    assert not run.deadline.has_time_beyond_work
     assert run.deadline.unlimited.seconds_left == inf
     assert run.apart(0.5).seconds == 0.0
 
@@ -36,6 +38,8 @@ def test_no_work_is_left_once_the_time_is_over() -> None:
     run = Run(deadline=Deadline.after(1.0, seconds_ago=2.0)).for_work(2.0)
     assert run.seconds == 0.0
     assert run.stop is Stop.TIME_LIMIT
+    run.spend(2.0)
+    assert not run.deadline.has_time_beyond_work
 
 
 def test_where_a_clock_tells_the_time_nothing_is_spent() -> None:

@@ -126,6 +126,8 @@ class BestMapper:
         is_quick = self.is_quick or seconds < self.seconds_of(nest.layer)
         if self.run.stop is None:
             found = self._quickly(problem, share) if is_quick else self._searched(problem, seconds)
+        elif self._is_sure and self.run.deadline.has_time_beyond_work and not self.run.interrupt.is_set():
+            found = self._quickly(problem, 0.0)
         best = self._best(problem, found, similar, is_quick=is_quick)
         may_lack = self.is_quick and not self._is_sure
         if best is None and is_quick and not may_lack and self.run.stop is None:
