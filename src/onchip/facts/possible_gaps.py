@@ -15,17 +15,22 @@ from onchip.facts.precedence import Precedence, uses_of
 
 @dataclass(frozen=True, slots=True)
 class PossibleGap:
-    """One of a line of `tensors` is awaited while an `operator` runs that uses none, if the line has begun by then.
+    """A `tensor` is awaited while an `operator` runs that does not use it, if it has been used by then.
 
-    It has begun in every order, or else where one of the operators `begins` runs before. It is awaited where one of
-    `readers`, which read the first of its tensors, runs after. Its `family` is as in facts/descent.py.
+    It has been in every order, or else where one of the operators `begins` runs before. It is awaited where one of its
+    `readers` runs after. Its `family` is as in facts/descent.py.
     """
 
-    tensors: tuple[int, ...]
+    tensor: int
     family: int
     operator: int
     begins: tuple[int, ...]
     readers: tuple[int, ...]
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """The line of a gap, as a sure one has it: this tensor alone."""
+        return (self.tensor,)
 
 
 class PossibleGaps:
@@ -69,7 +74,7 @@ class PossibleGaps:
             later = self._open(operator, readers, after[operator], before[operator], width)
             begins = () if begun >> operator & 1 else self._open(operator, first, 0, after[operator], width)
             if later and (begins or begun >> operator & 1):
-                yield PossibleGap((tensor,), self._descent.firsts[tensor], operator, begins, later)
+                yield PossibleGap(tensor, self._descent.firsts[tensor], operator, begins, later)
 
     def _near(self, operators: Sequence[int], width: int) -> int:
         """Return those (a mask) within so many steps of one of some operators."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from onchip.facts.descent import descent_of
 from onchip.facts.possible_gaps import PossibleGaps
 from onchip.facts.precedence import Precedence
-from onchip.facts.sure_gaps import sure_gaps
+from onchip.facts.sure_gaps import SureGap, sure_gaps
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
@@ -98,23 +99,26 @@ class AnyOrderPlanner:
         whole = SureGapsBound(self._indexed, self._precedence, self._gaps)
         self._incumbent.raise_bound(whole.solve(self._share(SHARE_FOR_SURE_GAPS)))
         if len(self._descent.families) < len(self._descent.parents):
-            gaps = sure_gaps(self._indexed, self._precedence, self._descent)
-            made = SureGapsBound(self._indexed, self._precedence, gaps)
+            made = SureGapsBound(self._indexed, self._precedence, self._gaps_of_families)
             self._incumbent.raise_bound(made.solve(self._share(SHARE_FOR_SURE_GAPS)))
 
     def _bound_by_neighbours(self, run: Run) -> None:
         """Then also by what is awaited in some orders, from ever further away while that raises the bound."""
-        sure = tuple(sure_gaps(self._indexed, self._precedence, self._descent))
         order = range(self._indexed.operator_count)
         for reach in REACHES:
             if self._is_over:
                 return
             possible = PossibleGaps(self._indexed, self._precedence, self._descent, order, reach)
-            bound = SureGapsBound(self._indexed, self._precedence, sure, possible)
+            bound = SureGapsBound(self._indexed, self._precedence, self._gaps_of_families, possible)
             known = self._incumbent.lower_bound
             self._incumbent.raise_bound(bound.solve(run.within(SHARE_FOR_A_REACH * run.seconds_left)))
             if self._incumbent.lower_bound <= known:
                 return
+
+    @cached_property
+    def _gaps_of_families(self) -> tuple[SureGap, ...]:
+        """Those of lines, in which what is made of a tensor stands in for it."""
+        return tuple(sure_gaps(self._indexed, self._precedence, self._descent))
 
     @property
     def _is_over(self) -> bool:

@@ -82,7 +82,7 @@ class GapModel:
         return [units[tensor] * one for tensor, one in there.items()]
 
     def _where_it_is_one(self, gap: PossibleGap, said: Sequence[cp_model.LiteralT]) -> None:
-        """One of some literals is true in orders in which the line has begun before the operator and is read later."""
+        """One of some literals is true in orders in which the tensor is used before the operator and read later."""
         begun_late = [negated(self._pairs.is_before(begin, gap.operator)) for begin in gap.begins] or [False]
         for late in begun_late:
             for reader in gap.readers:

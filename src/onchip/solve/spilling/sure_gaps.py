@@ -102,7 +102,7 @@ class SureGapsBound:
         for gap in sure:
             awaited[flags_of(gap.operators, count)] += min(units[tensor] for tensor in gap.tensors)
         for one in possible:
-            awaited[one.operator] += min(units[tensor] for tensor in one.tensors)
+            awaited[one.operator] += units[one.tensor]
         return mask_of(int(operator) for operator in np.flatnonzero(awaited > np.array(units_left, dtype=np.int64)))
 
     def _units_of_one_each(self, gaps: Iterable[Gap]) -> int:
