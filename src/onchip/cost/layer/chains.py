@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -33,10 +34,7 @@ def boundaries(
     """From the MACs up to the operand's home; `layer` is the one executed or, in parts, asked for."""
     chain = chain_of(problem, mapping, operand)
     if ends_short(layer, mapping):
-        return tuple(
-            RaggedBoundary(layer, mapping, operand, lower, upper, chain=chain, number=number)
-            for number, (lower, upper) in enumerate(pairwise(chain))
-        )
+        return _ragged_boundaries(layer, mapping, operand, chain)
     cuts = (0, *(holder.cut for holder in chain))
     sizes = None
     if accounting.units_in_parts and layer.bounds != mapping.bounds:
@@ -44,4 +42,15 @@ def boundaries(
     return tuple(
         Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting, sizes_in_parts=sizes)
         for (lower, upper), inner_cut in zip(pairwise(chain), cuts, strict=False)
+    )
+
+
+@lru_cache(maxsize=8)
+def _ragged_boundaries(
+    layer: Layer, mapping: LayerMapping, operand: str, chain: tuple[Holder, ...]
+) -> tuple[RaggedBoundary, ...]:
+    """Of the last few mappings: room, accesses and time ask for the same ones, one after the other."""
+    return tuple(
+        RaggedBoundary(layer, mapping, operand, lower, upper, chain=chain, number=number)
+        for number, (lower, upper) in enumerate(pairwise(chain))
     )

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.cost.layer.tiles import MACS, Boundary, Digit, Holder, Sizes
@@ -22,6 +22,8 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
 Places: TypeAlias = Mapping[str, tuple[int, ...]]  # of each dimension, those at which tiles begin
 Digits: TypeAlias = tuple[Digit, ...]
 Interval: TypeAlias = tuple[int, int]  # the first position and the last
+ONE: Final = Counter({1: 1})
+"""One index, once."""
 
 
 def ends_short(layer: Layer, mapping: LayerMapping) -> bool:
@@ -37,9 +39,12 @@ class _Moves:
     places: Places
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RaggedBoundary(Boundary):
-    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders."""
+    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders.
+
+    What is asked for again, by accesses and by time, is counted once.
+    """
 
     chain: tuple[Holder, ...] = ()
     number: int = 0
@@ -47,7 +52,7 @@ class RaggedBoundary(Boundary):
     @property
     def episodes(self) -> int:
         """How often the tiles of `lower` are filled in all."""
-        return sum(one.sign * prod(map(len, one.places.values())) for one in self._fills(self.lower))
+        return sum(one.sign * prod(map(len, one.places.values())) for one in self._own_fills)
 
     @property
     def distinct_tiles(self) -> int:
@@ -57,12 +62,11 @@ class RaggedBoundary(Boundary):
 
     def lower_sizes(self) -> Sizes:
         """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
-        return _listed(self._sizes_of(self._fills(self.lower), frozenset(), self._beside(self.lower)))
+        return self._lower_sizes
 
     def upper_sizes(self) -> Sizes:
         """The same as `upper` sees it: what several instances below one want or give at once counts once."""
-        apart = self._beside(self.upper)
-        return _listed(self._sizes_of(self._fills(self.lower), self._beside(self.lower) - apart, apart))
+        return self._upper_sizes
 
     def returned_sizes(self, *, joined: bool) -> Sizes:
         """Of the sums that come back: all but those that begin in a holder to which none comes back.
@@ -71,8 +75,7 @@ class RaggedBoundary(Boundary):
         first of its sum: there sums begin anew with each of its tiles.
         """
         unlike = self._unlike(self.number)
-        fills = self._fills(self.lower)
-        found = self._of_instances(fills, joined, zero=unlike)
+        found = self._of_instances(self._own_fills, joined, zero=unlike)
         zero = unlike
         for number in range(self.number + 1, len(self.chain)):
             begun = self._begun(self.chain[number])
@@ -84,6 +87,19 @@ class RaggedBoundary(Boundary):
                 found.update(self._of_instances(begun, joined, also_zero))
             zero = also_zero
         return _listed(found)
+
+    @cached_property
+    def _own_fills(self) -> list[_Moves]:
+        return self._fills(self.lower)
+
+    @cached_property
+    def _lower_sizes(self) -> Sizes:
+        return _listed(self._sizes_of(self._own_fills, frozenset(), self._beside(self.lower)))
+
+    @cached_property
+    def _upper_sizes(self) -> Sizes:
+        apart = self._beside(self.upper)
+        return _listed(self._sizes_of(self._own_fills, self._beside(self.lower) - apart, apart))
 
     def _of_instances(self, moves: Sequence[_Moves], joined: bool, zero: frozenset[int]) -> Counter[int]:
         below = self._beside(self.lower) - zero
@@ -116,9 +132,9 @@ class RaggedBoundary(Boundary):
         keeps = holder.memory != MACS
         while keeps and above and not self._is_relevant(self.mapping.nest[above[0]]):
             above.pop(0)
-        found = [_Moves(1, {name: self._places(name, above) for name in self.layer.bounds})]
+        found = [_Moves(1, {name: self._places(name, above) for name in self._bounds})]
         found.extend(
-            _Moves(-1, {name: self._left_alone(name, at, above) for name in self.layer.bounds})
+            _Moves(-1, {name: self._left_alone(name, at, above) for name in self._bounds})
             for at in above
             if keeps and not self._is_relevant(self.mapping.nest[at])
         )
@@ -133,12 +149,12 @@ class RaggedBoundary(Boundary):
         inner = [one for one in above if one < at and nest[one].dimension == name]
         if name not in RELEVANT[self.operand] or not inner:
             return places
-        return tuple(one for one in places if one + self._weight(inner[0]) >= self.layer.bounds[name])
+        return tuple(one for one in places if one + self._weights[inner[0]] >= self._bounds[name])
 
     def _begun(self, holder: Holder) -> list[_Moves]:
         """The first time that each tile of `lower` comes while one of a holder above it, or the whole output, stays."""
         is_home = holder is self.chain[-1]
-        moves = [_Moves(1, dict.fromkeys(self.layer.bounds, (0,)))] if is_home else self._fills(holder)
+        moves = [_Moves(1, dict.fromkeys(self._bounds, (0,)))] if is_home else self._fills(holder)
         inside = [at for at in self._above(self.lower) if at < holder.cut]
         return [
             _Moves(one.sign, {name: self._places_within(name, places, inside) for name, places in one.places.items()})
@@ -149,29 +165,42 @@ class RaggedBoundary(Boundary):
         if name not in RELEVANT[OUTPUT]:
             return places
         steps = self._places(name, inside)
-        return tuple(one + step for one in places for step in steps if one + step < self.layer.bounds[name])
+        return tuple(one + step for one in places for step in steps if one + step < self._bounds[name])
 
     def _places(self, name: str, loops: Sequence[int]) -> tuple[int, ...]:
         """Where these loops of a dimension lead, all others at their first iteration; past its bound is nowhere."""
-        digits = tuple((self.mapping.nest[at].size, self._weight(at)) for at in loops if self._is_of(name, at))
-        return _places(digits, self.layer.bounds[name])
+        nest, weights = self.mapping.nest, self._weights
+        digits = tuple((nest[at].size, weights[at]) for at in loops if nest[at].dimension == name)
+        return _places(digits, self._bounds[name])
 
-    def _is_of(self, name: str, at: int) -> bool:
-        return self.mapping.nest[at].dimension == name
+    @cached_property
+    def _bounds(self) -> Mapping[str, int]:
+        return self.layer.bounds
 
-    def _weight(self, at: int) -> int:
-        """How far one iteration of a loop leads along its dimension."""
-        nest = self.mapping.nest
-        return prod(loop.size for loop in nest[:at] if loop.dimension == nest[at].dimension)
+    @cached_property
+    def _weights(self) -> list[int]:
+        """How far one iteration of each loop leads along its dimension."""
+        led, found = dict.fromkeys(self._bounds, 1), []
+        for loop in self.mapping.nest:
+            found.append(led[loop.dimension])
+            led[loop.dimension] *= loop.size
+        return found
+
+    @cached_property
+    def _loops_of(self) -> dict[str, list[int]]:
+        """By dimension, its loops that run more than once."""
+        found: dict[str, list[int]] = {name: [] for name in self._bounds}
+        for at, loop in enumerate(self.mapping.nest):
+            if loop.size > 1:
+                found[loop.dimension].append(at)
+        return found
 
     def _digit(self, at: int, place: int) -> int:
-        return place // self._weight(at) % self.mapping.nest[at].size
+        return place // self._weights[at] % self.mapping.nest[at].size
 
     def _digits(self, name: str, loops: Callable[[int], bool]) -> Digits:
-        nest = enumerate(self.mapping.nest)
-        return tuple(
-            (loop.size, self._weight(at)) for at, loop in nest if loop.size > 1 and loop.dimension == name and loops(at)
-        )
+        nest, weights = self.mapping.nest, self._weights
+        return tuple((nest[at].size, weights[at]) for at in self._loops_of[name] if loops(at))
 
     def _sizes_of(self, moves: Sequence[_Moves], joined: frozenset[int], apart: frozenset[int]) -> Counter[int]:
         """Of tiles at instances over the loops `apart`, those over `joined` loops together; others are the first."""
@@ -179,6 +208,8 @@ class RaggedBoundary(Boundary):
         for one in moves:
             sizes = Counter({1: one.sign})
             for along in self._sizes_by_dimension(one.places, joined, apart):
+                if along == ONE:
+                    continue
                 grown: Counter[int] = Counter()
                 for (size, often), (other, times) in product(sizes.items(), along.items()):
                     grown[size * other] += often * times
@@ -190,7 +221,7 @@ class RaggedBoundary(Boundary):
         self, places: Places, joined: frozenset[int], apart: frozenset[int]
     ) -> Iterator[Counter[int]]:
         axes = self.layer.axes if self.operand == INPUT else ()
-        nest, bounds = self.mapping.nest, self.layer.bounds
+        nest, bounds = self.mapping.nest, self._bounds
 
         def side(name: str) -> _Side:
             within = self._digits(name, lambda at: self.lower.spans(at, nest[at]))
@@ -200,7 +231,7 @@ class RaggedBoundary(Boundary):
         for axis in axes:
             yield _blocks(axis, side(axis.output_loop), side(axis.filter_loop))
         for name in bounds:
-            if not any(name in (axis.output_loop, axis.filter_loop) for axis in axes):
+            if self._loops_of[name] and not any(name in (axis.output_loop, axis.filter_loop) for axis in axes):
                 yield _lengths(side(name), is_relevant=name in RELEVANT[self.operand])
 
 
@@ -216,12 +247,13 @@ class _Side:
 
     def starts(self) -> Iterator[int]:
         """Of each tile at each instance."""
-        return (place + beside for place in self.places for beside in _sums(self.apart))
+        own = _sums(self.apart)
+        return (place + beside for place in self.places for beside in own)
 
     def intervals(self) -> Counter[tuple[Interval, ...]]:
         """From the first index to the last of what counts once together; how often there are the same."""
-        inner, found = sorted(_sums(self.within)), Counter[tuple[Interval, ...]]()
-        beside = list(_sums(self.joined))
+        inner, beside = sorted(_sums(self.within)), _sums(self.joined)
+        found = Counter[tuple[Interval, ...]]()
         for start in self.starts():
             first = [start + one for one in beside if start + one < self.bound]
             found[tuple((one, one + inner[bisect_left(inner, self.bound - one) - 1]) for one in first)] += 1
@@ -261,8 +293,11 @@ def _places(digits: Digits, bound: int) -> tuple[int, ...]:
     return tuple(place for place in _sums(digits) if place < bound)
 
 
-def _sums(digits: Digits) -> Iterator[int]:
-    return (sum(steps) for steps in product(*(range(0, size * step, step) for size, step in digits)))
+def _sums(digits: Digits) -> list[int]:
+    found = [0]
+    for size, step in digits:
+        found = [one + other for one in found for other in range(0, size * step, step)]
+    return found
 
 
 def _listed(sizes: Counter[int]) -> Sizes:
