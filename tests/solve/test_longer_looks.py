@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 import pytest
@@ -14,7 +15,7 @@ from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from onchip.solve.mapping.layer_at import best_mapping_at, first_mapping_at, map_layer_at
+from onchip.solve.mapping.layer_at import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
@@ -56,8 +57,9 @@ class Listening(BestMapper):
 
 @pytest.fixture
 def loma_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """First steps of a search would prove the mappings of so small layers."""
+    """Steps of a search, even few, would find the best mappings of so small layers."""
     monkeypatch.setattr("onchip.solve.schedule.nest_mapper.SECONDS_OF_A_FIRST_LOOK", inf)
+    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.hurried_mapping_at", partial(map_layer_at, method="loma"))
 
 
 def quickly_composed() -> tuple[Listening, KnownMappings, ScheduleAttempt]:
@@ -170,23 +172,46 @@ def test_first_steps_find_what_is_no_worse_than_loma_and_the_same_each_time(seed
         assert first.objective_value == best_mapping_at(problem, objective, Run()).objective_value
 
 
-def test_where_there_is_no_time_for_first_steps_of_all_nests_loma_alone_is_asked(
+@pytest.mark.parametrize("seed", range(12))
+def test_a_hurried_mapping_is_legal_and_the_same_each_time(seed: int) -> None:
+    """It is there wherever LOMA has one, and never said to be the best."""
+    chance = random.Random(seed)
+    objective = chance.choice(list(MappingObjective))
+    layer = Layer(k=chance.randint(1, 60), c=chance.randint(1, 60), p=14, q=7, r=3, s=chance.choice((1, 3)))
+    homes = Homes(*(chance.choice((None, "far")) for _ in range(3)))
+    problem = LayerProblem(layer, skip_chip(400, 20_000), homes, {"near": 400, "far": chance.randint(100, 4000)})
+    counted = [Run().for_work(1.0) for _ in range(2)]
+    first, again = (hurried_mapping_at(problem, objective, run) for run in counted)
+    assert (first.answer, first.status) == (again.answer, again.status)
+    assert counted[0].seconds == counted[1].seconds > 0
+    assert first.status is not Status.OPTIMAL
+    if first.answer is None:
+        assert map_layer_at(problem, objective, Run(), "loma").answer is None
+    else:
+        assert verify_mapping(problem, first.answer) == ()
+
+
+def test_where_there_is_no_time_for_first_steps_of_all_nests_the_first_dive_will_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.first_mapping_at", _maps_nothing)
+    found: list[str] = []
+    for name in ("first_mapping_at", "hurried_mapping_at"):
+        monkeypatch.setattr(f"onchip.solve.schedule.nest_mapper.{name}", partial(_tells, found, name))
     mapper, room = BestMapper(CHIP, MappingObjective.ENERGY, in_time()), {"near": 400, "far": 4000}
     nest = NestPlace(0, LAYER, Homes(), weight_is_an_input=False)
     with mapper.quick():
         mapper.expect([(nest, room)] * 10)
-        assert mapper(nest, room) is None
+        mapper(nest, room)
         mapper.expect([(nest, room)] * 100_000)
-        assert mapper(nest, room) is not None
+        mapper(nest, room)
+    assert found == ["first_mapping_at", "hurried_mapping_at"]
 
 
-def test_what_first_steps_do_not_map_is_searched_for_where_a_mapping_is_needed_at_once(
+def test_what_no_quick_method_maps_has_a_makeshift_where_a_mapping_is_needed_at_once_and_is_searched_for_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("onchip.solve.schedule.nest_mapper.first_mapping_at", _maps_nothing)
+    monkeypatch.setattr("onchip.solve.schedule.nest_mapper.best_mapping_at", _is_not_asked)
     mapper, nest = (
         BestMapper(CHIP, MappingObjective.ENERGY, in_time()),
         NestPlace(0, LAYER, Homes(), weight_is_an_input=False),
@@ -197,8 +222,18 @@ def test_what_first_steps_do_not_map_is_searched_for_where_a_mapping_is_needed_a
     with mapper.quick(is_sure=True):
         found = mapper(nest, room)
     assert found is not None
-    assert not found.is_quick
+    assert found.is_quick
     assert not found.is_makeshift
+    assert not found.is_proven
+
+
+def _is_not_asked(*_: object) -> None:
+    pytest.fail("a search was asked for")
+
+
+def _tells(found: list[str], name: str, problem: LayerProblem, objective: MappingObjective, run: Run) -> object:
+    found.append(name)
+    return map_layer_at(problem, objective, run, "loma")
 
 
 def _maps_nothing(*_: object) -> None:

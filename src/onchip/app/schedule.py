@@ -66,7 +66,10 @@ class ScheduleRequest:
 
 
 CHECKING_TO_READING: Final = 2.5
-"""What checking and writing an answer take, beside reading: a time limit is for both."""
+"""What checking and writing an answer take at most, beside reading: a time limit is for both."""
+SECONDS_TO_CHECK: Final = 0.2
+"""Of a processor at most, if operators are few, and beside that SECONDS_TO_CHECK_AN_OPERATOR for each."""
+SECONDS_TO_CHECK_AN_OPERATOR: Final = 0.002
 ALONE: Final = ScheduleOptions(stacks=LAYERS)
 """What is answered where no stacks as asked for were found."""
 
@@ -81,17 +84,14 @@ class ReadScheduleQuestion:
     reading: Reading
     relaxation: Relaxation
     seconds: float
+    seconds_to_check: float
+    """How long checking and writing an answer take at most, as a rule, the machine being as busy as while reading."""
 
     def question(self, objective: ScheduleObjective, *, uses_cache: bool) -> ScheduleQuestion:
         """The same as the search of schedules is asked it."""
         bound = objective.bound_of(self.relaxation)
         to_check = self.seconds_to_check
         return ScheduleQuestion(self.network, self.accelerator, self.precision, objective, bound, uses_cache, to_check)
-
-    @property
-    def seconds_to_check(self) -> float:
-        """Return how long checking and writing an answer take at most, as a rule."""
-        return CHECKING_TO_READING * self.seconds
 
 
 @phase("scheduling")
@@ -173,7 +173,7 @@ def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: Fo
 @phase("reading")
 def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     """Read network and accelerator, and reckon the bound; raises InputError for what cannot be read or used."""
-    watch = Stopwatch()
+    watch = Deadline()
     accelerator = load_any_accelerator(request.accelerator)
     try:
         ensure_usable(accelerator)
@@ -189,7 +189,9 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     except AcceleratorError as error:
         raise error.in_file(request.accelerator) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
-    return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds)
+    by_operators = watch.seconds_for(SECONDS_TO_CHECK + SECONDS_TO_CHECK_AN_OPERATOR * len(network.operators))
+    to_check = min(CHECKING_TO_READING * watch.seconds, by_operators)
+    return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds, to_check)
 
 
 def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result
+from onchip.answer.result import Result, Status
 from onchip.errors import InputError, InternalError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
@@ -19,6 +19,11 @@ SECONDS_OF_LOMA: Final = 1.0
 """Of a limited run: it mostly takes milliseconds."""
 NODES_OF_A_FIRST_LOOK: Final = 100
 """Tiles looked into: some hundredths of a second, and mostly within a few hundredths of the best."""
+
+NODES_IN_A_HURRY: Final = 24
+"""Where there is no time for that: the first dive mostly finds a mapping after ten or so."""
+SECONDS_IN_A_HURRY: Final = 0.008
+"""Of counted work, at most: of few layers a tile takes as long as all of others."""
 
 
 def map_layer_at(
@@ -57,6 +62,31 @@ def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Ru
     """
     limits = replace(run.limits, node_limit=NODES_OF_A_FIRST_LOOK)
     return _exact_from_loma(problem, objective, replace(run, limits=limits))
+
+
+def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    """What the first dive into the exact mapspace finds, the same each time; LOMA's mapping where it finds none.
+
+    It takes no longer than LOMA, some milliseconds, and mostly ends far below its mapping. OPTIMAL is never said: LOMA
+    may have a better one. Raises AcceleratorError where the accelerator says too little, InputError for a layer that
+    both refuse.
+    """
+    from onchip.solve.mapping.exact.exact import solve_exactly
+
+    own = Run(replace(run.limits, node_limit=NODES_IN_A_HURRY), interrupt=run.interrupt)
+    own = own.for_work(SECONDS_IN_A_HURRY)
+    try:
+        found = solve_exactly(problem, objective, own)
+    except InputError:
+        return map_layer_at(problem, objective, run, "loma")
+    run.spend(own.seconds)
+    if found.answer is not None:
+        return replace(found, status=Status.FEASIBLE, lower_bound=0)
+    try:
+        by_loma = map_layer_at(problem, objective, run, "loma")
+    except InputError:
+        return found
+    return found if by_loma.answer is None else by_loma
 
 
 def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping, ...]:

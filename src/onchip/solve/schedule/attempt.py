@@ -101,6 +101,7 @@ class AttemptMaker:
         if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings, self.run)
+        composer.floors = self.mapper.floors
         composition = composer.composed(places)
         value_of = partial(self._value, tiles)
         best = Placed(places, composition, value_of(composition))

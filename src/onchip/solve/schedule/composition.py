@@ -6,7 +6,7 @@ what is on the chip when it begins. So stacks that a change of places does not t
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,7 +27,8 @@ from onchip.cost.schedule.copies import CopyPrices
 from onchip.cost.schedule.figures import energy_and_traffic
 from onchip.ir.layer import Layer
 from onchip.solve.run.limits import Run
-from onchip.solve.schedule.mapped import Edition, KnownMappings
+from onchip.solve.schedule.cycle_floors import CycleFloors
+from onchip.solve.schedule.mapped import Edition, KnownMappings, NestKey, key_of
 from onchip.solve.schedule.mapped_nest import MappedNest
 from onchip.solve.schedule.movements import OnChip, StackMovements, movements_of
 from onchip.solve.schedule.places import Places, StackPlaces
@@ -128,6 +129,8 @@ class Composer:
     mappings: KnownMappings
     run: Run = field(default_factory=Run)
     """In which work is counted, if it is."""
+    floors: CycleFloors = field(init=False)
+    """By which nests weigh; whoever composes in other stacks, too, may share them."""
     _prices: CopyPrices = field(init=False)
     _known: OrderedDict[tuple[int, StackPlaces, OnChip], _KnownStack] = field(default_factory=OrderedDict, init=False)
     """The last used last."""
@@ -136,17 +139,37 @@ class Composer:
 
     def __post_init__(self) -> None:
         self._prices = CopyPrices(self.accelerator)
+        self.floors = CycleFloors(self.accelerator)
 
     def composed(self, places: Places) -> Composition:
         """The schedule in which everything lies where `places` says; raises NoMappingError where no mapping fits."""
         known = list(self._walked(places))
         edition = self.mappings.edition
         new = [one for one in known if one.edition != edition]
-        self.mappings.announce((nest, room.room) for one in new for nest, room in one.rooms.items())
+        self._map(new)
         for one in new:
             self._compose(one, edition)
         memories = tuple(level.memory for level in self.accelerator.addressed)
         return Composition(self.stacks, memories, tuple(composed for one in known if (composed := one.composed)))
+
+    def _map(self, new: Sequence[_KnownStack]) -> None:
+        """Where quick mappings will do, the heaviest nests first: those that a limit leaves to makeshifts are light.
+
+        A nest weighs the least cycles of all its steps. Where one has no mapping the others need none.
+        """
+        asked = [(nest, one) for stack in new for nest, one in stack.rooms.items()]
+        is_quick = self.mappings.mapper.is_quick
+        if is_quick and len(asked) > 1:
+            weights: defaultdict[NestKey, float] = defaultdict(float)
+            for nest, one in asked:
+                least = self.floors.least_cycles(nest.layer, weight_is_an_input=nest.weight_is_an_input)
+                weights[key_of(nest)] += one.times * least
+            asked.sort(key=lambda pair: -weights[key_of(pair[0])])
+        self.mappings.announce((nest, one.room) for nest, one in asked)
+        for nest, one in asked if is_quick else ():
+            is_over = self.run.stop is not None and not self.run.deadline.has_time_beyond_work
+            if is_over or self.mappings.best(nest, one.room) is None:
+                break
 
     def _walked(self, places: Places) -> Iterator[_KnownStack]:
         """What happens in each stack after the one before."""

@@ -16,12 +16,13 @@ from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cache import MappingCache
+from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.layer_at import (
     SECONDS_OF_LOMA,
     best_mapping_at,
     first_mapping_at,
+    hurried_mapping_at,
     known_mapping_at,
-    map_layer_at,
     mappings_of_front_at,
 )
 from onchip.solve.mapping.objective import MappingObjective
@@ -44,7 +45,7 @@ LEAST_SECONDS: Final = 0.1
 SECONDS_OF_AN_ADAPTED: Final = 7e-4
 """To check and to price a mapping of another place, where work is counted."""
 SECONDS_OF_A_FIRST_LOOK: Final = 0.015
-"""Of a nest: where less is left for each, LOMA's mapping alone is asked for at first."""
+"""Of a nest: where less is left for each, what the first dive finds will do at first."""
 _NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
 
 
@@ -52,8 +53,8 @@ _NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
 class BestMapper:
     """Asks for the best mapping of each nest, within its share of the time.
 
-    Once the time is over a nest runs one multiply-accumulate after the other: it is a schedule, if a bad one. Workers
-    that map `ahead` find together what is asked for next; the answers are the same.
+    Once the time is over a nest has a greedy mapping: it is a schedule, mostly within a few times of a good one.
+    Workers that map `ahead` find together what is asked for next; the answers are the same.
     """
 
     accelerator: Accelerator
@@ -131,6 +132,8 @@ class BestMapper:
         best = self._best(problem, found, similar, is_quick=is_quick)
         may_lack = self.is_quick and not self._is_sure
         if best is None and is_quick and not may_lack and self.run.stop is None:
+            best = self._to_search_later(nest, problem, room)
+        if best is None and is_quick and not may_lack and self.run.stop is None:
             found = self._searched(problem, seconds)
             best = self._best(problem, found, similar, is_quick=False)
         if best is None and found is not Status.INFEASIBLE and not (may_lack and self.run.stop is None):
@@ -177,12 +180,12 @@ class BestMapper:
         return self.objective.of(mapped.cost.energy_pj, mapped.cost.cycles)
 
     def _quickly(self, problem: LayerProblem, seconds: float) -> MappedNest | Status:
-        """What is kept of an earlier run, or what the first steps of a search find, if there are seconds for that."""
+        """What is kept of an earlier run, or what a search finds by its first steps, fewer where seconds are few."""
         run = self._run(SECONDS_OF_LOMA)
         kept = known_mapping_at(problem, self.objective, run, self.cache) if self.cache is not None else None
         try:
             if kept is None and seconds < SECONDS_OF_A_FIRST_LOOK:
-                return _mapped(problem, map_layer_at(problem, self.objective, run, "loma"))
+                return _mapped(problem, hurried_mapping_at(problem, self.objective, run))
             found = kept or first_mapping_at(problem, self.objective, run)
         except InputError:
             return Status.UNKNOWN
@@ -237,20 +240,31 @@ class BestMapper:
             return None
         return None if mapping is None else MappedNest(mapping, nest_cost(problem, mapping))
 
+    def _to_search_later(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
+        """A makeshift mapping that is remembered as one that was found at once: the next longer look is for it.
+
+        A search for a nest that no quick one maps may take as long as all others together.
+        """
+        found = self._makeshift(nest, problem, room)
+        return None if found is None else replace(found, is_makeshift=False, is_quick=True)
+
     def _makeshift(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
-        """One multiply-accumulate after the other; each memory keeps one element of what it holds, if that has room.
+        """The array and the memories filled without a search; one multiply-accumulate after the other where that fails.
 
         It is made once for all nests that are alike: without time there is none to make it again.
         """
         key = nest.layer, nest.homes, nest.weight_is_an_input, tuple(problem.room_bytes.items())
         if key not in self._makeshifts:
-            self._makeshifts[key] = _one_by_one(problem)
+            self._makeshifts[key] = _made_at_once(problem, self.objective)
         found = self._makeshifts[key]
         return found if found is not None and found.fits(room) else None
 
 
-def _one_by_one(problem: LayerProblem) -> MappedNest | None:
-    mapping = one_by_one(problem)
+def _made_at_once(problem: LayerProblem, objective: MappingObjective) -> MappedNest | None:
+    try:
+        mapping = greedy_mapping(problem, objective) or one_by_one(problem)
+    except InputError:
+        mapping = one_by_one(problem)
     try:
         return MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
     except InputError:

@@ -39,7 +39,7 @@ WORK_A_SECOND: Final = 3_600_000
 SECONDS_TO_BEGIN: Final = 0.004
 """Of a search, before the first step."""
 SECONDS_OF_FIRST: Final = 0.3
-"""Beyond a time limit, for any mapping at all: it mostly takes some milliseconds."""
+"""Beyond a time limit, for any mapping at all, if nodes are not limited: it mostly takes some milliseconds."""
 OBJECTIVES: Final = {
     MappingObjective.ENERGY: ExactObjective.ENERGY,
     MappingObjective.LATENCY: ExactObjective.LATENCY,
@@ -95,10 +95,11 @@ class ExactMapper:
 
     @property
     def _most_work(self) -> int:
-        """As for time, enough for a first mapping where there is none."""
+        """As for time, enough for a first mapping where there is none, but with a node limit."""
         if not (self.run.counts_work and self.run.deadline.is_set):
             return UNLIMITED
-        least = 0.0 if isfinite(self.best) else SECONDS_OF_FIRST
+        may_end = isfinite(self.best) or self.run.limits.node_limit is not None
+        least = 0.0 if may_end else SECONDS_OF_FIRST
         return int(WORK_A_SECOND * max(self.run.seconds_left, least))
 
     def _stop(self) -> None:
