@@ -59,6 +59,8 @@ PeakOperator = _core.PeakOperator
 PeakOutcome = _core.PeakOutcome
 PeakSearch = _core.PeakSearch
 PlacedPlan = _core.PlacedPlan
+StayGap = _core.StayGap
+StaySearch = _core.StaySearch
 StopToken = _core.StopToken
 UnevenCut = _core.UnevenCut
 UnevenSearch = _core.UnevenSearch
@@ -122,6 +124,8 @@ __all__ = [
     "PeakOutcome",
     "PeakSearch",
     "PlacedPlan",
+    "StayGap",
+    "StaySearch",
     "StopToken",
     "UnevenCut",
     "UnevenSearch",

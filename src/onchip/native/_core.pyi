@@ -247,6 +247,32 @@ class ArenaRepair:
     def offsets(self) -> list[int]:
         """By block, of the least arena so far."""
 
+class StayGap:
+    """A tensor is idle in the steps `start` to `stop - 1`: it stays, or its load is paid and, once, its store.
+
+    The gaps of one tensor have its units and its costs.
+    """
+
+    def __init__(self, *, tensor: int, start: int, stop: int, units: int, load_cost: int, store_cost: int) -> None: ...
+
+class StaySearch:
+    """What stays at least cost, of one order; raises ValueError for gaps that are none.
+
+    `left_units` are those that each step has for what is idle.
+    """
+
+    def __init__(self, gaps: Sequence[StayGap], left_units: Sequence[int]) -> None: ...
+    def run(self, most_states: int, stop: StopToken) -> bool:
+        """Whether all states were seen; not if there are too many, too much stays at once, or it is asked to stop."""
+
+    @property
+    def cost(self) -> int:
+        """What leaving costs at least; once all states were seen."""
+
+    @property
+    def stays(self) -> list[bool]:
+        """Of each gap whether it stays, at that cost."""
+
 class PackingOutcome(Enum):
     """Why a run of the packing search ended."""
 

@@ -20,5 +20,6 @@ void add_noc(nanobind::module_& module);
 void add_latency(nanobind::module_& module);
 void add_latency_bands(nanobind::module_& module);
 void add_layouts(nanobind::module_& module);
+void add_stays(nanobind::module_& module);
 
 }  // namespace onchip

@@ -23,4 +23,5 @@ NB_MODULE(_core, module) {
     onchip::add_latency(module);
     onchip::add_latency_bands(module);
     onchip::add_layouts(module);
+    onchip::add_stays(module);
 }

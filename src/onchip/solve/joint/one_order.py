@@ -53,7 +53,7 @@ class OneOrderPlanner:
         """Leave the best plan with the incumbent, and the bound if it is one for the problem."""
         by_distance = schedule_of_moves(self._indexed, belady_moves(self._indexed, self._order))
         self._place(LayoutPlacer(self._indexed, by_distance), FIRST_WIDTHS[0])
-        if not self._is_over and cp_sat_is_within_reach(self._run):
+        if not self._is_over:
             self.solve_near(self._least_in_bytes(by_distance) or by_distance)
 
     def solve_near(self, schedule: OperatorSchedule) -> None:
@@ -81,11 +81,15 @@ class OneOrderPlanner:
         """Return what is found to stay, of a long order window by window; if that takes too long, None."""
         run = self._run.within(SHARE_FOR_BYTES * self._run.seconds_left)
         found: OperatorSchedule | None
-        if len(self._order) > MOST_STEPS_WHOLE:
+        whole = GapWindows(self._indexed, self._order, len(self._order))
+        is_long = len(self._order) > MOST_STEPS_WHOLE
+        if (is_long or whole.is_exact) and (found := whole.solve_by_states(run)) is not None:
+            self.least_cost_in_bytes = whole.lower_bound
+        elif is_long:
             windows = GapWindows(self._indexed, self._order)
             found = windows.solve(run)
             self.least_cost_in_bytes = windows.lower_bound
-        else:
+        elif cp_sat_is_within_reach(run):
             model = KeptGaps(self._indexed, self._order)
             model.begin_with(known)
             chosen = model.solve(run)

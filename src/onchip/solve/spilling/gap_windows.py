@@ -3,12 +3,12 @@
 Each gap between two uses of a tensor belongs to the one window in which most of its idle steps lie, and takes room
 there alone; what storing a tensor costs is shared by the windows of its gaps. So a plan pays in each window at least
 what is least there, and in all at least the sum. Put together, what stays may need more room than there is.
+What is least in a window is found by all choices, state by state, or by CP-SAT where these are too many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
+from onchip.solve.spilling.idle_gaps import IdleGap, what_leaves
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -25,21 +26,6 @@ METHOD: Final = "gaps of a window"
 WINDOW_STEPS: Final = 1_000
 WINDOW_WORK: Final = 2.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdleGap:
-    """A tensor is idle over the steps [start, stop), between two uses; of these, `steps` are in its window.
-
-    If it leaves, `load_cost` is paid, and once for all gaps of the tensor in this window `store_cost`.
-    """
-
-    tensor: int
-    start: int
-    stop: int
-    steps: range
-    load_cost: int
-    store_cost: int
 
 
 class GapWindows:
@@ -55,15 +41,23 @@ class GapWindows:
         self._share_out_gaps()
         self._dropped: set[tuple[int, int]] = set()
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether what fits in a step is known to the unit: no tensor may end within the last, partial one."""
+        return not self._indexed.room.may_end_short
+
     def solve(self, run: Run) -> OperatorSchedule:
         """Solve every window, each with its share of the time, and return what stays in any."""
         for done, gaps in enumerate(self._windows):
-            if gaps and cp_sat_is_within_reach(run):
-                self._solve_window(gaps, run.within(run.seconds_left / (len(self._windows) - done)))
-            else:
-                self._dropped.update((gap.tensor, gap.start) for gap in gaps)
+            self._solve_window(gaps, run.within(run.seconds_left / (len(self._windows) - done)))
             run.report(None, 0, f"what stays, {min((done + 1) * self._window_steps, len(self._order))} steps")
         return self._schedule()
+
+    def solve_by_states(self, run: Run) -> OperatorSchedule | None:
+        """Return what stays in any if all choices in every window are few enough to be seen, and there is time."""
+        if all(self._has_few_choices(gaps, run) for gaps in self._windows):
+            return self._schedule()
+        return None
 
     def _share_out_gaps(self) -> None:
         for tensor, uses in enumerate(self._uses):
@@ -71,9 +65,9 @@ class GapWindows:
             placed = [self._window_of(start, stop) for start, stop in idle]
             store_cost = 0 if self._indexed.backed >> tensor & 1 else self._indexed.store_costs[tensor]
             share = store_cost // max(1, len({window for window, _ in placed}))
-            for (start, stop), (window, steps) in zip(idle, placed, strict=True):
-                load_cost = self._indexed.load_costs[tensor]
-                self._windows[window].append(IdleGap(tensor, start, stop, steps, load_cost, share))
+            for (start, _), (window, steps) in zip(idle, placed, strict=True):
+                units, load_cost = self._indexed.room.units[tensor], self._indexed.load_costs[tensor]
+                self._windows[window].append(IdleGap(tensor, start, steps, units, load_cost, share))
 
     def _window_of(self, start: int, stop: int) -> tuple[int, range]:
         """Return the first window with most of the steps, and which of them are there."""
@@ -87,6 +81,26 @@ class GapWindows:
         return best
 
     def _solve_window(self, gaps: list[IdleGap], run: Run) -> None:
+        if self._has_few_choices(gaps, run):
+            return
+        if cp_sat_is_within_reach(run):
+            self._solve_model(gaps, run)
+        else:
+            self._leave(gaps)
+
+    def _has_few_choices(self, gaps: list[IdleGap], run: Run) -> bool:
+        """See all choices of a window, if they are few enough for that."""
+        least = what_leaves(gaps, self._left, run)
+        if least is None:
+            return False
+        self.lower_bound += least.cost
+        self._leave(least.gaps)
+        return True
+
+    def _leave(self, gaps: Iterable[IdleGap]) -> None:
+        self._dropped.update((gap.tensor, gap.start) for gap in gaps)
+
+    def _solve_model(self, gaps: list[IdleGap], run: Run) -> None:
         from ortools.sat.python import cp_model
 
         model = cp_model.CpModel()
@@ -101,11 +115,11 @@ class GapWindows:
         )
         if found.status is not Status.INFEASIBLE:
             self.lower_bound += found.lower_bound
-        self._dropped.update((gap.tensor, gap.start) for gap in (gaps if found.answer is None else found.answer))
+        self._leave(gaps if found.answer is None else found.answer)
 
     def _each_step_holds_what_stays(self, model: cp_model.CpModel, kept: dict[IdleGap, cp_model.IntVar]) -> None:
         """One row for each step in which not all fits, but where a step beside it asks for as much and more."""
-        room, staying = self._indexed.room, dict[int, list[IdleGap]]()
+        staying = dict[int, list[IdleGap]]()
         for gap in kept:
             for step in gap.steps:
                 staying.setdefault(step, []).append(gap)
@@ -114,9 +128,9 @@ class GapWindows:
             left = self._left(step)
             is_in_the_next = step not in ends and self._left(step + 1) <= left
             is_in_the_last = step not in starts and self._left(step - 1) < left
-            if is_in_the_next or is_in_the_last or sum(room.units[gap.tensor] for gap in gaps) <= left:
+            if is_in_the_next or is_in_the_last or sum(gap.units for gap in gaps) <= left:
                 continue
-            model.add(sum(room.units[gap.tensor] * kept[gap] for gap in gaps) <= left)
+            model.add(sum(gap.units * kept[gap] for gap in gaps) <= left)
 
     def _left(self, step: int) -> int:
         """Return the units beside the operands; one more may be there if a tensor may end within the last, partial."""
