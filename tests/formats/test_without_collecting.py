@@ -7,7 +7,7 @@ import pytest
 
 from onchip.errors import InputError
 from onchip.formats.own.schedule_json import read_schedule
-from onchip.formats.without_collecting import without_collecting
+from onchip.without_collecting import without_collecting
 
 
 def test_the_collector_rests_and_then_works_as_before() -> None:

@@ -204,6 +204,10 @@ class Problem:
     def _settled_names(self) -> frozenset[str]:
         return frozenset(name for state in self.settled_states for name in (state.old, state.new))
 
+    @cached_property
+    def _counted(self) -> Mapping[str, Tensor]:
+        return {tensor.name: tensor for tensor in self.counted_tensors}
+
     @property
     def counted_tensors(self) -> tuple[Tensor, ...]:
         """The tensors that appear in the plan, in the graph's order."""
@@ -211,9 +215,9 @@ class Problem:
 
     def operands(self, operator: Operator) -> tuple[Tensor, ...]:
         """The distinct counted tensors that must be resident while `operator` runs."""
-        names = dict.fromkeys((*operator.reads, *operator.outputs))
-        tensors = (self.graph.tensor[name] for name in names)
-        return tuple(tensor for tensor in tensors if self.counts(tensor))
+        counted = self._counted
+        names = dict.fromkeys((*operator.inputs, *operator.parameters, *operator.outputs))
+        return tuple(counted[name] for name in names if name in counted)
 
     def operand(self, operator: Operator, tensor: Tensor) -> Operand:
         """What `tensor` is to an operator that reads or writes it."""

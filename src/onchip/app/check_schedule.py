@@ -17,7 +17,6 @@ from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
-from onchip.formats.without_collecting import without_collecting
 from onchip.ir.graph import Graph
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
@@ -30,6 +29,7 @@ from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.stacks import verify_stacks
 from onchip.verify.schedule.verdict import ScheduleVerdict
 from onchip.verify.schedule.verifier import verify_schedule
+from onchip.without_collecting import without_collecting
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.lower.states import with_states
 from onchip.lower.workspaces import with_workspaces
 from onchip.plugins import PluginGroup
+from onchip.without_collecting import without_collecting
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")
 """How the names of files end whose operators a runtime can run."""
@@ -73,6 +74,7 @@ def _as_it_runs(graph: Graph, source: str) -> Graph:
 
 
 @phase("reading")
+@without_collecting()
 def network_to_plan(source: str, reading: Reading) -> Graph:
     """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors.
 
@@ -85,6 +87,7 @@ def network_to_plan(source: str, reading: Reading) -> Graph:
 
 
 @phase("reading")
+@without_collecting()
 def network_to_schedule(source: str, reading: Reading) -> Graph:
     """The network as schedules have it: as `read_network` reads it, attention, recurrences and Splits taken apart."""
     return SplitsApart()(RecurrenceApart()(AttentionApart()(read_network(source, reading))))

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import gcd
 
 from onchip.answer.problem import Problem
-from onchip.answer.program import Compute, Plan
+from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.facts.overwriting import inside_others, overwritable_inputs
 from onchip.facts.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.ir.operator import Operator
@@ -87,10 +87,13 @@ class History:
 
     def peak_bytes(self, memory: str) -> int:
         """The most bytes resident at once in a scratchpad, between steps as well."""
-        here = [one for one in self.residencies if one.memory == memory]
-        changes = [(one.start_instruction, one.size_bytes) for one in here]
-        changes += [(one.stop_instruction, -one.size_bytes) for one in here]
-        return max(_running_sums(change for _, change in sorted(changes)), default=0)
+        tensors = self.problem.graph.tensor
+        changes = (
+            tensors[one.tensor].size_bytes * (1 if isinstance(one, Allocate) else -1)
+            for one in self.plan.instructions
+            if isinstance(one, Allocate | Free) and one.memory == memory
+        )
+        return max(_running_sums(changes), default=0)
 
     @cached_property
     def without_place_for_life(self) -> tuple[Tensor, ...]:

@@ -25,6 +25,8 @@ def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
     All but the topmost are rounded up; the one with the most padding goes on top.
     """
     sizes = tuple(sizes_bytes)
+    if alignment_bytes == 1:
+        return sum(sizes)
     padding = [-size % alignment_bytes for size in sizes]
     return sum(sizes) + sum(padding) - max(padding, default=0)
 
@@ -32,8 +34,11 @@ def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
 def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
     """Return what one operator needs in the problem's first scratchpad, what may be overwritten being so."""
     alignment_bytes = problem.memories[0].alignment_bytes
-    inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
-    sizes = (tensor.size_bytes for tensor in problem.operands(operator) if tensor.name not in inside)
+    if operator.in_place:
+        inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
+    else:
+        inside = frozenset()
+    sizes = [tensor.size_bytes for tensor in problem.operands(operator) if tensor.name not in inside]
     return OperatorNeed(operator, packed_bytes(sizes, alignment_bytes))
 
 

@@ -20,7 +20,17 @@ def places_of_operands(
 
 def operators_that_do_not_fit(indexed: IndexedProblem) -> tuple[int, ...]:
     """Return the operators whose operands have no place together, in the given order."""
+    if len(indexed.views) == 1:
+        return tuple(o for o in range(indexed.operator_count) if not _fit_into_the_only_one(indexed, o))
     return tuple(o for o in range(indexed.operator_count) if places_of_operands(indexed, o) is None)
+
+
+def _fit_into_the_only_one(indexed: IndexedProblem, operator: int) -> bool:
+    """Whether the one scratchpad takes each operand, and all of them together."""
+    inside, written = indexed.inside_others(operator), indexed.write_lists[operator]
+    apart = [tensor for tensor in indexed.operand_lists[operator] if tensor not in inside]
+    takes_each = all((indexed.written_in if one in written else indexed.read_in)[one] for one in apart)
+    return takes_each and indexed.room.holds_all(apart, indexed.room.units_of_all(apart))
 
 
 class _Fitting:

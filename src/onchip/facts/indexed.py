@@ -208,6 +208,8 @@ class IndexedProblem:
 
     def inside_others(self, operator: int) -> frozenset[int]:
         """Return the operands that may lie within others at once: where of each group the first is overwritten."""
+        if not self.overwritable_lists[operator]:
+            return frozenset()
         groups = {one.group: one.inside for one in reversed(self.overwritable_lists[operator])}
         return frozenset(tensor for tensors in groups.values() for tensor in tensors)
 

@@ -137,7 +137,7 @@ class Graph:
 
     def _what_is_in_place_lies_within(self) -> None:
         """One of a pair lies within the other, whole; what shares bytes with two shares others, or has to choose."""
-        for operator in self.operators:
+        for operator in filter(lambda one: one.in_place, self.operators):
             pairs = [(one, self._shared_range(operator, one)) for one in operator.in_place]
             inputs = Counter(one.input for one in operator.in_place)
             for (one, mine), (other, its) in combinations(pairs, 2):

@@ -268,13 +268,15 @@ class Replay:
     def _what_an_operator_reads_is_resident_and_written(self, operator: Operator, tensor: Tensor) -> None:
         """In a scratchpad that holds such an operand; what waits in others the array does not read."""
         held = self._on_chip.held(operator, tensor)
+        if any(residency.is_written for residency in held):
+            return
         if not self._on_chip.of(tensor):
             detail = f"operator {operator.name!r} reads it, but it is in no scratchpad"
             self.report.not_resident(Rule.OPERAND_NOT_RESIDENT, tensor.name, detail)
         elif not held:
             detail = f"operator {operator.name!r} reads it{self._on_chip.where_not_held(operator, tensor)}"
             self.report.not_resident(Rule.OPERAND_NOT_HELD, tensor.name, detail)
-        elif not any(residency.is_written for residency in held):
+        else:
             where = ", ".join(str(residency) for residency in held)
             detail = f"operator {operator.name!r} reads it at {where}, where nothing has been written"
             self.report.violation(Rule.OPERAND_UNDEFINED, tensor.name, detail)

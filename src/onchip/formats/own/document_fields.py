@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from re import fullmatch
 from typing import NotRequired
@@ -12,7 +12,6 @@ from typing_extensions import TypedDict
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Source
 from onchip.errors import InputError
-from onchip.formats.canonical import to_json
 from onchip.formats.validation import quoted
 
 
@@ -84,8 +83,3 @@ def check_sizes(sizes: Mapping[str, int | None], error: type[InputError]) -> Non
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise error(f"it is {size}", place=f"reading.{name}", expected="at least 1")
-
-
-def lines(values: Iterable[object], error: type[InputError]) -> str:
-    """The entries of a JSON list, a line for each; raises `error` for what JSON cannot say."""
-    return ",".join(f"\n  {to_json(value, error)}" for value in values)

@@ -21,8 +21,8 @@ from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import SourceFields
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.validation import Format, check_format, placed, validate
-from onchip.formats.without_collecting import without_collecting
 from onchip.formats.yaml_nodes import NO_LINES, YamlDocument, yaml_with_entries
+from onchip.without_collecting import without_collecting
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
 

@@ -13,10 +13,11 @@ from onchip.answer.recomputation import Recompute
 from onchip.arch.memory import Memory, Operand
 from onchip.arch.sharing import NO_SHARING
 from onchip.errors import PlanError
-from onchip.formats.canonical import to_json
+from onchip.formats.canonical import lines, to_json
 from onchip.formats.files import write_file
-from onchip.formats.own.document_fields import binding_fields, lines, source_fields
+from onchip.formats.own.document_fields import binding_fields, source_fields
 from onchip.formats.own.program_fields import instruction_fields
+from onchip.without_collecting import without_collecting
 
 
 def write_plan(document: PlanDocument, path: Path) -> None:
@@ -24,6 +25,7 @@ def write_plan(document: PlanDocument, path: Path) -> None:
     write_file(path, plan_to_json(document).encode())
 
 
+@without_collecting()
 def plan_to_json(document: PlanDocument) -> str:
     """The plan file's text; raises PlanError for names that are not Unicode text."""
     memories = [memory_fields(memory) for memory in document.answer.memories]

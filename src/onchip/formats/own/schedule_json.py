@@ -33,7 +33,7 @@ from onchip.formats.own.document_fields import (
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.own.program_fields import InstructionFields, instructions_of
 from onchip.formats.validation import Format, field_path, parse, placed
-from onchip.formats.without_collecting import without_collecting
+from onchip.without_collecting import without_collecting
 
 SCHEDULE_FORMAT: Final = Format("onchip-schedule", 1, ScheduleError)
 DECISIONS: Final = ("order", "stacks", "tilings", "homes", "mappings", "residencies", "prefetch")

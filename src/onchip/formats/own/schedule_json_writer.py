@@ -11,10 +11,10 @@ from pathlib import Path
 from onchip.answer.document import Claim, Reading, ScheduleDocument, as_written
 from onchip.answer.schedule import ScheduledMapping, ScheduledStack, ScheduleError
 from onchip.arch.accelerator import Accelerator
-from onchip.formats.canonical import to_json
+from onchip.formats.canonical import lines, to_json
 from onchip.formats.files import write_file
 from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
-from onchip.formats.own.document_fields import binding_fields, lines, source_fields
+from onchip.formats.own.document_fields import binding_fields, source_fields
 from onchip.formats.own.layer_fields import layer_fields, mapping_fields
 from onchip.formats.own.program_fields import instruction_fields
 from onchip.formats.own.schedule_json import DECISIONS, FIGURES, SCHEDULE_FORMAT, addressed_memories

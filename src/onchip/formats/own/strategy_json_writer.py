@@ -11,9 +11,9 @@ from onchip.answer.document import Claim, StrategyDocument, as_written
 from onchip.answer.stacks import StackStrategy, StrategyError
 from onchip.answer.strategy import TileMapping, nested_figures
 from onchip.arch.memory import DRAM
-from onchip.formats.canonical import to_json
+from onchip.formats.canonical import lines, to_json
 from onchip.formats.files import write_file
-from onchip.formats.own.document_fields import binding_fields, lines, source_fields
+from onchip.formats.own.document_fields import binding_fields, source_fields
 from onchip.formats.own.layer_fields import layer_fields, mapping_fields
 from onchip.formats.own.strategy_json import STRATEGIES, STRATEGY_FORMAT
 

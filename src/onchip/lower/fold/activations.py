@@ -29,6 +29,7 @@ ACTIVATIONS = frozenset(
         "Softplus",
     }
 )
+_BATCH_NORM = "BatchNormalization"
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 
@@ -38,7 +39,13 @@ def fuse(graph: Graph, apart: Collection[str] = ()) -> Graph:
     A fused operator keeps its first node's name, kind, attributes and place in the order; `members`
     lists all its nodes, and its output is the last member's.
     """
+    if not any(_may_fuse(operator) for operator in graph.operators):
+        return graph
     return _Fusion(graph, apart).run()
+
+
+def _may_fuse(operator: Operator) -> bool:
+    return operator.kind == _BATCH_NORM or _base_kind(operator) in ACTIVATIONS
 
 
 @dataclass
@@ -64,7 +71,7 @@ class _Fusion:
             first = self._producer_it_fuses_into(operator)
             if first is None:
                 self._keep(operator)
-            elif operator.kind == "BatchNormalization":
+            elif operator.kind == _BATCH_NORM:
                 self._fuse_batch_norm(first, operator)
             else:
                 self._fuse_activation(first, operator)
@@ -84,7 +91,7 @@ class _Fusion:
             return None
         if _base_kind(operator) in ACTIVATIONS:
             return first
-        return first if operator.kind == "BatchNormalization" and self._takes_batch_norm(first, operator) else None
+        return first if operator.kind == _BATCH_NORM and self._takes_batch_norm(first, operator) else None
 
     def _takes_batch_norm(self, first: Operator, batch_norm: Operator) -> bool:
         """Scale and shift fold into weight and bias only if both are constant and nothing lies between."""

@@ -34,6 +34,8 @@ PLAIN_KINDS: Final[Mapping[str, str]] = {
     "com.microsoft::QLinearGlobalAveragePool": "GlobalAveragePool",
 }
 """What kinds over integers compute; their scales and zero points are parameters beside the weights."""
+_OF_INTEGERS: Final = QUANTISE | DEQUANTISE | PLAIN_KINDS.keys()
+"""Kinds without one of which there is nothing to fold."""
 _CHANNELS_LAST: Final = "channels_last"
 _WITH_INDICES: Final = frozenset(
     {"Gather", "GatherElements", "GatherND", "Slice", "Pad", "Resize", "Expand", "Tile", "Upsample"}
@@ -56,6 +58,8 @@ class QuantisationFold:
 
     def __call__(self, graph: Graph) -> Graph:
         """The same network; its inputs, outputs and parameters are those that there were."""
+        if not any(operator.kind in _OF_INTEGERS for operator in graph.operators):
+            return graph
         graph = SameScaleFold()(graph)
         folding = _Folding(graph)
         operators = tuple(_plain(operator) for operator in folding.operators())

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.chains import chained
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
+from onchip.without_collecting import without_collecting
 
 
+@without_collecting()
 def place_or_cut_by_time(
     indexed: IndexedProblem, schedule: OperatorSchedule
 ) -> tuple[OperatorSchedule, tuple[int, ...]]:

@@ -35,6 +35,7 @@ from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import of_one_worker, without_bound, without_figures
 from onchip.solve.spilling.belady import belady_moves
+from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 
@@ -137,6 +138,9 @@ class AnyOrderPlanner:
         least_known = MovablePlan(self._indexed, begun).cost
         waits = self._much_surely_waits(self._incumbent.value or least_known)
         run = self._share(SHARE_WHERE_MUCH_SURELY_WAITS if waits else SHARE_FOR_WHAT_STAYS)
+        whole = GapWindows(self._indexed, order, len(order))
+        if whole.is_exact and (least := whole.solve_by_states(run)) is not None:
+            return least
         if self._is_over or not cp_sat_is_within_reach(run):
             return begun
         model = KeptGaps(self._indexed, order)

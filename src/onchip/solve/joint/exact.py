@@ -10,8 +10,6 @@ Where 2 is far from its end, large graphs are bounded by their parts, and improv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onchip.answer.problem import Objective, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
@@ -49,7 +47,8 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     indexed = IndexedProblem.of(problem)
     if operators_that_do_not_fit(indexed):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
+    settled = with_order_settled(problem, run)
+    incumbent = Incumbent(indexed if settled is problem else IndexedProblem.of(settled), run)
     if problem.objective is Objective.PEAK:
         solve_peak(incumbent)
     elif len(problem.memories) > 1 or problem.placement is Placement.STATIC:
@@ -67,6 +66,7 @@ class TrafficPlanner:
         self._indexed = incumbent.indexed
         self._run = incumbent.run
         self._least_cost_in_bytes = 0
+        self._by_distance = OperatorSchedule((), ())
 
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
@@ -74,12 +74,12 @@ class TrafficPlanner:
             return
         known, given = self._incumbent.value, range(self._indexed.operator_count)
         self._least_cost_in_bytes = known or 0
-        first = schedule_of_moves(self._indexed, belady_moves(self._indexed, given))
-        self._keep(*place_or_cut_by_time(self._indexed, first), "first plan")
+        self._by_distance = schedule_of_moves(self._indexed, belady_moves(self._indexed, given))
+        self._keep(*place_or_cut_by_time(self._indexed, self._by_distance), "first plan")
         if self._incumbent.is_proven:
             return
         if self._indexed.has_one_order and has_countable_layouts(self._indexed):
-            self._plan_the_only_order(given)
+            self._plan_the_only_order()
             return
         search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof, self._look_ahead)
         search.begin_with(known, self._incumbent.lower_bound)
@@ -89,13 +89,14 @@ class TrafficPlanner:
         if search.moves is not None and not self._incumbent.is_proven:
             AddressSearch(self._incumbent, search.moves, is_optimal=search.is_proven).solve()
 
-    def _plan_the_only_order(self, order: Sequence[int]) -> None:
+    def _plan_the_only_order(self) -> None:
         """Search as long as that takes no time, which is enough for most; then for any size."""
         found = BestFirstSearch(self._indexed, self._run, ONE_ORDER_STATES).solve()
         self._incumbent.raise_bound(found.lower_bound)
+        order = self._by_distance.order
         planner = OneOrderPlanner(self._incumbent, order, self._run, is_the_only_order=True)
         if found.moves is None:
-            planner.solve()
+            planner.solve(self._by_distance)
         elif len(order) <= MOST_OPERATORS:
             AddressSearch(self._incumbent, found.moves, is_optimal=True).solve()
         else:
@@ -114,8 +115,8 @@ class TrafficPlanner:
             planner.solve()
             return planner.least_cost_in_bytes, self._incumbent.lower_bound
         run = without_bound(self._run.within(SHARE_FOR_THE_GIVEN_ORDER * self._run.seconds_left))
-        given = range(self._indexed.operator_count)
-        OneOrderPlanner(self._incumbent, given, run, is_the_only_order=False).solve()
+        first = self._by_distance
+        OneOrderPlanner(self._incumbent, first.order, run, is_the_only_order=False).solve(first)
         return None, 0
 
     def _offer_moves(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> None:

@@ -16,10 +16,9 @@ from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
-from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost, schedule_of_moves
+from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
-from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
@@ -49,9 +48,8 @@ class OneOrderPlanner:
         self._is_the_only_order = is_the_only_order
         self.least_cost_in_bytes = 0
 
-    def solve(self) -> None:
-        """Leave the best plan with the incumbent, and the bound if it is one for the problem."""
-        by_distance = schedule_of_moves(self._indexed, belady_moves(self._indexed, self._order))
+    def solve(self, by_distance: OperatorSchedule) -> None:
+        """Leave the best plan with the incumbent, and the bound if it is one; what is needed last leaves at first."""
         self._place(LayoutPlacer(self._indexed, by_distance), FIRST_WIDTHS[0])
         if not self._is_over:
             self.solve_near(self._least_in_bytes(by_distance) or by_distance)

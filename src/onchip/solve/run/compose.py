@@ -9,6 +9,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.arch.memory import DRAM
 from onchip.facts.indexed import IndexedProblem, Overwritable
 from onchip.ir.tensor import Role
+from onchip.without_collecting import without_collecting
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class SearchMove:
     overwritten: tuple[int, ...] = ()
 
 
+@without_collecting()
 def schedule_of_moves(indexed: IndexedProblem, moves: Iterable[SearchMove]) -> OperatorSchedule:
     """Turn steps with evictions into residencies as short as their uses allow.
 
@@ -168,6 +170,7 @@ def _by_tensor(residencies: Iterable[PlannedResidency]) -> dict[int, list[Planne
     return by_tensor
 
 
+@without_collecting()
 def compose(indexed: IndexedProblem, schedule: OperatorSchedule, offsets_bytes: Sequence[int]) -> Plan:
     """Write the straight-line program; `offsets_bytes[i]` belongs to `schedule.residencies[i]`.
 

@@ -1,4 +1,4 @@
-"""Reading and checking without looking for garbage: of hundreds of thousands of objects that a file makes, none is."""
+"""Making what is kept without looking for garbage: of hundreds of thousands of objects of a network, none is."""
 
 from __future__ import annotations
 
