@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from onchip.facts.indexed import IndexedProblem
+from onchip.solve.run.compose import non_compulsory_cost
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
@@ -33,6 +34,19 @@ def test_one_window_of_the_whole_order_is_the_exact_model(seed: int) -> None:
     windows = GapWindows(indexed, range(40), 40)
     windows.solve(Run())
     assert windows.lower_bound == KeptGaps(indexed, range(40)).solve(Run()).lower_bound
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_all_choices_of_the_whole_order_cost_what_the_exact_model_says(seed: int) -> None:
+    graph = windowed(40, seed) if seed % 2 else long_lived_graph(seed, operators=12)
+    indexed = IndexedProblem.of(tight(graph, (1, 64, 7)[seed % 3], seed % 5 * 64))
+    order = range(indexed.operator_count)
+    windows = GapWindows(indexed, order, len(order))
+    schedule, exact = windows.solve_by_states(Run()), KeptGaps(indexed, order).solve(Run()).lower_bound
+    assert schedule is not None
+    assert windows.lower_bound <= exact
+    if windows.is_exact:
+        assert windows.lower_bound == exact == non_compulsory_cost(indexed, schedule)
 
 
 def test_short_windows_lose_little_where_nothing_stays_long() -> None:

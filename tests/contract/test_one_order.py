@@ -31,7 +31,8 @@ def test_what_one_order_is_proven_to_cost_is_what_all_choices_cost_at_least(seed
     problem = tight(graph, 1 + seed % 3, seed % 5)
     incumbent = Incumbent(IndexedProblem.of(problem), Run())
     order = range(incumbent.indexed.operator_count)
-    OneOrderPlanner(incumbent, order, incumbent.run, is_the_only_order=True).solve()
+    first = schedule_of_moves(incumbent.indexed, belady_moves(incumbent.indexed, order))
+    OneOrderPlanner(incumbent, order, incumbent.run, is_the_only_order=True).solve(first)
     result, least = incumbent.result("one order"), least_traffic(problem)
     assert_true(problem, result, least)
 

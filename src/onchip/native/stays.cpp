@@ -33,9 +33,9 @@ private:
 };
 
 // What is added stays far from the largest number.
-void add(std::int64_t& sum, std::int64_t number, std::size_t at) {
-    require(0 <= number && number <= largest_sum - sum, "units or costs are below 0, or too many together", at);
-    sum += number;
+void add(Cost& sum, Cost cost, std::size_t at) {
+    require(0 <= cost && cost <= largest_sum - sum, "costs are below 0, or too many together", at);
+    sum += cost;
 }
 
 }  // namespace
@@ -45,13 +45,12 @@ Search::Search(std::vector<Gap> gaps, std::vector<Units> left_units)
       left_units_(std::move(left_units)),
       opening_(left_units_.size()),
       closing_(left_units_.size() + 1) {
-    std::int64_t units = 0;
-    std::int64_t costs = 0;
+    Cost costs = 0;
     for (std::size_t at = 0; at < gaps_.size(); ++at) {
         const Gap& gap = gaps_[at];
         require(0 <= gap.start && gap.start < gap.stop && std::cmp_less_equal(gap.stop, left_units_.size()),
                 "a gap is empty or ends behind the last step", at);
-        add(units, gap.units, at);
+        require(0 <= gap.units && gap.units <= largest_sum, "a gap has units below 0, or too many", at);
         add(costs, gap.load_cost, at);
         add(costs, gap.store_cost, at);
         opening_[gap.start].push_back(static_cast<Index>(at));

@@ -31,7 +31,7 @@ struct Gap {
 class Search {
 public:
     // `left_units` are those that each step has for what is idle. Throws std::invalid_argument for gaps that are
-    // empty or end behind the last step, and for units or costs below 0 or beyond 2^60 together.
+    // empty or end behind the last step, for units below 0 or beyond 2^60, and for costs that are so together.
     Search(std::vector<Gap> gaps, std::vector<Units> left_units);
 
     // Whether all states were seen: not if there are more than so many, more than 64 gaps or tensors at once that

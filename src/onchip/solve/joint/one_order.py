@@ -76,25 +76,33 @@ class OneOrderPlanner:
         return attains_bytes or self._incumbent.is_proven or self._run.stop is not None
 
     def _least_in_bytes(self, known: OperatorSchedule) -> OperatorSchedule | None:
-        """Return what is found to stay, of a long order window by window; if that takes too long, None."""
+        """Return what is found to stay, and keep what that costs at least; if it takes too long, None."""
         run = self._run.within(SHARE_FOR_BYTES * self._run.seconds_left)
-        found: OperatorSchedule | None
-        whole = GapWindows(self._indexed, self._order, len(self._order))
-        is_long = len(self._order) > MOST_STEPS_WHOLE
-        if (is_long or whole.is_exact) and (found := whole.solve_by_states(run)) is not None:
-            self.least_cost_in_bytes = whole.lower_bound
-        elif is_long:
-            windows = GapWindows(self._indexed, self._order)
-            found = windows.solve(run)
-            self.least_cost_in_bytes = windows.lower_bound
-        elif cp_sat_is_within_reach(run):
-            model = KeptGaps(self._indexed, self._order)
-            model.begin_with(known)
-            chosen = model.solve(run)
-            self.least_cost_in_bytes, found = chosen.lower_bound, chosen.answer
+        self.least_cost_in_bytes, found = self._by_states(run) or self._by_models(known, run)
         if self._is_the_only_order:
             self._incumbent.raise_bound(self.least_cost_in_bytes)
         return found
+
+    def _by_states(self, run: Run) -> tuple[int, OperatorSchedule] | None:
+        """Return the least cost, if all choices are few; of short orders only where that is exact, as models are."""
+        whole = GapWindows(self._indexed, self._order, len(self._order))
+        if not whole.is_exact and len(self._order) <= MOST_STEPS_WHOLE:
+            return None
+        found = whole.solve_by_states(run)
+        return None if found is None else (whole.lower_bound, found)
+
+    def _by_models(self, known: OperatorSchedule, run: Run) -> tuple[int, OperatorSchedule | None]:
+        """Return a bound and what stays, by one model, or of a long order window by window."""
+        if len(self._order) > MOST_STEPS_WHOLE:
+            windows = GapWindows(self._indexed, self._order)
+            found = windows.solve(run)
+            return windows.lower_bound, found
+        if not cp_sat_is_within_reach(run):
+            return 0, None
+        model = KeptGaps(self._indexed, self._order)
+        model.begin_with(known)
+        chosen = model.solve(run)
+        return chosen.lower_bound, chosen.answer
 
     def _pack(self, schedule: OperatorSchedule) -> None:
         """Offer the schedule as it stands if that soon has addresses."""
