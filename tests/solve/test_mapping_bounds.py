@@ -52,7 +52,21 @@ def test_the_least_chain_is_the_best_of_all_orders_in_all_places(seed: int) -> N
     assert least_chain(shape, tables) == least_of_all_chains(shape, tables)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_costs_that_are_the_same_along_a_dimension_count_in_each_of_its_points(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    shape = [int(one) for one in random.integers(1, 5, 4)]
+    tables = [
+        [random.integers(0, 20, [one if random.random() < 0.5 else 1 for one in shape]).astype(np.float64) for _ in own]
+        for own in ((1, 2), (1,), ())
+    ]
+    repeated = [[np.broadcast_to(one, shape).flatten() for one in own] for own in tables]
+    assert least_chain(shape, tables) == least_chain(shape, repeated)
+
+
 def test_costs_that_are_not_of_each_point_are_refused() -> None:
+    with pytest.raises(ValueError, match="costs are not of each point"):
+        least_chain([2, 2], [[np.zeros((2, 3))]])
     with pytest.raises(ValueError, match="costs are not of each point"):
         least_chain([2, 2], [[np.zeros(3)]])
     with pytest.raises(ValueError, match="a lattice without points"):
@@ -104,6 +118,9 @@ def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
                 assert energy.least_pj <= cost.energy_pj * ROUNDED, (seed, str(mapping))
                 assert time.least_cycles <= cost.cycles * ROUNDED, (seed, str(mapping))
                 product = least_energy_delay([energy], [time])
+                for part in (0.5, 0.999, 1.0, 1.001):
+                    enough = part * product
+                    assert min(least_energy_delay([energy], [time], enough), enough) == min(product, enough)
                 assert energy.least_pj * time.least_cycles <= product <= cost.energy_pj * cost.cycles * ROUNDED
 
 

@@ -89,6 +89,24 @@ def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) 
         assert cut_short <= found
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(seed: int) -> None:
+    """However high the limit is, and however many steps it takes; with enough it finds that chain, or that none is."""
+    searched = _random_search(seed)
+    least = least_of_chains_together(searched)
+    if least == inf:
+        assert searched.least_below(100.0, 1 << 30)[:2] == (100.0, True)
+        return
+    for limit in (0.7 * least, least, least * (1 + 1e-6), 1.3 * least, 9 * least):
+        found, is_least, _, points, _ = searched.least_below(limit, 1 << 30)
+        assert (found, is_least) == (min(least, limit), True)
+        assert bool(points) == (least < limit)
+        for most_steps in (1, 3, 10, 30, 100, 300):
+            found, is_least, _, points, _ = searched.least_below(limit, most_steps)
+            assert found <= min(least, limit)
+            assert not is_least or found == min(least, limit)
+
+
 def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
     for one in range(6):

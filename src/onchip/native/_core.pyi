@@ -855,6 +855,8 @@ def least_chain(shape: Sequence[int], operands: Sequence[Sequence[NDArray[np.flo
     """The least that boundaries cost in places that stand inside each other; of each operand from the units upwards.
 
     Costs are by point of a lattice of that shape, flat, the last dimension's fastest; infinite where there is no room.
+    Or they have as many dimensions as the lattice, and one cell where they are the same in all of a dimension. Raises
+    ValueError for costs that are not of each point.
     """
 
 def least_chain_below(

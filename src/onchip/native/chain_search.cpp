@@ -3,6 +3,7 @@
 #include "chain_search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int rounds = 3;
+constexpr std::size_t points_a_step = 16;  // that are passed over as they cannot follow
 
 class Search {
 public:
@@ -43,15 +45,30 @@ public:
         placed_.assign(count_.size(), 0);
         chosen_.assign(problem_.boundaries.size(), 0);
         used_bits_.assign(problem_.room_bits.size(), 0.0);
-        std::vector<double> added;
-        for (const Criterion& own : problem_.criteria) added.push_back(own.fixed);
-        go_on(0, 0, 0, added);
-        const bool is_whole = not_looked_into_ >= limit_;
-        const double floor = std::min(std::max(floor_, not_looked_into_), limit_);
-        return {floor, is_whole, steps_, best_, std::move(cells)};
+        Found found = look_ever_higher();
+        found.cells = std::move(cells);
+        return found;
     }
 
 private:
+    // A search that is cut short says no more than where it began. So what is below a part of the way to the limit is
+    // looked into first: if that ends, there is none below it, or the least is found.
+    Found look_ever_higher() {
+        std::vector<double> added;
+        for (const Criterion& own : problem_.criteria) added.push_back(own.fixed);
+        const double limit = limit_, first = floor_;
+        double proven = floor_;
+        for (double part = std::isfinite(limit) ? 1.0 / 32 : 1.0; part <= 1.0; part *= 2) {
+            limit_ = part < 1.0 ? first + part * (limit - first) : limit;
+            go_on(0, 0, 0, added);
+            const bool is_whole = not_looked_into_ >= limit_;
+            if (!is_whole) return {std::min(std::max(proven, not_looked_into_), limit_), false, steps_, best_, {}};
+            if (!best_.empty()) break;
+            proven = limit_;
+        }
+        return {limit_, true, steps_, best_, {}};
+    }
+
     // Coordinates of points, and which points have room.
     void lay_out() {
         const std::size_t sides = problem_.shape.size();
@@ -183,6 +200,17 @@ private:
         std::size_t point;
     };
 
+    // The worth by criteria that guide alone, as if no tile moved that may stay.
+    double guided(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const {
+        const std::size_t operand = problem_.boundaries[boundary].operand;
+        for (std::size_t k = 0; k < sums.size(); ++k) {
+            const Criterion& own = problem_.criteria[k];
+            if (!own.guides) continue;
+            sums[k] += (own.costs[boundary].empty() ? 0.0 : own.costs[boundary][x]) + outside_[k][operand][state][x];
+        }
+        return worth(sums);
+    }
+
     // What the rest adds at least to each criterion from a point on.
     double worth_of(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const {
         const std::size_t operand = problem_.boundaries[boundary].operand;
@@ -208,12 +236,14 @@ private:
             if (placed_[operand] == count_[operand]) continue;
             const std::size_t b = first_[operand] + placed_[operand];
             const Boundary& own = problem_.boundaries[b];
-            steps_ += left_[b].size();
+            const double coming = used_bits_[own.memory] + coming_bits(own.memory, b);
+            steps_ += left_[b].size() / points_a_step + 1;
             for (const std::size_t x : left_[b]) {
                 if (state > 0 && (!may_follow(point, x) || (x == point && operand < least_operand))) continue;
-                if (!(own.bits[x] + used_bits_[own.memory] + coming_bits(own.memory, b) <=
-                      problem_.room_bits[own.memory]))
-                    continue;
+                if (!(own.bits[x] + coming <= problem_.room_bits[own.memory])) continue;
+                ++steps_;
+                sums = added;
+                if (!(guided(b, state + step_[operand], x, sums) < limit_)) continue;
                 sums = added;
                 tiles = tiles_;
                 follow(problem_, at_, b, x, tiles, sums);

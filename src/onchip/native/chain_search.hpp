@@ -60,7 +60,7 @@ struct Problem {
 struct Found {
     double floor;                     // no chain below `limit` is worth less; `limit` itself if there is none
     bool is_least;                    // whether a chain is worth just that, or there is none below `limit`
-    std::size_t steps;                // points looked at
+    std::size_t steps;                // points looked at; those that cannot follow count sixteen for one
     std::vector<std::size_t> points;  // of the least chain, by boundary; empty where none was found
     std::vector<std::vector<std::uint8_t>> cells;  // by dimension, whether chains below `limit` may stand in a cell
 };

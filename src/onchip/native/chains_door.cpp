@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,17 +25,35 @@ namespace {
 
 using Table = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-std::vector<std::vector<chains::Costs>> costs_of(const std::vector<std::vector<Table>>& operands) {
-    std::vector<std::vector<chains::Costs>> costs;
-    for (const auto& own : operands) {
-        auto& found = costs.emplace_back();
-        for (const Table& table : own) found.emplace_back(table.data(), table.shape(0));
+// By point, or by cell of each dimension, with one cell where it says the same of all.
+using Broadcast = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+std::vector<double> of_each_point(const std::vector<std::size_t>& shape, const Broadcast& table) {
+    std::vector<double> found(table.data(), table.data() + table.size());
+    if (table.ndim() != shape.size()) return found;
+    std::size_t inner = 1;
+    for (std::size_t side = shape.size(); side-- > 0; inner *= shape[side]) {
+        if (table.shape(side) == shape[side]) continue;
+        if (table.shape(side) != 1) throw std::invalid_argument("costs are not of each point");
+        std::vector<double> repeated;
+        repeated.reserve(found.size() * shape[side]);
+        for (auto start = found.begin(); start != found.end(); start += static_cast<std::ptrdiff_t>(inner)) {
+            for (std::size_t at = 0; at < shape[side]; ++at)
+                repeated.insert(repeated.end(), start, start + static_cast<std::ptrdiff_t>(inner));
+        }
+        found = std::move(repeated);
     }
-    return costs;
+    return found;
 }
 
-double least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Table>>& operands) {
-    const auto costs = costs_of(operands);
+double least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Broadcast>>& operands) {
+    std::vector<std::vector<std::vector<double>>> tables;
+    std::vector<std::vector<chains::Costs>> costs;
+    for (const auto& own : operands) {
+        auto& found = tables.emplace_back();
+        for (const Broadcast& table : own) found.push_back(of_each_point(shape, table));
+        costs.emplace_back(found.begin(), found.end());
+    }
     const nb::gil_scoped_release without_lock;
     return chains::least_cost(shape, costs);
 }

@@ -120,7 +120,8 @@ class WayBounds:
             case MappingObjective.LATENCY:
                 return self.objective.of(0.0, max(one.least_cycles for one in times))
             case MappingObjective.EDP:
-                return self.objective.of(least_energy_delay(energies, times), 1.0)
+                unit = self.objective.of(1.0, 1.0)
+                return unit * least_energy_delay(energies, times, enough / unit)
 
     def _root(self) -> UnrolledWays:
         array = array_of(self.problem.accelerator)
@@ -146,11 +147,18 @@ class WayBounds:
                 yield UnrolledWays(self.problem, least, most)
 
 
-def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTime]) -> float:
-    """Return pJ times cycles: no mapping has less of either, nor of their weighted sums with the highest criteria."""
-    energy_pj, cycles = max(one.least_pj for one in energies), max(one.least_cycles for one in times)
+def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTime], enough: float = np.inf) -> float:
+    """Return pJ times cycles: no mapping has less of either, nor of their weighted sums with the highest criteria.
+
+    No more is looked at than is enough.
+    """
+    energy_pj = max(one.least_pj for one in energies)
+    found = energy_pj * max(one.turning for one in times)
+    if not found < enough:
+        return found
+    cycles = max(one.least_cycles for one in times)
     found = energy_pj * cycles
-    if not 0 < found < np.inf:
+    if not 0 < found < enough:
         return found
     for energy, time in zip(energies, times, strict=True):
         for slope in (slope * cycles / energy_pj for slope in SLOPES):
@@ -158,6 +166,8 @@ def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTim
             for one in time.criteria[:CRITERIA]:
                 least_sum = slope * energy.fixed_pj + one.fixed + least_of(energy.lattice, weighted, one.costs)
                 found = max(found, least_product(energy_pj, cycles, slope, least_sum))
+                if found >= enough:
+                    return found
     return found
 
 

@@ -6,10 +6,11 @@ which the same tile is used again included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import wraps
 from math import prod
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,23 @@ from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.unrolled_ways import ADDING, CHANNELS, LEADING, OTHERS, UnrolledWays
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def asked_once(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
+    """Keep what a method says with the lattice: energy and time ask it, and memories that serve the same."""
+
+    @wraps(method)
+    def asked(chain: OperandChain, *args: P.args, **named: P.kwargs) -> T:
+        at = (method, chain.way, chain.operand, *args, *named.items())
+        if at not in chain.lattice.known:
+            chain.lattice.known[at] = method(chain, *args, **named)
+        found: T = chain.lattice.known[at]
+        return found
+
+    return asked
+
 
 @dataclass(frozen=True)
 class OperandChain:
@@ -29,6 +47,7 @@ class OperandChain:
     lattice: Lattice
     operand: Operand
 
+    @asked_once
     def moved(self, served: Served, below: Served | None = None) -> Along:
         """Return how many elements move in all, to or from instances of so many units each, at least.
 
@@ -40,6 +59,7 @@ class OperandChain:
             again = np.maximum(again, all_others / self.way.together(OTHERS[self.operand], served))
         return self.elements(served, below) + (again - 1) * self._elements_but_at_the_end(served, below)
 
+    @asked_once
     def elements(self, served: Served, below: Served | None = None) -> Along:
         """Return how many move if each tile moves once."""
         if self.operand is not Operand.INPUT:
@@ -58,6 +78,7 @@ class OperandChain:
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
 
+    @asked_once
     def elements_at_most(self, served: Served) -> tuple[Along, Along, Along]:
         """Return a number of elements, how many tiles there are at most if each moves once, what they have at least.
 
@@ -79,17 +100,20 @@ class OperandChain:
         found: NDArray[np.bool_] = self.lattice.parts(LEADING[self.operand], served) >= tiles
         return found & (self.operand is not Operand.INPUT or all(rows.all_are_stored for rows in self.way.rows))
 
+    @asked_once
     def whole_size(self, served: Served) -> Along:
         """Return a number of elements of which any tile has a multiple."""
         loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
         return self.lattice.whole_size(loops, served)
 
-    @cached_property
+    @property
+    @asked_once
     def may_stay(self) -> NDArray[np.bool_]:
         """Return whether tiles may stay where loops end short."""
         found: NDArray[np.bool_] = self.lattice.stays(LEADING[self.operand]) > 0
         return found
 
+    @asked_once
     def _elements_but_at_the_end(self, served: Served, below: Served | None) -> Along:
         """Without those that lie where a tile may stay instead of coming again."""
         lattice = self.lattice
@@ -109,6 +133,7 @@ class OperandChain:
             sides = self.lattice.most_size((output,), served), self.lattice.most_size((tap,), served)
             yield rows, sides, (output, tap)
 
+    @asked_once
     def largest(self, served: Served, *, is_block: bool = False) -> Along:
         """Return how many elements the largest tile has, at least, of those that so many units share.
 
@@ -123,6 +148,7 @@ class OperandChain:
             found = found * (rows.largest_block(*own) if is_block else rows.largest(*own))
         return found
 
+    @asked_once
     def at_once(self, served: Served) -> Along:
         """Return how many elements move at once at most."""
         if self.operand is not Operand.INPUT:
@@ -132,22 +158,26 @@ class OperandChain:
             found = found * rows.most(*sides)
         return found
 
-    @cached_property
+    @property
+    @asked_once
     def tiles(self) -> Along:
         """Return how many different tiles one instance has, at least."""
         return self.lattice.parts(LEADING[self.operand], self.way.whole)
 
-    @cached_property
+    @property
+    @asked_once
     def comes_again(self) -> Along:
         """Return how often each tile comes on average, at least."""
         again = self.lattice.parts(OTHERS[self.operand], self.way.whole)
         return 1 + (again - 1) * (1 - self.lattice.places_that_stay(LEADING[self.operand]))
 
+    @asked_once
     def is_incomplete(self, above: Served) -> NDArray[np.bool_]:
         """Return whether sums leave before all is added up, for an instance above of so many units."""
         found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
         return found
 
+    @asked_once
     def bits_above(self, above: Served) -> Along:
         """Return the bits of an element, at least, where it comes to or from, in an instance of so many units."""
         layer = self.way.problem.layer
@@ -163,6 +193,7 @@ class OperandChain:
                 return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
         return self.bits_above(above)
 
+    @asked_once
     def room_bits(self, lower: int) -> Along:
         """Return what the largest tile takes at least of the memory of that number; twice if another may come."""
         memories = self.way.memories(self.operand)
@@ -173,6 +204,7 @@ class OperandChain:
             need = need * np.where(self.lattice.is_whole(LEADING[self.operand]), 1, 2)
         return need
 
+    @asked_once
     def fits(self, lower: int) -> NDArray[np.bool_]:
         """Return whether the largest tile has room in the memory of that number, if nothing else is there."""
         memory = self.way.memories(self.operand)[lower]

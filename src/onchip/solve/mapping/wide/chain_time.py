@@ -83,8 +83,12 @@ class ChainTime:
     @cached_property
     def least_cycles(self) -> float:
         """Return it: of the port that is busy longest, or of the turns of the array."""
-        turning = max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
-        return max([turning, *(one.least for one in self.criteria)])
+        return max([self.turning, *(one.least for one in self.criteria)])
+
+    @cached_property
+    def turning(self) -> float:
+        """Return the cycles of the array's turns and of first and last elements, whatever else moves."""
+        return max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
 
     @cached_property
     def criteria(self) -> Sequence[Criterion]:

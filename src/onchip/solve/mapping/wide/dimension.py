@@ -107,6 +107,12 @@ def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float)
 
 def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -> Dimension:
     """Return a loop's dimension with these cells; of at most `short` iterations it is shared out."""
+    return _dimension_of(bound, units, tuple(cells), short)
+
+
+@lru_cache(maxsize=1 << 12)
+def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int) -> Dimension:
+    """Of ways in halves all loops but one are as before."""
     first, last = np.array([one for one, _ in cells]), np.array([one for _, one in cells])
     if units.are_full:
         last[:-1] = last[:-1] // units.most * units.most

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import Access
-from onchip.solve.mapping.wide.chain import OperandChain
+from onchip.solve.mapping.wide.chain import OperandChain, asked_once
 from onchip.solve.mapping.wide.lattice import Along, Served
 
 MOST_AT_ONCE: Final = 256
@@ -29,6 +29,7 @@ def shortest_of(access: Access) -> int:
     return access.shortest_access_bits or access.access_bits
 
 
+@asked_once
 def element_accesses(
     chain: OperandChain, served: Served, bits: int, shortest: int, counts_tiles: bool, below: Served | None = None
 ) -> Along:

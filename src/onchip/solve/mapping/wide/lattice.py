@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import prod
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +60,12 @@ ALONE: Final = Served((), (1,) * len(LOOPS), (1,) * len(LOOPS))
 class Lattice:
     """All places in nests of some ways to use the array.
 
-    What is said of several dimensions together is kept, as several boundaries ask the same.
+    What is said of several dimensions together is kept, as several boundaries ask the same; and so is in `known` what
+    is said of an operand's tiles.
     """
 
     dimensions: tuple[Dimension, ...]
+    known: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[str, tuple[int, ...], Served], Along] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

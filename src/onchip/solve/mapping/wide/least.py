@@ -22,11 +22,10 @@ def least_of(lattice: Lattice, *tables: Boundaries) -> float:
     for table in tables:
         for at, own in table.items():
             summed[at] = summed[at] + own if at in summed else own
-    flat = [
-        [np.broadcast_to(summed[at], lattice.shape).flatten() for at in sorted(summed) if at[0] is operand]
-        for operand in Operand
+    of_operands = [
+        [np.ascontiguousarray(summed[at]) for at in sorted(summed) if at[0] is operand] for operand in Operand
     ]
-    return least_chain(lattice.shape, flat)
+    return least_chain(lattice.shape, of_operands)
 
 
 def least_product(first: float, second: float, slope: float, least_sum: float) -> float:

@@ -34,6 +34,8 @@ ROUNDS: Final = 3
 """Of searches, each among the cells that the one before left."""
 GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
+RANKED: Final = 12
+"""Of which guides are chosen by what they are at least; these are the highest if each boundary stands by itself."""
 MOST_STEPS: Final = 1_000_000
 STEPS_IN_A_SECOND: Final = 1_000_000
 """At least, so that a run with a limit takes no more than fit into its time."""
@@ -149,15 +151,35 @@ class ChainsTogether:
         return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, True, none
 
     def _of_time(self) -> list[Row]:
-        """The highest guide: they say most of what is left."""
+        """The highest guide, about: they say most of what is left."""
         each = zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True)
-        found = [(fixed, costs, moving, waits) for (fixed, costs, waits), (_, moving, _) in each]
-        found.sort(key=lambda one: -(one[0] + least_of(self.lattice, one[1], self.time.no_room)))
         nothing: Tables = [None] * len(self._places)
-        return [
-            (fixed, self._tables(costs), self._more(costs, moving), nothing, at < GUIDES, False, self._waits(waits))
-            for at, (fixed, costs, moving, waits) in enumerate(found)
+        found = [
+            (fixed, self._tables(costs), self._more(costs, moving), self._waits(waits))
+            for (fixed, costs, waits), (_, moving, _) in each
         ]
+        found.sort(key=lambda one: -self._least_apart(one[0], one[1]))
+        ranked = [(self._least(one[0], one[1]) if at < RANKED else 0.0, at, one) for at, one in enumerate(found)]
+        ranked.sort(key=lambda one: (-one[0], one[1]))
+        return [
+            (fixed, costs, more, nothing, at < GUIDES, False, waits)
+            for at, (_, _, (fixed, costs, more, waits)) in enumerate(ranked)
+        ]
+
+    def _least_apart(self, fixed: float, costs: Tables) -> float:
+        """Return what a criterion is at least if each boundary stands where it adds least."""
+        own = zip(costs, self._rooms, strict=True)
+        return fixed + sum(float(table[fits].min(initial=np.inf)) for table, fits in own if table is not None)
+
+    def _least(self, fixed: float, costs: Tables) -> float:
+        """Return what a criterion is at least of any chain."""
+        each = zip(self._places, costs, self._rooms, strict=True)
+        tables = {at: np.where(fits, 0.0 if own is None else own, np.inf) for at, own, fits in each}
+        return fixed + least_of(self.lattice, tables)
+
+    @cached_property
+    def _rooms(self) -> list[NDArray[np.bool_]]:
+        return [self._flat(self.time.no_room[place]) == 0.0 for place in self._places]
 
     def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
         return [

@@ -44,7 +44,7 @@ class Kind(Enum):
 ALL_AT_WORK: Final = (Kind.ALL_AT_WORK, Kind.FEWEST_TURNS, Kind.MORE_TURNS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
