@@ -105,8 +105,13 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
         used[memory] += float(bits.reshape(searched.shape)[place])
     if any(own > room for own, room in zip(used, searched.room_bits, strict=True)):
         return inf
+    last = tuple(side - 1 for side in searched.shape)
     stays = [
-        min([1.0, *(part_that_stays(searched, own, place, other) for other in places if _is_outside(place, other))])
+        min(
+            part_that_stays(searched, own, place, other)
+            for other in (*places, last)
+            if other == last or _is_outside(place, other)
+        )
         for (own, _, _), place in zip(searched.boundaries, places, strict=True)
     ]
     sums = []

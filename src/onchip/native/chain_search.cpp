@@ -225,8 +225,7 @@ private:
     // After a place in `point` where, of operands placed just there, `least_operand` was the last.
     void go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added) {
         if (state + 1 == states_) {
-            limit_ = worth(added);
-            best_ = chosen_;
+            end(added);
             return;
         }
         std::vector<Step> steps;
@@ -264,6 +263,17 @@ private:
             }
             take(step, state, added);
         }
+    }
+
+    // Outside all places stand all loops: a dimension that moves on from the last place ends there.
+    void end(const std::vector<double>& added) {
+        std::vector<double> whole(added);
+        std::vector<Placed> tiles = tiles_;
+        go_outside(problem_, at_, points_ - 1, tiles, whole);
+        const double found = worth(whole);
+        if (!(found < limit_)) return;
+        limit_ = found;
+        best_ = chosen_;
     }
 
     void take(const Step& step, std::size_t state, const std::vector<double>& added) {

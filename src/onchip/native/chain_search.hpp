@@ -5,7 +5,8 @@
 // greatest of the others. A lattice's dimension says of any two of its cells whether places in both may stand inside
 // each other. Where loops end short, tiles of a boundary may stay while loops outside the next point run: those at the
 // end of every dimension that leads to its elements and moves on between both points. If one of these ends there, none
-// stays; if a dimension that does not lead to its elements moves on between both points, any may. A tile is needed
+// stays; if a dimension that does not lead to its elements moves on between both points, any may. The
+// last point of the lattice, with all loops inside, is outside all places. A tile is needed
 // until the last turn of the loops that lead to its elements: where no such loop can stand between two points, a tile
 // of the outer one is replaced within the turns of the inner one.
 

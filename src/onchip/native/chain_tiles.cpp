@@ -107,6 +107,11 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion) {
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             std::vector<Placed>& tiles, std::vector<double>& added) {
     narrow(problem, at, boundary, x, tiles, added);
+    go_outside(problem, at, x, tiles, added);
+}
+
+void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
+                std::vector<double>& added) {
     for (Placed& own : tiles) {
         if (own.stays == 0.0 || own.point == x) continue;
         const double stays = part_that_stays(problem, at, problem.boundaries[own.boundary].operand, own.point, x);

@@ -29,4 +29,8 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion);
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             std::vector<Placed>& tiles, std::vector<double>& added);
 
+// The same of a point that no boundary needs to stand in.
+void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
+                std::vector<double>& added);
+
 }  // namespace onchip::chains

@@ -92,7 +92,8 @@ public:
     // What all others cost at least if they stand outside a point in which the last was placed.
     Outside outside(const More& more) const {
         Outside least(operands_.size(), std::vector<std::vector<double>>(states_));
-        for (auto& own : least) own[states_ - 1].assign(points_, 0.0);
+        for (std::size_t operand = 0; operand < operands_.size(); ++operand)
+            least[operand][states_ - 1] = at_last(operand, more);
         for (std::size_t state = states_ - 1; state-- > 0;) {
             std::vector<double> next(points_, std::numeric_limits<double>::infinity());
             for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
@@ -150,6 +151,24 @@ private:
         }
         for (std::size_t at = 0; at < points_; ++at) free[at] = std::min(free[at], all[at] + more[at]);
         return free;
+    }
+
+    // What an operand's last boundary costs more if no others stand outside its point: where dimensions alone are left
+    // that lead to its elements. All of them end.
+    std::vector<double> at_last(std::size_t operand, const More& more) const {
+        std::vector<double> found(points_, 0.0);
+        const Costs own = operands_[operand].empty() ? Costs() : more.costs[operand].back();
+        if (own.empty()) return found;
+        std::copy(own.begin(), own.end() - 1, found.begin());
+        std::size_t stride = points_;
+        for (std::size_t side = 0; side < shape_.size(); ++side) {
+            const std::size_t whole = stride;
+            stride /= shape_[side];
+            if (more.leads[operand][side]) continue;
+            for (std::size_t start = 0; start < points_; start += whole)
+                std::fill_n(found.begin() + static_cast<std::ptrdiff_t>(start), whole - stride, 0.0);
+        }
+        return found;
     }
 
     std::size_t placed(std::size_t state, std::size_t operand) const {

@@ -23,7 +23,7 @@ double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::
 
 // What boundaries cost beyond their costs unless tiles stay, by operand and boundary (none where that is nothing):
 // where the next boundary's point is ahead in dimensions alone that lead to elements of the operand, and one of them
-// ends there.
+// ends there. Of the last boundary the last point of the lattice counts as the next.
 struct More {
     std::vector<std::vector<Costs>> costs;
     std::vector<std::vector<std::uint8_t>> leads;  // by operand and dimension

@@ -29,7 +29,7 @@ def asked_once(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Co
     """Keep what a method says with the lattice: energy and time ask it, and memories that serve the same."""
 
     @wraps(method)
-    def asked(chain: OperandChain, *args: P.args, **named: P.kwargs) -> T:
+    def asked(chain: OperandChain, /, *args: P.args, **named: P.kwargs) -> T:
         at = (method, chain.way, chain.operand, *args, *named.items())
         if at not in chain.lattice.known:
             chain.lattice.known[at] = method(chain, *args, **named)
