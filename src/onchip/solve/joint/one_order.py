@@ -78,25 +78,23 @@ class OneOrderPlanner:
     def _least_in_bytes(self, known: OperatorSchedule) -> OperatorSchedule | None:
         """Return what is found to stay, and keep what that costs at least; if it takes too long, None."""
         run = self._run.within(SHARE_FOR_BYTES * self._run.seconds_left)
-        self.least_cost_in_bytes, found = self._by_states(run) or self._by_models(known, run)
+        self.least_cost_in_bytes, found = self._what_stays(known, run)
         if self._is_the_only_order:
             self._incumbent.raise_bound(self.least_cost_in_bytes)
         return found
 
-    def _by_states(self, run: Run) -> tuple[int, OperatorSchedule] | None:
-        """Return the least cost, if all choices are few; of short orders only where that is exact, as models are."""
+    def _what_stays(self, known: OperatorSchedule, run: Run) -> tuple[int, OperatorSchedule | None]:
+        """Return a bound in bytes, and what is found to stay: a long order is cut where its choices are too many."""
         whole = GapWindows(self._indexed, self._order, len(self._order))
-        if not whole.is_exact and len(self._order) <= MOST_STEPS_WHOLE:
-            return None
-        found = whole.solve_by_states(run)
-        return None if found is None else (whole.lower_bound, found)
-
-    def _by_models(self, known: OperatorSchedule, run: Run) -> tuple[int, OperatorSchedule | None]:
-        """Return a bound and what stays, by one model, or of a long order window by window."""
         if len(self._order) > MOST_STEPS_WHOLE:
-            windows = GapWindows(self._indexed, self._order)
-            found = windows.solve(run)
-            return windows.lower_bound, found
+            found = whole.solve_by_states(run)
+            if found is None:
+                whole = GapWindows(self._indexed, self._order)
+                found = whole.solve(run)
+            return whole.lower_bound, found
+        if whole.is_exact:
+            found = whole.solve(run)
+            return whole.lower_bound, found
         if not cp_sat_is_within_reach(run):
             return 0, None
         model = KeptGaps(self._indexed, self._order)

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import Final
 
-from onchip.answer.result import Status
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
 from onchip.solve.spilling.idle_gaps import IdleGap, what_leaves
+from onchip.solve.spilling.leaving_model import leaving_by_model
 
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-METHOD: Final = "gaps of a window"
 WINDOW_STEPS: Final = 1_000
 WINDOW_WORK: Final = 2.0
-"""Of CP-SAT, which counts about a second as 1, where there is no time limit."""
+"""For each of several windows."""
 
 
 class GapWindows:
@@ -84,7 +81,9 @@ class GapWindows:
         if self._has_few_choices(gaps, run):
             return
         if cp_sat_is_within_reach(run):
-            self._solve_model(gaps, run)
+            found = leaving_by_model(gaps, self._left, run, WINDOW_WORK if len(self._windows) > 1 else inf)
+            self.lower_bound += found.lower_bound
+            self._leave(gaps if found.answer is None else found.answer)
         else:
             self._leave(gaps)
 
@@ -99,38 +98,6 @@ class GapWindows:
 
     def _leave(self, gaps: Iterable[IdleGap]) -> None:
         self._dropped.update((gap.tensor, gap.start) for gap in gaps)
-
-    def _solve_model(self, gaps: list[IdleGap], run: Run) -> None:
-        from ortools.sat.python import cp_model
-
-        model = cp_model.CpModel()
-        kept = {gap: model.new_bool_var("") for gap in gaps}
-        self._each_step_holds_what_stays(model, kept)
-        model.minimize(sum(_costs(model, kept)))
-        solver = cp_model.CpSolver()
-        solver.parameters.linearization_level = 2
-        work = float("inf") if run.deadline.is_set else WINDOW_WORK
-        found = solve_for_result(
-            solver, model, run, METHOD, lambda: {gap for gap in gaps if not solver.boolean_value(kept[gap])}, work
-        )
-        if found.status is not Status.INFEASIBLE:
-            self.lower_bound += found.lower_bound
-        self._leave(gaps if found.answer is None else found.answer)
-
-    def _each_step_holds_what_stays(self, model: cp_model.CpModel, kept: dict[IdleGap, cp_model.IntVar]) -> None:
-        """One row for each step in which not all fits, but where a step beside it asks for as much and more."""
-        staying = dict[int, list[IdleGap]]()
-        for gap in kept:
-            for step in gap.steps:
-                staying.setdefault(step, []).append(gap)
-        starts, ends = {gap.steps.start for gap in kept}, {gap.steps.stop - 1 for gap in kept}
-        for step, gaps in staying.items():
-            left = self._left(step)
-            is_in_the_next = step not in ends and self._left(step + 1) <= left
-            is_in_the_last = step not in starts and self._left(step - 1) < left
-            if is_in_the_next or is_in_the_last or sum(gap.units for gap in gaps) <= left:
-                continue
-            model.add(sum(gap.units * kept[gap] for gap in gaps) <= left)
 
     def _left(self, step: int) -> int:
         """Return the units beside the operands; one more may be there if a tensor may end within the last, partial."""
@@ -149,16 +116,3 @@ class GapWindows:
             if uses:
                 residencies.append(PlannedResidency(tensor, start, uses[-1] + 1))
         return OperatorSchedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
-
-
-def _costs(model: cp_model.CpModel, kept: dict[IdleGap, cp_model.IntVar]) -> list[cp_model.LinearExprT]:
-    """The reload of each gap that is left, and one share of storing each tensor that leaves (COSMA, Eq. 12)."""
-    costs: list[cp_model.LinearExprT] = [gap.load_cost * (1 - stays) for gap, stays in kept.items()]
-    stored: dict[int, cp_model.IntVar] = {}
-    for gap, stays in kept.items():
-        if gap.store_cost:
-            if gap.tensor not in stored:
-                stored[gap.tensor] = model.new_bool_var("")
-                costs.append(gap.store_cost * stored[gap.tensor])
-            model.add_bool_or(stored[gap.tensor], stays)
-    return costs
