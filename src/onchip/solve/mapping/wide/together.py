@@ -118,7 +118,7 @@ class ChainsTogether:
         each = zip(self.lattice.dimensions, np.unravel_index(point, self.lattice.shape), strict=True)
         return [(int(own.first[at]), int(own.last[at])) for own, at in each]
 
-    @property
+    @cached_property
     def _places(self) -> list[Place]:
         operands = [Operand(one) for one in self.way.problem.layer.operands]
         return [(one, at) for one in operands for at in range(len(self.way.memories(one)) - 1)]

@@ -156,7 +156,15 @@ class UnrolledWays:
 
     def memories(self, operand: Operand) -> Sequence[str]:
         """Return those that keep tiles of an operand, nearest the units first, and its home."""
-        return [*(level.memory.name for level in self.problem.keepers(operand)), self.problem.home(operand)]
+        return self._memories[operand]
+
+    @cached_property
+    def _memories(self) -> dict[Operand, list[str]]:
+        problem = self.problem
+        return {
+            one: [*(level.memory.name for level in problem.keepers(one)), problem.home(one)]
+            for one in map(Operand, problem.layer.operands)
+        }
 
     @cached_property
     def at_units(self) -> Lattice:
