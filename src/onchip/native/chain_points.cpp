@@ -1,0 +1,158 @@
+// Points that no chain below the limit goes through are taken out, round by round.
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "chain_searching.hpp"
+
+namespace onchip::chains {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Search::Search(const Problem& problem, double limit, std::size_t most_steps)
+    : problem_(problem), limit_(limit), most_steps_(most_steps) {
+    points_ = std::accumulate(problem.shape.begin(), problem.shape.end(), std::size_t{1}, std::multiplies<>());
+    if (!is_of_each_point(problem, points_)) throw std::invalid_argument("costs are not of each point");
+    for (const Boundary& own : problem.boundaries) {
+        if (count_.size() <= own.operand) count_.resize(own.operand + 1, 0);
+        ++count_[own.operand];
+    }
+    for (const std::size_t own : count_) {
+        first_.push_back(step_.empty() ? 0 : first_.back() + count_[step_.size() - 1]);
+        step_.push_back(states_);
+        states_ *= own + 1;
+    }
+    lay_out();
+}
+
+void Search::lay_out() {
+    const std::size_t sides = problem_.shape.size();
+    at_.resize(points_ * sides);
+    for (std::size_t point = 0; point < points_; ++point) {
+        std::size_t rest = point;
+        for (std::size_t side = sides; side-- > 0; rest /= problem_.shape[side])
+            at_[point * sides + side] = static_cast<std::uint16_t>(rest % problem_.shape[side]);
+    }
+    alive_.assign(problem_.boundaries.size(), std::vector<std::uint8_t>(points_, 1));
+}
+
+void Search::take_out_without_room() {
+    least_bits_.clear();
+    std::vector<double> together(problem_.room_bits.size(), 0.0);
+    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+        double least = infinity;
+        for (std::size_t x = 0; x < points_; ++x) {
+            if (alive_[b][x]) least = std::min(least, problem_.boundaries[b].bits[x]);
+        }
+        least_bits_.push_back(least);
+        together[problem_.boundaries[b].memory] += least;
+    }
+    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+        const Boundary& own = problem_.boundaries[b];
+        const double room = problem_.room_bits[own.memory] - (together[own.memory] - least_bits_[b]);
+        for (std::size_t x = 0; x < points_; ++x) {
+            if (!(own.bits[x] <= room)) alive_[b][x] = 0;
+        }
+    }
+}
+
+double Search::worth(const std::vector<double>& criteria) const {
+    if (problem_.is_product) return criteria[0] * *std::max_element(criteria.begin() + 1, criteria.end());
+    return *std::max_element(criteria.begin(), criteria.end());
+}
+
+bool Search::take_out() {
+    take_out_without_room();
+    const std::size_t count = problem_.boundaries.size();
+    std::vector<std::vector<double>> first(count), others(count);
+    outside_.assign(problem_.criteria.size(), {});
+    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
+        if (!problem_.criteria[k].guides) continue;
+        const auto costs = costs_left(k), moving = costs_if_all_move(problem_.criteria[k]);
+        std::vector<std::vector<Costs>> operands(count_.size());
+        More more{std::vector<std::vector<Costs>>(count_.size()), problem_.leads};
+        for (std::size_t b = 0; b < count; ++b) {
+            operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
+            more.costs[problem_.boundaries[b].operand].emplace_back(moving[b]);
+        }
+        auto through = costs_through(problem_.shape, operands, more, outside_[k]);
+        std::size_t b = 0;
+        for (auto& own : through) {
+            for (auto& table : own) {
+                for (double& one : table) one += problem_.criteria[k].fixed;
+                auto& most = problem_.is_product && k == 0 ? first[b] : others[b];
+                if (most.empty())
+                    most = std::move(table);
+                else
+                    for (std::size_t x = 0; x < points_; ++x) most[x] = std::max(most[x], table[x]);
+                ++b;
+            }
+        }
+    }
+    bool is_less = false;
+    floor_ = 0.0;
+    for (std::size_t b = 0; b < count; ++b) {
+        double least = infinity;
+        for (std::size_t x = 0; x < points_; ++x) {
+            if (!alive_[b][x]) continue;
+            const double own = problem_.is_product ? first[b][x] * others[b][x] : others[b][x];
+            least = std::min(least, own);
+            if (!(own < limit_)) {
+                alive_[b][x] = 0;
+                is_less = true;
+            }
+        }
+        floor_ = std::max(floor_, least);
+    }
+    return is_less && floor_ < limit_;
+}
+
+std::vector<std::vector<double>> Search::costs_left(std::size_t k) const {
+    std::vector<std::vector<double>> found;
+    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+        const Costs own = problem_.criteria[k].costs[b];
+        auto& costs = found.emplace_back(points_, 0.0);
+        for (std::size_t x = 0; x < points_; ++x) costs[x] = !alive_[b][x] ? infinity : own.empty() ? 0.0 : own[x];
+    }
+    return found;
+}
+
+void Search::list() {
+    left_.assign(problem_.boundaries.size(), {});
+    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+        for (std::size_t x = 0; x < points_; ++x) {
+            if (alive_[b][x]) left_[b].push_back(x);
+        }
+    }
+}
+
+std::vector<std::vector<std::uint8_t>> Search::cells_left() const {
+    const std::size_t sides = problem_.shape.size();
+    std::vector<std::vector<std::uint8_t>> found;
+    for (const std::size_t length : problem_.shape) found.emplace_back(length, std::uint8_t{0});
+    for (const auto& points : left_) {
+        for (const std::size_t x : points) {
+            for (std::size_t side = 0; side < sides; ++side) found[side][at_[x * sides + side]] = 1;
+        }
+    }
+    return found;
+}
+
+bool Search::may_follow(std::size_t inner, std::size_t outer) const {
+    const std::size_t sides = problem_.shape.size();
+    for (std::size_t side = 0; side < sides; ++side) {
+        const std::size_t one = at_[inner * sides + side], two = at_[outer * sides + side];
+        if (one > two || !problem_.may_stand_inside[side][one * problem_.shape[side] + two]) return false;
+    }
+    return true;
+}
+
+}  // namespace onchip::chains

@@ -1,0 +1,72 @@
+// A search of chains: points that no chain below the limit goes through are taken out, then what is left is searched.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "chain_search.hpp"
+#include "chain_tiles.hpp"
+
+namespace onchip::chains {
+
+class Search {
+public:
+    Search(const Problem& problem, double limit, std::size_t most_steps);
+    Found run();
+
+private:
+    struct Step {
+        double worth;
+        std::size_t operand;
+        std::size_t point;
+    };
+
+    // chain_points.cpp
+    // Coordinates of points, and which points have room.
+    void lay_out();
+    // Each boundary's least bits among points that are left; what all others of a memory take at least is no room.
+    void take_out_without_room();
+    double worth(const std::vector<double>& criteria) const;
+    // Points through which all chains are worth too much; whether any was taken out.
+    bool take_out();
+    std::vector<std::vector<double>> costs_left(std::size_t k) const;
+    void list();
+    std::vector<std::vector<std::uint8_t>> cells_left() const;
+    bool may_follow(std::size_t inner, std::size_t outer) const;
+
+    // chain_search.cpp
+    // A search that is cut short says no more than where it began. So what is below a part of the way to the limit is
+    // looked into first: if that ends, there is none below it, or the least is found.
+    Found look_ever_higher();
+    // The worth by criteria that guide alone, as if no tile moved that may stay.
+    double guided(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const;
+    // What the rest adds at least to each criterion from a point on.
+    double worth_of(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const;
+    // After a place in `point` where, of operands placed just there, `least_operand` was the last.
+    void go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added);
+    // Outside all places stand all loops: a dimension that moves on from the last place ends there.
+    void end(const std::vector<double>& added);
+    void take(const Step& step, std::size_t state, const std::vector<double>& added);
+    // What boundaries that are not placed yet will take of a memory, but for one of them.
+    double coming_bits(std::size_t memory, std::size_t but) const;
+
+    const Problem& problem_;
+    double limit_;
+    std::size_t most_steps_;
+    std::size_t points_ = 0, states_ = 1, steps_ = 0;
+    std::vector<std::size_t> count_, first_, step_;  // by operand: boundaries, the first of them, its step in a state
+    std::vector<std::uint16_t> at_;                  // by point, its cell along each dimension
+    std::vector<std::vector<std::uint8_t>> alive_;   // by boundary and point
+    std::vector<std::vector<std::size_t>> left_;
+    std::vector<double> least_bits_, used_bits_;
+    std::vector<Outside> outside_;  // by criterion
+    std::vector<std::size_t> placed_, chosen_, best_;
+    std::vector<Placed> tiles_;  // of boundaries placed
+    double floor_ = 0.0;
+    double not_looked_into_ = std::numeric_limits<double>::infinity();  // the least worth of steps that were left
+};
+
+}  // namespace onchip::chains
