@@ -26,7 +26,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import ZIGZAG, Accounting
 from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.layer.limits import check_mapping
+from onchip.cost.layer.limits import checked_boundaries
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.ir.layer import Layer
 
@@ -129,7 +129,7 @@ def allocated(layer: Layer, accelerator: Accelerator, nest: list[Loop], random: 
 
     def fits() -> bool:
         try:
-            check_mapping(LayerProblem(layer, accelerator), mapping(), ZIGZAG)
+            checked_boundaries(LayerProblem(layer, accelerator), mapping(), ZIGZAG)
         except MappingError:
             return False
         return True

@@ -38,12 +38,13 @@ def test_accesses_and_tiles_are_those_that_the_interpreter_counts(first: int) ->
     for seed in range(first, first + 25):
         case = random_case(seed, most_macs=200)
         run = run_nest(case.problem, case.mapping)
-        counted = layer_accesses(case.layer, case.problem, case.mapping)
+        crossed = boundaries(case.layer, case.problem, case.mapping)
+        counted = layer_accesses(case.accelerator, crossed)
         assert {(one.memory, one.operand, one.move): Counter(dict(one.sizes)) for one in counted} == run.accesses
         tiles = {
             (boundary.lower.memory, operand): boundary.lower_room()
-            for operand in case.layer.operands
-            for boundary in boundaries(case.layer, case.problem, case.mapping, operand)
+            for operand, own in crossed.items()
+            for boundary in own
             if boundary.lower.memory != MACS
         }
         assert {key: size for key, size in tiles.items() if size} == {k: v for k, v in run.peak_elements.items() if v}
@@ -75,12 +76,12 @@ def test_sums_in_the_making_are_wider_than_finished_ones() -> None:
     for mapping, bits in ((half_way, 24), (all_of_it, 8)):
         (written,) = (
             one
-            for one in layer_accesses(Layer(c=4), LayerProblem(Layer(c=4), MACHINE), mapping)
+            for one in layer_accesses(MACHINE, boundaries(Layer(c=4), LayerProblem(Layer(c=4), MACHINE), mapping))
             if (one.memory, one.move) == ("dram", Move.WRITE_FROM_BELOW)
         )
         assert written.bits == bits
     problem, mapping = LayerProblem(Layer(k=2), MACHINE), LayerMapping((Loop("K", 2),), output=(Kept("buffer", 1),))
-    single = layer_accesses(problem.layer, problem, mapping)
+    single = layer_accesses(MACHINE, boundaries(problem.layer, problem, mapping))
     assert {one.bits for one in single if one.operand == OUTPUT} == {8}
 
 

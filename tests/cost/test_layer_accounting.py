@@ -15,6 +15,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.limits import needed_bits
 from onchip.cost.layer.stall import Visit, covered_cycles
@@ -260,7 +261,7 @@ def test_parts_are_cut_late() -> None:
 def test_parts_have_whole_room() -> None:
     options = PARTS, replace(PARTS, parts_have_whole_room=True)
     problem = LayerProblem(Layer(p=7, r=1), _machine())
-    needs = [needed_bits(problem.layer, problem, HALF, one)["buffer", "input"] for one in options]
+    needs = [needed_bits(problem, boundaries(problem.layer, problem, HALF, one))["buffer", "input"] for one in options]
     assert needs == [3 * 8, 4 * 8]
 
 
@@ -278,7 +279,9 @@ def test_a_tile_of_single_taps_is_at_most_the_stored_input() -> None:
     option = replace(PARTS, single_taps_are_channels=True)
     for accounting in (PARTS, option, DEFINES):
         assert _of_input(layer, mapping, accounting) == 2 * 3
-        assert needed_bits(layer, LayerProblem(layer, _machine()), mapping, accounting)["buffer", "input"] == 3 * 8
+        problem = LayerProblem(layer, _machine())
+        needs = needed_bits(problem, boundaries(layer, problem, mapping, accounting))
+        assert needs["buffer", "input"] == 3 * 8
 
 
 def test_accesses_are_of_a_cycle() -> None:

@@ -16,6 +16,7 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Por
 from onchip.cost.layer.accesses import layer_accesses
 from onchip.cost.layer.accounting import ZIGZAG
 from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import needed_bits
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
@@ -54,7 +55,7 @@ def _ragged_cases(first: int, count: int) -> list[Case]:
 @pytest.mark.parametrize("first", series(range(0, 1000, 100), 4))
 def test_accesses_are_those_that_the_interpreter_counts(first: int) -> None:
     for case in _ragged_cases(first, 100):
-        counted = layer_accesses(case.layer, case.problem, case.mapping)
+        counted = layer_accesses(case.accelerator, boundaries(case.layer, case.problem, case.mapping))
         sizes = {(one.memory, one.operand, one.move): Counter(dict(one.sizes)) for one in counted}
         assert sizes == run_nest(case.problem, case.mapping).accesses, str(case.mapping)
 
@@ -70,7 +71,7 @@ def test_energy_and_cycles_are_those_counted_one_by_one(first: int) -> None:
 
 def test_tiles_take_the_room_that_the_verifier_measures() -> None:
     for case in _ragged_cases(0, 200):
-        needs = needed_bits(case.layer, case.problem, case.mapping)
+        needs = needed_bits(case.problem, boundaries(case.layer, case.problem, case.mapping))
         for memory, own in tile_bits(case.problem, case.mapping).items():
             for operand, bits in own.items():
                 whole = case.problem.home(operand) == memory

@@ -12,11 +12,10 @@ from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel
-from onchip.cost.layer.workspace import workspace_bytes
 from onchip.ir.layer import Layer
 from onchip.verify.mapping import tile_bits, verify_mapping
 from onchip.verify.rules import Rule
-from support.nests import random_case
+from support.nests import random_case, workspace_of
 
 LOCAL, GLOBAL = MemoryLevel(Memory("local", 100), double_buffered=True), MemoryLevel(Memory("global", 1000), None, True)
 MACHINE = Accelerator("small", (GLOBAL.memory,), (LOCAL, GLOBAL), array=ComputeArray({"K": 2}))
@@ -27,7 +26,7 @@ def test_the_verifier_counts_the_same_and_nothing_less_is_enough(first: int) -> 
     needed = 0
     for seed in range(first, first + 40):
         case = random_case(seed)
-        found = workspace_bytes(case.problem, case.mapping)
+        found = workspace_of(case.problem, case.mapping)
         counted = tile_bits(case.problem, case.mapping)
         whole = {name: -(-sum(bits.values()) // 8) for name, bits in counted.items()}
         addressed = [level.memory.name for level in case.accelerator.addressed]
@@ -44,15 +43,18 @@ def test_the_verifier_counts_the_same_and_nothing_less_is_enough(first: int) -> 
 def test_what_lies_whole_takes_none_of_it() -> None:
     problem = LayerProblem(Layer(k=2, p=3), MACHINE, Homes(input="global", output="global"))
     mapping = LayerMapping((Loop("K", 2), Loop("P", 3)), input=(Kept("local", 1),), output=(Kept("local", 1),))
-    assert workspace_bytes(problem, mapping) == {"local": 2 * 1 + 2 * 2}
+    assert workspace_of(problem, mapping) == {"local": 2 * 1 + 2 * 2}
     streamed = replace(problem, homes=Homes())
     both = replace(mapping, input=(Kept("local", 1), Kept("global", 2)))
-    assert workspace_bytes(streamed, both) == {"local": 2 * 1 + 2 * 2, "global": 3}
+    assert workspace_of(streamed, both) == {
+        "local": 2 * 1 + 2 * 2,
+        "global": 3,
+    }
 
 
 def test_sums_in_the_making_take_what_they_are_wider_than_the_output_that_lies_there() -> None:
     problem = LayerProblem(Layer(k=2, c=3, partial_bits=20), MACHINE, Homes(output="global"))
     complete = LayerMapping((Loop("C", 3), Loop("K", 2)), output=(Kept("local", 1),))
-    assert workspace_bytes(problem, complete) == {"local": -(-2 * 20 // 8)}
+    assert workspace_of(problem, complete) == {"local": -(-2 * 20 // 8)}
     incomplete = LayerMapping((Loop("K", 2), Loop("C", 3)))
-    assert workspace_bytes(problem, incomplete) == {"global": 2 * (20 - 8) // 8}
+    assert workspace_of(problem, incomplete) == {"global": 2 * (20 - 8) // 8}

@@ -12,6 +12,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
 from onchip.cost.layer.accesses import layer_accesses
 from onchip.cost.layer.accounting import Accounting, settled
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.cost import access_of, energy_pj
 from onchip.ir.layer import LOOPS, Layer
 from oracles.kept_operands import levels_with_room
@@ -175,7 +176,7 @@ def _energy_pj(
 ) -> float:
     return sum(
         energy_pj(one, access_of(accelerator, one.memory))
-        for one in layer_accesses(layer, LayerProblem(layer, accelerator), mapping, accounting)
+        for one in layer_accesses(accelerator, boundaries(layer, LayerProblem(layer, accelerator), mapping, accounting))
         if one.operand == operand
     )
 

@@ -13,7 +13,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.cost.layer.limits import check_mapping, needed_bits
+from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.limits import checked_boundaries, needed_bits
 from onchip.ir.layer import Layer
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
@@ -261,14 +262,14 @@ def test_verifier_and_cost_model_agree_to_the_byte_on_what_fits(first: int) -> N
     for seed in range(first, first + 50):
         case, random = random_case(seed), Random(seed)
         needs: dict[str, int] = defaultdict(int)
-        for (memory, _), bits in needed_bits(case.layer, case.problem, case.mapping).items():
+        for (memory, _), bits in needed_bits(case.problem, boundaries(case.layer, case.problem, case.mapping)).items():
             needs[memory] += bits
         names = [level.memory.name for level in case.problem.levels]
         room = {name: _exactly(needs[name] - case.problem.resident_bits(name), random) for name in names}
         problem = replace(case.problem, room_bytes=room)
         is_legal = not verify_mapping(problem, case.mapping)
         try:
-            check_mapping(problem, case.mapping)
+            checked_boundaries(problem, case.mapping)
         except MappingError:
             assert not is_legal, seed
         else:

@@ -18,6 +18,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import needed_bits
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
@@ -239,7 +240,8 @@ def _all_cuts(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loo
 
 def _fits(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting) -> bool:
     """With sizes as they are counted, and room for sums as they are while they are added up."""
-    needs = needed_bits(problem.layer, problem, mapping, replace(accounting, finished_sums_leave_short=False))
+    as_added_up = replace(accounting, finished_sums_leave_short=False)
+    needs = needed_bits(problem, boundaries(problem.layer, problem, mapping, as_added_up))
     return all(
         sum(bits for (memory, _), bits in needs.items() if memory == level.memory.name)
         <= problem.usable_bits(level.memory.name)

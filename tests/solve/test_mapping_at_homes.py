@@ -13,7 +13,6 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
-from onchip.cost.layer.workspace import workspace_bytes
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
@@ -23,6 +22,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import tile_bits
 from oracles.mapspace import homed_toy, least_values
+from support.nests import workspace_of
 
 ENERGY = MappingObjective.ENERGY
 METHODS = ("exact", "loma")
@@ -54,7 +54,7 @@ def test_a_mapping_needs_at_most_the_room_that_there_is(seed: int, method: str) 
     result = map_layer_at(problem, ENERGY, Run(), method)
     if result.answer is None:
         return
-    for name, size in workspace_bytes(problem, result.answer).items():
+    for name, size in workspace_of(problem, result.answer).items():
         assert size <= problem.room_bytes.get(name, problem.room_bits(name) // 8)
         assert sum(tile_bits(problem, result.answer)[name].values()) <= 8 * size
 

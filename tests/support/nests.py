@@ -12,6 +12,8 @@ from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.cost.layer.limits import checked_boundaries, needed_bits
+from onchip.cost.layer.workspace import workspace_bytes
 from onchip.ir.layer import LOOPS, Layer
 
 ROOMY = 1 << 20
@@ -45,6 +47,11 @@ def random_case(seed: int, most_macs: int = 600) -> Case:
     layer = random_layer(random, most_macs)
     problem = random_problem(random, layer, accelerator)
     return Case(problem, random_mapping(random, problem))
+
+
+def workspace_of(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
+    """What a legal mapping needs of each addressed memory, in bytes."""
+    return workspace_bytes(problem, needed_bits(problem, checked_boundaries(problem, mapping)))
 
 
 def random_problem(random: Random, layer: Layer, accelerator: Accelerator) -> LayerProblem:

@@ -102,7 +102,10 @@ class LayerMapping:
     @property
     def bounds(self) -> dict[str, int]:
         """The product of the loops of each dimension: the layer's bounds, or more where it is padded or ends short."""
-        return {name: prod(loop.size for loop in self.nest if loop.dimension == name) for name in LOOPS}
+        found = dict.fromkeys(LOOPS, 1)
+        for loop in self.nest:
+            found[loop.dimension] *= loop.size
+        return found
 
     @property
     def temporal_iterations(self) -> int:

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from onchip.answer.layer_mapping import LayerMapping, Move
-from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.layer_mapping import Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access
-from onchip.cost.layer.accounting import INTERPRETER, Accounting
-from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.chains import Crossed
 from onchip.cost.layer.ports import bits_per_cycle
 from onchip.cost.layer.ragged import RaggedBoundary
 from onchip.cost.layer.tiles import EPSILON, MACS, Boundary, Sizes
-from onchip.ir.layer import OUTPUT, RELEVANT, Layer
+from onchip.ir.layer import OUTPUT, RELEVANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +48,17 @@ class Accesses:
         return ceil(self.bits_in_a_cycle / shortest - EPSILON) * ceil(bits / self.bits_in_a_cycle - EPSILON)
 
 
-def layer_accesses(
-    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER
-) -> tuple[Accesses, ...]:
-    """Of every memory, operand and move; what never happens is left out.
-
-    `layer` is the one executed or, where units count in parts, the one asked for.
-    """
+def layer_accesses(accelerator: Accelerator, crossed: Crossed) -> tuple[Accesses, ...]:
+    """Of every memory, operand and move; what never happens is left out."""
     found: list[Accesses] = []
-    for operand in layer.operands:
-        crossed = boundaries(layer, problem, mapping, operand, accounting)
-        widths = [_bits_in_a_cycle(boundary, problem.accelerator) for boundary in crossed]
+    for operand, own in crossed.items():
+        widths = [_bits_in_a_cycle(boundary, accelerator) for boundary in own]
         if operand != OUTPUT:
-            found.extend(_of_reads(crossed, widths))
-        elif ragged := [one for one in crossed if isinstance(one, RaggedBoundary)]:
+            found.extend(_of_reads(own, widths))
+        elif ragged := [one for one in own if isinstance(one, RaggedBoundary)]:
             found.extend(_of_ragged_sums(ragged))
         else:
-            found.extend(_of_sums(crossed, widths))
+            found.extend(_of_sums(own, widths))
     return tuple(accesses for accesses in found if accesses.elements)
 
 

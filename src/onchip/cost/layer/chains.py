@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -12,6 +13,9 @@ from onchip.cost.layer.parts import sizes_in_parts
 from onchip.cost.layer.ragged import RaggedBoundary, ends_short
 from onchip.cost.layer.tiles import MACS, Boundary, Holder
 from onchip.ir.layer import Layer
+
+Crossed: TypeAlias = Mapping[str, tuple[Boundary, ...]]
+"""The boundaries of each operand, from the MACs up to its home."""
 
 
 def chain_of(problem: LayerProblem, mapping: LayerMapping, operand: str) -> tuple[Holder, ...]:
@@ -29,27 +33,30 @@ def chain_of(problem: LayerProblem, mapping: LayerMapping, operand: str) -> tupl
 
 
 def boundaries(
-    layer: Layer, problem: LayerProblem, mapping: LayerMapping, operand: str, accounting: Accounting = INTERPRETER
-) -> tuple[Boundary, ...]:
-    """From the MACs up to the operand's home; `layer` is the one executed or, in parts, asked for."""
-    chain = chain_of(problem, mapping, operand)
+    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER
+) -> Crossed:
+    """From the MACs up to each operand's home; `layer` is the one executed or, in parts, asked for.
+
+    Room, accesses and time are of the same ones, and each of these counts a tile but once.
+    """
+    chains = {operand: chain_of(problem, mapping, operand) for operand in layer.operands}
     if ends_short(layer, mapping):
-        return _ragged_boundaries(layer, mapping, operand, chain)
-    cuts = (0, *(holder.cut for holder in chain))
+        return {operand: _ragged_boundaries(layer, mapping, operand, chain) for operand, chain in chains.items()}
     sizes = None
     if accounting.units_in_parts and layer.bounds != mapping.bounds:
         sizes = sizes_in_parts(layer, mapping)
-    return tuple(
-        Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting, sizes_in_parts=sizes)
-        for (lower, upper), inner_cut in zip(pairwise(chain), cuts, strict=False)
-    )
+    return {
+        operand: tuple(
+            Boundary(layer, mapping, operand, lower, upper, inner_cut, accounting, sizes_in_parts=sizes)
+            for (lower, upper), inner_cut in zip(pairwise(chain), (0, *(holder.cut for holder in chain)), strict=False)
+        )
+        for operand, chain in chains.items()
+    }
 
 
-@lru_cache(maxsize=8)
 def _ragged_boundaries(
     layer: Layer, mapping: LayerMapping, operand: str, chain: tuple[Holder, ...]
 ) -> tuple[RaggedBoundary, ...]:
-    """Of the last few mappings: room, accesses and time ask for the same ones, one after the other."""
     return tuple(
         RaggedBoundary(layer, mapping, operand, lower, upper, chain=chain, number=number)
         for number, (lower, upper) in enumerate(pairwise(chain))

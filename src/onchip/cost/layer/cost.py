@@ -6,7 +6,8 @@ said in docs/layer_cost.md, and `simulate.nest` counts it element by element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
@@ -14,14 +15,20 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access
 from onchip.cost.layer.accesses import Accesses, layer_accesses
 from onchip.cost.layer.accounting import INTERPRETER, Accounting, settled
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.latency import Latency, latency
-from onchip.cost.layer.limits import array_of, check_mapping
+from onchip.cost.layer.limits import array_of, checked_boundaries, needed_bits
+from onchip.cost.layer.room import with_room_for_two
 from onchip.errors import AcceleratorError
+from onchip.ir.layer import OUTPUT
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """What `mapping` costs: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds."""
+    """What `mapping` costs: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds.
+
+    `needed_bits` is what one instance of each memory needs for each operand.
+    """
 
     mapping: LayerMapping
     macs: int
@@ -30,6 +37,7 @@ class LayerCost:
     mac_energy_pj: float
     latency: Latency
     units: int
+    needed_bits: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def energy_pj(self) -> float:
@@ -54,23 +62,30 @@ class LayerCost:
 
 def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> LayerCost:
     """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
-    check_mapping(problem, mapping, accounting)
-    counted = problem.layer if accounting.units_in_parts else mapping.layer(problem.layer)
+    crossed = checked_boundaries(problem, mapping, accounting)
+    needs = needed_bits(problem, crossed)
+    counted = crossed[OUTPUT][0].layer
     array = array_of(problem.accelerator)
     costed = settled(mapping) if accounting.tiles_span_their_reuse else mapping
-    accesses = layer_accesses(counted, problem, costed, accounting)
+    if costed is not mapping:
+        crossed = boundaries(counted, problem, costed, accounting)
+    accesses = layer_accesses(problem.accelerator, crossed)
     energies: dict[tuple[str, str], float] = {}
     for one in accesses:
         key = one.memory, one.operand
         energies[key] = energies.get(key, 0.0) + energy_pj(one, access_of(problem.accelerator, one.memory))
+    rooms = with_room_for_two(problem, crossed) if accounting.double_buffered_where_room else None
+    whole = mapping.layer(problem.layer)
+    in_time = crossed if counted == whole else boundaries(whole, problem, costed, accounting)
     return LayerCost(
         mapping,
         problem.layer.macs,
         accesses,
         energies,
         counted.macs * (array.mac_energy_pj or 0.0),
-        latency(problem, costed, accounting),
+        latency(problem, costed, in_time, rooms, accounting),
         array.macs,
+        needs,
     )
 
 

@@ -16,16 +16,15 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.layer.accesses import bits_below, is_pending, output_bits_in
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
-from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.chains import Crossed
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.loading import PortTransfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
 from onchip.cost.layer.ports import port_for
 from onchip.cost.layer.ragged import ends_short
 from onchip.cost.layer.ragged_time import PortMove, RaggedTime, TileFilling
-from onchip.cost.layer.room import with_room_for_two
 from onchip.cost.layer.stall import Visit, stall_at
 from onchip.cost.layer.tiles import MACS, Boundary
-from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +48,21 @@ class Latency:
         return self.ideal + self.unused + self.stall + self.preload + self.offload + self.drain
 
 
-def latency(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> Latency:
-    """Cycles of a layer as it is executed (padded bounds), all units whole; `ideal` are those of the one asked for."""
-    layer, whole = problem.layer, mapping.layer(problem.layer)
-    ideal = layer.macs / array_of(problem.accelerator).macs
-    counted = layer if accounting.units_in_parts else whole
-    rooms: frozenset[tuple[str, str]] | None = None
-    if accounting.double_buffered_where_room:
-        rooms = with_room_for_two(counted, problem, mapping, accounting)
-    crossed = list(_crossings(whole, problem, mapping, accounting, rooms))
+def latency(
+    problem: LayerProblem,
+    mapping: LayerMapping,
+    boundaries: Crossed,
+    rooms: frozenset[tuple[str, str]] | None,
+    accounting: Accounting = INTERPRETER,
+) -> Latency:
+    """Cycles of a layer as it is executed (padded bounds), all units whole; `ideal` are those of the one asked for.
+
+    `boundaries` are those of the layer as it is executed. `rooms` name the memories and operands of which there is room
+    for two tiles; None, if it is as memories say.
+    """
+    whole = boundaries[OUTPUT][0].layer
+    ideal = problem.layer.macs / array_of(problem.accelerator).macs
+    crossed = list(_crossings(boundaries, rooms))
     crossings = [list(_visits(one, problem.accelerator)) for one in crossed]
     ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
     for visits in crossings:
@@ -164,15 +169,8 @@ class _Crossing:
     returns: bool = False
 
 
-def _crossings(
-    layer: Layer,
-    problem: LayerProblem,
-    mapping: LayerMapping,
-    accounting: Accounting,
-    rooms: frozenset[tuple[str, str]] | None,
-) -> Iterator[_Crossing]:
-    for operand in layer.operands:
-        crossed = boundaries(layer, problem, mapping, operand, accounting)
+def _crossings(boundaries: Crossed, rooms: frozenset[tuple[str, str]] | None) -> Iterator[_Crossing]:
+    for crossed in boundaries.values():
         for number, boundary in enumerate(crossed):
             yield from _crossings_of(crossed, number, boundary, rooms)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from math import prod
 
@@ -13,18 +13,24 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.accesses import bits_below, output_bits_in
 from onchip.cost.layer.accounting import INTERPRETER, Accounting
-from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.chains import Crossed, boundaries
 from onchip.cost.layer.tiles import Boundary
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import OUTPUT, Layer
 
 
-def check_mapping(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> None:
-    """Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards."""
+def checked_boundaries(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> Crossed:
+    """The boundaries that tiles cross, of the layer as it is executed or, in parts, asked for.
+
+    Raises MappingError for what does not fit, AcceleratorError for one that has no array or no way upwards.
+    """
     check_memories(problem, mapping)
     _check_loops_divide(problem.layer, mapping, accounting)
     check_array(problem.accelerator, mapping)
-    check_capacities(problem, mapping, accounting)
+    executed = mapping.layer(problem.layer)
+    crossed = boundaries(problem.layer if accounting.units_in_parts else executed, problem, mapping, accounting)
+    _check_capacities(problem, needed_bits(problem, crossed))
+    return crossed
 
 
 def array_of(accelerator: Accelerator) -> ComputeArray:
@@ -89,10 +95,8 @@ def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
             raise MappingError(detail, place=f"array: {dimension}", expected=f"at most {array.sizes[dimension]}")
 
 
-def check_capacities(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> None:
+def _check_capacities(problem: LayerProblem, needs: Mapping[tuple[str, str], int]) -> None:
     """Raise MappingError where operands together take more of a memory than they may."""
-    executed = mapping.layer(problem.layer)
-    needs = needed_bits(problem.layer if accounting.units_in_parts else executed, problem, mapping, accounting)
     for level in problem.levels:
         need = {operand: bits for (memory, operand), bits in needs.items() if memory == level.memory.name}
         capacity = problem.usable_bits(level.memory.name)
@@ -105,17 +109,15 @@ def check_capacities(problem: LayerProblem, mapping: LayerMapping, accounting: A
             )
 
 
-def needed_bits(
-    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER
-) -> dict[tuple[str, str], int]:
-    """What one instance of each memory needs for each operand; `layer` is the one executed or, in parts, asked for."""
+def needed_bits(problem: LayerProblem, crossed: Crossed) -> dict[tuple[str, str], int]:
+    """What one instance of each memory needs for each operand."""
     needs = {}
-    for operand in layer.operands:
-        crossed = boundaries(layer, problem, mapping, operand, accounting)
+    for operand, own in crossed.items():
+        layer = own[0].layer
         if (home := problem.home(operand)) != DRAM:
-            bits = output_bits_in(crossed[-1]) if operand == OUTPUT else layer.bits(operand)
+            bits = output_bits_in(own[-1]) if operand == OUTPUT else layer.bits(operand)
             needs[home, operand] = layer.elements(operand) * bits
-        for below, boundary in pairwise(crossed):
+        for below, boundary in pairwise(own):
             level = boundary.lower.level
             bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)
             needs[boundary.lower.memory, operand] = boundary.lower_room() * bits * _copies(level, boundary)

@@ -39,32 +39,21 @@ class _Moves:
 
 @dataclass(frozen=True)
 class RaggedBoundary(Boundary):
-    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders.
-
-    What is asked for again, by accesses and by time, is counted once.
-    """
+    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders."""
 
     chain: tuple[Holder, ...] = ()
     number: int = 0
 
-    @property
+    @cached_property
     def episodes(self) -> int:
         """How often the tiles of `lower` are filled in all."""
         return sum(one.sign * prod(map(len, one.places.values())) for one in self._own_fills)
 
-    @property
+    @cached_property
     def distinct_tiles(self) -> int:
         """How many different tiles one instance of `lower` holds in the course of time."""
         above = self._above(self.lower)
         return prod(len(self._places(name, above)) for name in RELEVANT[self.operand])
-
-    def lower_sizes(self) -> Sizes:
-        """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
-        return self._lower_sizes
-
-    def upper_sizes(self) -> Sizes:
-        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
-        return self._upper_sizes
 
     def returned_sizes(self, *, joined: bool) -> Sizes:
         """Of the sums that come back: all but those that begin in a holder to which none comes back.

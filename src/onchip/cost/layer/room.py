@@ -6,21 +6,17 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
-from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.accesses import bits_below
-from onchip.cost.layer.accounting import Accounting
-from onchip.cost.layer.chains import boundaries
+from onchip.cost.layer.chains import Crossed
 from onchip.cost.layer.tiles import Boundary
-from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
 
 ORDER: Final = (OUTPUT, WEIGHT, INPUT)
 """Who takes the room that is left first."""
 
 
-def with_room_for_two(
-    layer: Layer, problem: LayerProblem, mapping: LayerMapping, accounting: Accounting
-) -> frozenset[tuple[str, str]]:
+def with_room_for_two(problem: LayerProblem, crossed: Crossed) -> frozenset[tuple[str, str]]:
     """Pairs of a memory and an operand.
 
     What counts of a tile is the part in use at a time: without the outermost of its loops along which it moves on.
@@ -28,9 +24,9 @@ def with_room_for_two(
     is left.
     """
     in_use: dict[tuple[str, str], int] = {}
-    for operand in (operand for operand in ORDER if operand in layer.operands):
-        for below, boundary in pairwise(boundaries(layer, problem, mapping, operand, accounting)):
-            bits = bits_below(boundary, below) if operand == OUTPUT else layer.bits(operand)
+    for operand in (operand for operand in ORDER if operand in crossed):
+        for below, boundary in pairwise(crossed[operand]):
+            bits = bits_below(boundary, below) if operand == OUTPUT else boundary.layer.bits(operand)
             ((size, _),) = boundary.lower_sizes()[-1:]
             in_use[boundary.lower.memory, operand] = size * bits // _outermost_steps(boundary)
     taken = {level.memory.name: 0 for level in problem.levels}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from math import ceil, floor, gcd, prod
 from typing import Final, TypeAlias
@@ -23,6 +23,13 @@ EPSILON: Final = 1e-9
 """Parts of units, multiplied, may lie as much beside the whole number that they make."""
 MACS = "macs"
 """Stands where a memory's name would: the multiply-accumulate units keep nothing."""
+
+
+_APART: Final = {
+    operand: frozenset(loops) - (frozenset("PQRS") if operand == INPUT else frozenset())
+    for operand, loops in RELEVANT.items()
+}
+"""The loops that lead to other elements of an operand, but for those that lead along the axes of the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +50,13 @@ class Holder:
         return at < self.cut if loop.along is None else not self.has_beside_it(loop)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Boundary:
     """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`.
 
     `layer` has its bounds as they are executed or, where units count in parts, as they are asked for; then
     `sizes_in_parts` are those of the loops. `inner_cut` is the cut of the one below `lower`. `has_room_for_two` tiles
-    in `lower`: None, if it is as its memory says.
+    in `lower`: None, if it is as its memory says. What room, accesses and time all ask for is counted once.
     """
 
     layer: Layer
@@ -62,7 +69,7 @@ class Boundary:
     has_room_for_two: bool | None = None
     sizes_in_parts: tuple[float, ...] | None = None
 
-    @property
+    @cached_property
     def episodes(self) -> int:
         """How often the tiles of `lower` are filled in all: loops above the cut, without the run right above it.
 
@@ -74,7 +81,7 @@ class Boundary:
             above.pop(0)
         return prod(loop.size for loop in above)
 
-    @property
+    @cached_property
     def distinct_tiles(self) -> int:
         """How many different tiles one instance of `lower` holds in the course of time."""
         return prod(loop.size for loop in self._temporal_above() if self._is_relevant(loop))
@@ -106,12 +113,20 @@ class Boundary:
 
     def lower_sizes(self) -> Sizes:
         """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
+        return self._lower_sizes
+
+    def upper_sizes(self) -> Sizes:
+        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
+        return self._upper_sizes
+
+    @cached_property
+    def _lower_sizes(self) -> Sizes:
         if self.accounting.tiles_from_bounds:
             return ((self._tile_from_bounds(joined=False), self._moves(self.lower)),)
         return self._sizes(self._times(self.lower), joined=False)
 
-    def upper_sizes(self) -> Sizes:
-        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
+    @cached_property
+    def _upper_sizes(self) -> Sizes:
         if not self.accounting.tiles_from_bounds:
             return self._sizes(self._times(self.upper), joined=True)
         apart = self.accounting.neighbours_share_no_halo
@@ -192,16 +207,17 @@ class Boundary:
 
     def _sizes(self, times: int, *, joined: bool) -> Sizes:
         size, count = 1, times
-        axes = self.layer.axes if self.operand == INPUT else ()
-        loops_of_axes = {loop for axis in axes for loop in (axis.output_loop, axis.filter_loop)}
+        apart = _APART[self.operand]
         for at, loop in enumerate(self.mapping.nest):
-            if self._is_relevant(loop) and loop.dimension not in loops_of_axes:
-                spanned = self.lower.spans(at, loop) or (
-                    joined and not self.upper.has_beside_it(loop) and bool(loop.along)
-                )
-                size, count = (size * loop.size, count) if spanned else (size, count * loop.size)
+            if loop.dimension in apart:
+                if self.lower.spans(at, loop) or (joined and loop.along and not self.upper.has_beside_it(loop)):
+                    size *= loop.size
+                else:
+                    count *= loop.size
+        if self.operand != INPUT:
+            return ((size, count),)
         sizes = Counter({size: count})
-        for axis in axes:
+        for axis in self.layer.axes:
             along = self._sizes_along(axis, joined=joined)
             grown: Counter[int] = Counter()
             for (one, often), (other, times_other) in product(sizes.items(), along):

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.limits import needed_bits
 
 
-def workspace_bytes(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
+def workspace_bytes(problem: LayerProblem, needs: Mapping[tuple[str, str], int]) -> Mapping[str, int]:
     """By addressed memory, for tiles and for sums in the making that are wider at their home than the output is.
 
-    Memories of which nothing is needed are left out. The mapping has to be legal. Raises MappingError for one whose
-    loops are shorter than the layer's.
+    `needs` are the `needed_bits` of a legal mapping. Memories of which nothing is needed are left out.
     """
-    needs = needed_bits(mapping.layer(problem.layer), problem, mapping)
     found: dict[str, int] = {}
     for level in problem.accelerator.addressed:
         name = level.memory.name

@@ -29,7 +29,7 @@ def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
         ceil(round(cost.cycles, _DIGITS)),
         sum(one.elements * one.bits for one in at_dram if one.move in _READS),
         sum(one.elements * one.bits for one in at_dram if one.move not in _READS),
-        workspace_bytes(problem, mapping),
+        workspace_bytes(problem, cost.needed_bits),
         cost.mac_energy_pj,
         cost.memory_energy_pj,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.limits import needed_bits
 from onchip.cost.stack.cost import StackCost
 
@@ -26,7 +27,7 @@ def peak_bytes_of(costs: Iterable[StackCost]) -> Mapping[str, int]:
 
 def _bytes_of(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
     """What others take of the room, and the tiles, in whole units whoever counts."""
-    needs = needed_bits(mapping.layer(problem.layer), problem, mapping)
+    needs = needed_bits(problem, boundaries(mapping.layer(problem.layer), problem, mapping))
     found: dict[str, int] = {}
     for level in problem.accelerator.levels:
         name, capacity_bytes = level.memory.name, level.memory.capacity_bytes

@@ -12,6 +12,7 @@ from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
+from onchip.cost.layer.chains import boundaries
 from onchip.cost.layer.limits import needed_bits
 from onchip.ir.layer import INPUT, RELEVANT, WEIGHT, Layer
 from onchip.reports.shared.words import short_bytes
@@ -26,7 +27,7 @@ def loop_nest(problem: LayerProblem, mapping: LayerMapping) -> str:
     has a line of its own. First come the operands where they lie whole: at DRAM or at their homes.
     """
     layer = problem.layer
-    bits = needed_bits(mapping.layer(layer), problem, mapping)
+    bits = needed_bits(problem, boundaries(mapping.layer(layer), problem, mapping))
     heads = {cut: list(_heads(problem.accelerator, mapping, cut, bits)) for cut in range(len(mapping.nest) + 1)}
     lines, depth = [f"// {head}" for head in (*_homes(problem), *_short(layer, mapping))], 0
     for cut in range(len(mapping.nest), -1, -1):
