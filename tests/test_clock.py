@@ -48,3 +48,12 @@ def test_work_takes_longer_where_a_process_waits_for_its_processor() -> None:
     assert Deadline(began=now - 40, processor_began=had - 10).seconds_for(3) == pytest.approx(12, rel=0.1)
     assert Deadline(began=now - 10, processor_began=had - 20).seconds_for(3) == 3
     assert Deadline(began=now - 10, processor_began=had).seconds_for(3) == 3
+
+
+def test_time_is_too_short_for_work_that_ends_after_it() -> None:
+    """A processor that is had for a quarter of the time does 5 s of work in 20."""
+    now, had = time.perf_counter(), time.process_time()
+    busy = Deadline(20.0 + 1000.0, began=now - 1000, processor_began=had - 250)
+    assert busy.is_too_short_for(6)
+    assert not busy.is_too_short_for(4)
+    assert not Deadline().is_too_short_for(1e9)

@@ -35,6 +35,8 @@ class WorkClock:
     """Goes on with what is done, by the seconds that it mostly takes: the same on every machine, however busy."""
 
     seconds: float = 0.0
+    is_cut: bool = False
+    """Whether something was left undone because of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,13 @@ class Deadline(Stopwatch):
         waited = self.seconds / had if had > LEAST_PROCESSOR_SECONDS else 1.0
         return processor_seconds * max(1.0, waited)
 
+    def is_too_short_for(self, processor_seconds: float) -> bool:
+        """Whether the time is over before so much work is done, the machine being as busy as it was so far."""
+        return self.seconds_left < self.seconds_for(processor_seconds)
+
+    def cut(self) -> None:
+        """Less was done than there would be with more time; where no work is counted, nobody asks."""
+
     def within(self, seconds: float) -> Deadline:
         """The same, or earlier: at most so many seconds from now."""
         return replace(self, limit_seconds=self.seconds + min(seconds, self.seconds_left))
@@ -158,7 +167,7 @@ class WorkDeadline(Deadline):
     @property
     def is_cut(self) -> bool:
         """Return whether less than the whole work is done because of the time."""
-        return self.is_less or (self.latest.is_past and self.seconds < self.limit_seconds)
+        return self.is_less or self.clock.is_cut or (self.latest.is_past and self.seconds < self.limit_seconds)
 
     @property
     def has_time_beyond_work(self) -> bool:
@@ -183,6 +192,14 @@ class WorkDeadline(Deadline):
     def unlimited(self) -> Deadline:
         """The same clock without a limit."""
         return replace(self, limit_seconds=inf, latest=Deadline())
+
+    def is_too_short_for(self, processor_seconds: float) -> bool:
+        """Whether the time, not the work, is over before so much work is done."""
+        return self.latest.is_too_short_for(processor_seconds)
+
+    def cut(self) -> None:
+        """Less was done than there would be with more time."""
+        self.clock.is_cut = True
 
     def spend(self, seconds: float) -> None:
         """So many seconds of work are done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -11,6 +12,8 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.app.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_TO_CHECK_AN_OPERATOR, seconds_to_check
+from onchip.clock import Deadline
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
@@ -92,3 +95,14 @@ def test_stacks_that_are_not_found_in_time_are_not_said_to_be_there() -> None:
     assert [one.tiling for one in asked.answer.stacks] == [None, None, None]
     assert asked.space["stacks"] == "layers"
     assert asked.remark == "no stacks as asked for in time: every operator runs alone"
+
+
+def test_what_is_kept_back_for_checking_grows_with_the_operators_and_with_what_a_processor_has_to_wait() -> None:
+    """At most so many times what reading took."""
+    now, had = time.perf_counter(), time.process_time()
+    idle, busy = (Deadline(began=now - 100, processor_began=had - one) for one in (100, 25))
+    for operators in (1, 100, 1000):
+        own = SECONDS_TO_CHECK + SECONDS_TO_CHECK_AN_OPERATOR * operators
+        assert seconds_to_check(idle, operators) == pytest.approx(own, rel=0.1)
+        assert seconds_to_check(busy, operators) == pytest.approx(4 * own, rel=0.1)
+    assert seconds_to_check(busy, 1_000_000) == pytest.approx(CHECKING_TO_READING * 100, rel=0.1)

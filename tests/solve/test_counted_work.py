@@ -79,6 +79,24 @@ def test_work_is_halved_until_there_may_be_time_for_it() -> None:
     assert not slow.deadline.is_cut
 
 
+def test_for_work_that_is_not_counted_the_time_is_too_short_however_much_is_left_to_be_done() -> None:
+    short = Run(deadline=Deadline.after(50.0)).for_work(1000.0).deadline
+    assert short.is_too_short_for(1000.0)
+    long = Run(deadline=Deadline.after(1e6)).for_work(1.0).deadline
+    assert not long.is_too_short_for(2.0)
+
+
+def test_what_was_left_undone_is_cut_although_all_other_work_is_done() -> None:
+    run = Run(Limits(100.0)).for_work(2.0)
+    own = run.within(1.0)
+    assert not run.deadline.is_cut
+    own.deadline.cut()
+    assert run.deadline.is_cut
+    assert run.at_pace.deadline.is_cut
+    run.spend(2.0)
+    assert run.deadline.is_cut
+
+
 def test_a_clock_keeps_its_pace() -> None:
     run = Run(Limits(100.0))
     assert run.at_pace.deadline == run.deadline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -16,6 +16,7 @@ from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition
+from onchip.solve.schedule.makeshifts import SECONDS_OF_A_MAKESHIFT
 from onchip.solve.schedule.mapped import KnownMappings, key_of
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.places import Places
@@ -97,6 +98,31 @@ def test_the_heaviest_is_mapped_first_wherever_it_stands() -> None:
     assert first[2].is_makeshift
     makeshifts, mapped = weights_of(composition, mapper)
     assert max(mapped) > max(makeshifts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Deadline):
+    """Searches take no time, so that what there is too little of says when they end: each look leaves one less."""
+
+    needs: list[float] = field(default_factory=list, kw_only=True)
+    searches: int = field(default=0, kw_only=True)
+
+    def is_too_short_for(self, processor_seconds: float) -> bool:
+        """Whether so many were searched for."""
+        self.needs.append(processor_seconds)
+        return len(self.needs) > self.searches
+
+
+@pytest.mark.parametrize("searches", range(10))
+def test_time_is_kept_back_for_makeshifts_of_all_nests_that_have_no_mapping_yet(searches: int) -> None:
+    """Two of the ten are alike. Once there is no time for more, none is searched for, though time is left."""
+    deadline = Ending(searches=searches)
+    composition, _ = composed_within(Run(deadline=deadline))
+    looks = min(searches + 1, 9)
+    assert deadline.needs[:looks] == [pytest.approx(SECONDS_OF_A_MAKESHIFT * (9 - at)) for at in range(looks)]
+    mapped = {key_of(nest): one.is_makeshift for nest, _, one in composition.nests}
+    assert len(mapped) == 9
+    assert sum(mapped.values()) == 9 - searches
 
 
 def test_the_same_is_mapped_within_the_same_work() -> None:

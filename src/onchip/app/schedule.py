@@ -69,7 +69,7 @@ CHECKING_TO_READING: Final = 2.5
 """What checking and writing an answer take at most, beside reading: a time limit is for both."""
 SECONDS_TO_CHECK: Final = 0.2
 """Of a processor at most, if operators are few, and beside that SECONDS_TO_CHECK_AN_OPERATOR for each."""
-SECONDS_TO_CHECK_AN_OPERATOR: Final = 0.002
+SECONDS_TO_CHECK_AN_OPERATOR: Final = 0.0012
 ALONE: Final = ScheduleOptions(stacks=LAYERS)
 """What is answered where no stacks as asked for were found."""
 
@@ -189,9 +189,14 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     except AcceleratorError as error:
         raise error.in_file(request.accelerator) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
-    by_operators = watch.seconds_for(SECONDS_TO_CHECK + SECONDS_TO_CHECK_AN_OPERATOR * len(network.operators))
-    to_check = min(CHECKING_TO_READING * watch.seconds, by_operators)
+    to_check = seconds_to_check(watch, len(network.operators))
     return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds, to_check)
+
+
+def seconds_to_check(reading: Deadline, operators: int) -> float:
+    """How long checking so many operators takes at most, as a rule, after what reading them took."""
+    by_operators = reading.seconds_for(SECONDS_TO_CHECK + SECONDS_TO_CHECK_AN_OPERATOR * operators)
+    return min(CHECKING_TO_READING * reading.seconds, by_operators)
 
 
 def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:

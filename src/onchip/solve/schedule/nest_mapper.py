@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
-from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.cache import MappingCache
-from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.layer_at import (
     SECONDS_OF_LOMA,
     best_mapping_at,
@@ -26,10 +24,10 @@ from onchip.solve.mapping.layer_at import (
     mappings_of_front_at,
 )
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.run.limits import Run
 from onchip.solve.schedule.adapted import best_adapted
 from onchip.solve.schedule.cycle_floors import CycleFloors
+from onchip.solve.schedule.makeshifts import Makeshifts
 from onchip.solve.schedule.mapped_ahead import MappedAhead
 from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace
@@ -46,7 +44,6 @@ SECONDS_OF_AN_ADAPTED: Final = 7e-4
 """To check and to price a mapping of another place, where work is counted."""
 SECONDS_OF_A_FIRST_LOOK: Final = 0.015
 """Of a nest: where less is left for each, what the first dive finds will do at first."""
-_NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
 
 
 @dataclass(slots=True)
@@ -74,10 +71,11 @@ class BestMapper:
     """Of a layer the longest search so far, in seconds: a shorter one at other homes would be in vain."""
     _until: float = field(default=float("inf"), init=False)
     _waiting: int = field(default=1, init=False)
-    _makeshifts: dict[_NestInRoom, MappedNest | None] = field(default_factory=dict, init=False)
+    _makeshifts: Makeshifts = field(init=False)
 
     def __post_init__(self) -> None:
         self.floors = CycleFloors(self.accelerator)
+        self._makeshifts = Makeshifts(self.objective)
 
     @contextmanager
     def quick(self, *, is_quick: bool = True, is_sure: bool = False) -> Iterator[None]:
@@ -91,8 +89,8 @@ class BestMapper:
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
         """Share the time among the nests that are asked for next; workers look for all of them now."""
         self._waiting = max(1, len(asked))
-        is_first = self.is_quick and self._is_sure
-        of_time = SHARE_OF_A_FIRST_COMPOSITION if is_first else SHARE_OF_A_COMPOSITION
+        self._makeshifts.expect([nest for nest, _ in asked])
+        of_time = SHARE_OF_A_FIRST_COMPOSITION if self._is_first else SHARE_OF_A_COMPOSITION
         share = of_time * max(0.0, self.run.seconds_left)
         self._until = self.run.seconds + share
         if not self.is_quick:
@@ -122,26 +120,44 @@ class BestMapper:
             return None
         share = min((self._until - begun) / self._waiting, SHARE_OF_A_NEST * self.run.seconds_left)
         self._waiting = max(1, self._waiting - 1)
+        if self._is_first:
+            self._makeshifts.look(nest, self.run.deadline)
         found: MappedNest | Status = Status.UNKNOWN
         seconds = max(share, LEAST_SECONDS)
         is_quick = self.is_quick or seconds < self.seconds_of(nest.layer)
-        if self.run.stop is None:
+        if not self._is_over:
             found = self._quickly(problem, share) if is_quick else self._searched(problem, seconds)
-        elif self._is_sure and self.run.deadline.has_time_beyond_work and not self.run.interrupt.is_set():
+        elif self._may_hurry:
             found = self._quickly(problem, 0.0)
         best = self._best(problem, found, similar, is_quick=is_quick)
         may_lack = self.is_quick and not self._is_sure
-        if best is None and is_quick and not may_lack and self.run.stop is None:
+        if best is None and is_quick and not may_lack and not self._is_over:
             best = self._to_search_later(nest, problem, room)
-        if best is None and is_quick and not may_lack and self.run.stop is None:
+        if best is None and is_quick and not may_lack and not self._is_over:
             found = self._searched(problem, seconds)
             best = self._best(problem, found, similar, is_quick=False)
-        if best is None and found is not Status.INFEASIBLE and not (may_lack and self.run.stop is None):
-            best = self._makeshift(nest, problem, room)
-        elif self.shows_others and best is not None and not best.others and self.run.stop is None:
+        if best is None and found is not Status.INFEASIBLE and not (may_lack and not self._is_over):
+            best = self._makeshifts.of(nest, problem, room)
+        elif self.shows_others and best is not None and not best.others and not self._is_over:
             best = replace(best, others=self._front(problem))
         self.seconds += self.run.seconds - begun
         return best
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether a schedule in other stacks is composed for the first time."""
+        return self.is_quick and self._is_sure
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no more is searched for: the time is over, or what is left of it is for makeshifts."""
+        return self.run.stop is not None or (self._is_first and self._makeshifts.is_late)
+
+    @property
+    def _may_hurry(self) -> bool:
+        """Whether all work is done, and there would be time for a first dive."""
+        is_sure = self._is_sure and not self._makeshifts.is_late
+        return is_sure and self.run.deadline.has_time_beyond_work and not self.run.interrupt.is_set()
 
     def seconds_of(self, layer: Layer) -> float:
         """How long the longest search for a mapping of this layer took, at whatever homes; 0 before the first."""
@@ -245,30 +261,8 @@ class BestMapper:
 
         A search for a nest that no quick one maps may take as long as all others together.
         """
-        found = self._makeshift(nest, problem, room)
+        found = self._makeshifts.of(nest, problem, room)
         return None if found is None else replace(found, is_makeshift=False, is_quick=True)
-
-    def _makeshift(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
-        """The array and the memories filled without a search; one multiply-accumulate after the other where that fails.
-
-        It is made once for all nests that are alike: without time there is none to make it again.
-        """
-        key = nest.layer, nest.homes, nest.weight_is_an_input, tuple(problem.room_bytes.items())
-        if key not in self._makeshifts:
-            self._makeshifts[key] = _made_at_once(problem, self.objective)
-        found = self._makeshifts[key]
-        return found if found is not None and found.fits(room) else None
-
-
-def _made_at_once(problem: LayerProblem, objective: MappingObjective) -> MappedNest | None:
-    try:
-        mapping = greedy_mapping(problem, objective) or one_by_one(problem)
-    except InputError:
-        mapping = one_by_one(problem)
-    try:
-        return MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
-    except InputError:
-        return None
 
 
 def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | Status:
