@@ -28,7 +28,7 @@ class Side:
     apart: Digits
 
     def starts(self) -> Iterator[int]:
-        """Of each tile at each instance."""
+        """Yield where each tile begins, at each instance."""
         own = _sums(self.apart)
         return (place + beside for place in self.places for beside in own)
 
