@@ -38,8 +38,6 @@ class Overwritten:
         """
         producer = self.graph.producer.get(name)
         overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
-        if not overlapped:
-            return [], 0
         pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name} if producer else {}
         pairs |= {state: 0 for state in (self.states.overwritten_by(name),) if state is not None}
         lenders = [one for one in overlapped if one in pairs and there[one].start_bytes + pairs[one] == new.start_bytes]

@@ -31,8 +31,6 @@ class StatesOnChip:
 
     def execute(self, instruction: Instruction) -> None:
         """Report what an instruction does to states; called before it changes anything."""
-        if not self._state and not (isinstance(instruction, Allocate) and instruction.is_state):
-            return
         self._the_new_one_follows_at_once(instruction)
         match instruction:
             case Allocate(is_state=True):
