@@ -34,10 +34,7 @@ def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
 def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
     """Return what one operator needs in the problem's first scratchpad, what may be overwritten being so."""
     alignment_bytes = problem.memories[0].alignment_bytes
-    if operator.in_place:
-        inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
-    else:
-        inside = frozenset()
+    inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
     sizes = [tensor.size_bytes for tensor in problem.operands(operator) if tensor.name not in inside]
     return OperatorNeed(operator, packed_bytes(sizes, alignment_bytes))
 

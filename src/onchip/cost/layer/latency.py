@@ -64,24 +64,14 @@ def latency(
     ideal = problem.layer.macs / array_of(problem.accelerator).macs
     crossed = list(_crossings(boundaries, rooms))
     crossings = [list(_visits(one, problem.accelerator)) for one in crossed]
-    ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
-    for visits in crossings:
-        for visit in visits:
-            ports[visit.memory, visit.port].append(visit)
     time = RaggedTime(whole, mapping) if ends_short(whole, mapping) else None
     cycles = mapping.temporal_iterations if time is None else time.cycles
-    firsts = [[visit for visit in visits if visit.is_first] for visits in crossings]
-    lasts = [[visit for visit in visits if visit.is_last] for visits in crossings]
-    if time is None:
-        stall = max((stall_at(visits, cycles, accounting) for visits in ports.values()), default=0)
-    else:
-        fillings = {(one.boundary.operand, one.number): one.boundary for one in crossed}
-        stall = max((time.stall(_moves(visits, fillings)) for visits in ports.values()), default=0)
+    stall = _stall(crossed, crossings, time, cycles, accounting)
     drain = sum(
         prod(loop.size for loop in mapping.nest if loop.along == dimension) - 1 for dimension in accounting.systolic
     )
-    preload: float = _chained(firsts)
-    offload: float = _chained(lasts)
+    preload: float = _chained([visit for visit in visits if visit.is_first] for visits in crossings)
+    offload: float = _chained([visit for visit in visits if visit.is_last] for visits in crossings)
     if (
         accounting.operands_load_side_by_side
         or accounting.whole_operands_load_meanwhile
@@ -91,6 +81,24 @@ def latency(
         left = _left(crossings, nearest, cycles, stall, accounting)
         preload, offload = _loaded(left, problem, accounting)
     return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
+
+
+def _stall(
+    crossed: Sequence[_Crossing],
+    crossings: Sequence[Sequence[Visit]],
+    time: RaggedTime | None,
+    cycles: int,
+    accounting: Accounting,
+) -> int:
+    """What the busiest port makes the loops wait; `time` is that of loops that end short."""
+    ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
+    for visits in crossings:
+        for visit in visits:
+            ports[visit.memory, visit.port].append(visit)
+    if time is None:
+        return max((stall_at(visits, cycles, accounting) for visits in ports.values()), default=0)
+    fillings = {(one.boundary.operand, one.number): one.boundary for one in crossed}
+    return max((time.stall(_moves(visits, fillings)) for visits in ports.values()), default=0)
 
 
 def _moves(visits: Sequence[Visit], boundaries_of: Mapping[tuple[str, int], Boundary]) -> list[PortMove]:

@@ -1,4 +1,4 @@
-"""A mapping in a millisecond, without a search: the array as full, and the tiles as large, as they easily get.
+"""A mapping in a few milliseconds, without a search: the array as full, and the tiles as large, as they easily get.
 
 Loops stand side by side as LOMA has them; those in time run in one of a few orders, and each memory, from the nearest
 on, has the longest part of them of which its operands' tiles fit together. The best of these few is taken.

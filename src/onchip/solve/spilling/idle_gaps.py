@@ -43,8 +43,10 @@ def what_leaves(gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: 
 
     None where the choices are too many (`native/stays.hpp`) or the run has to stop.
     """
-    if not gaps or run.stop is not None:
-        return None if gaps else Leaving((), 0)
+    if not gaps:
+        return Leaving((), 0)
+    if run.stop is not None:
+        return None
     first, stop = min(gap.steps.start for gap in gaps), max(gap.steps.stop for gap in gaps)
     search = StaySearch(
         [
