@@ -6,7 +6,7 @@ a tensor's bands are loaded in no fewer cycles than the tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -15,6 +15,7 @@ from onchip.answer.problem import Durations, Order, Rate
 from onchip.arch.memory import DRAM
 from onchip.facts.band_orders import BandOrders, Border, groups_of_borders, last_of_several
 from onchip.facts.latency_chains import Ends, LatencyChains, most_borders
+from onchip.facts.latency_prefixes import LatencyPrefixes
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.tensor import Role
 
@@ -42,24 +43,50 @@ class LatencyBounds:
         return max(self.all(), key=lambda bound: bound.cycles)
 
     def all(self) -> Iterator[LatencyBound]:
-        """Yield each: all transfers, all computing, and for some operators what comes before and what after."""
+        """Yield each: all transfers, all computing, and for operators what comes before and what after."""
+        found = [*self._of_everything(), *self._of_borders()]
+        yield from found
+        yield LatencyBound("whatever has ended when each operator ends", self._over_prefixes(found))
+
+    def _of_everything(self) -> Iterator[LatencyBound]:
         loads = self._loaded(range(len(self.ways.operators)))
         yield LatencyBound("transfers", self._busy(loads, self._stored))
         yield LatencyBound("loads, then what reads the last", self._busy(loads, ()) + self._least_tail(loads))
         yield LatencyBound("first load, computing, last store", self._computing + self._beside_computing)
+
+    def _of_borders(self) -> Iterator[LatencyBound]:
+        borders = self.borders
+        for group in groups_of_borders(borders):
+            around = [self._around(borders[at], self._ends[at]) for at in group]
+            name = self._name_of(borders[group[0]])
+            yield LatencyBound(f"{name}, then what follows it", min(follows for follows, _ in around))
+            yield LatencyBound(f"{name}, then loads that had no room", min(loaded for _, loaded in around))
+
+    def _over_prefixes(self, known: Iterable[LatencyBound]) -> int:
+        """The bound over all orders in which operators may end, from the greatest known on; where all are borders."""
+        floor = max(bound.cycles for bound in known)
+        by_operator = {
+            border.operator: ends for border, ends in zip(self.borders, self._ends, strict=True) if not border.others
+        }
+        return floor if len(by_operator) < len(self.ways.operators) else self.prefixes(by_operator).bound(floor)
+
+    def prefixes(self, ends: Mapping[int, Ends]) -> LatencyPrefixes:
+        """Return what has ended when each operator ends, if they end by their ways no sooner than that."""
+        tail, load = min(self._tails, default=0), self._rate(loads=True)
+        return LatencyPrefixes(self.ways, ends, load, self._first_load, self._last_store, tail)
+
+    @cached_property
+    def _ends(self) -> Sequence[Ends]:
+        """By border when its operator ends at the earliest."""
         borders = self.borders
         ends = [self._ends_alone(border) for border in borders]
         some = range(0, len(borders), 1 + len(borders) // most_borders(self.ways))
         chains = LatencyChains(self.ways, [borders[at] for at in some], self._rate(loads=True))
         for at, chained in zip(some, chains.ends([ends[at] for at in some]), strict=True):
             ends[at] = chained
-        for group in groups_of_borders(borders):
-            around = [self._around(borders[at], ends[at]) for at in group]
-            name = self._name_of(borders[group[0]])
-            yield LatencyBound(f"{name}, then what follows it", min(follows for follows, _ in around))
-            yield LatencyBound(f"{name}, then loads that had no room", min(loaded for _, loaded in around))
+        return ends
 
-    @property
+    @cached_property
     def borders(self) -> Sequence[Border]:
         """Return operators in the order of the graph, with what must come before each and what only after it.
 
