@@ -33,6 +33,8 @@ from support.series import series
 from support.timed_answers import assert_ends_as_claimed
 from support.timed_problems import SCRATCHPAD, timed_graph, timed_problem
 
+SECONDS_OF_A_SEARCH = 0.1
+
 
 def small_problem(seed: int, operators: int, order: Order = Order.FREE) -> Problem:
     random = Random(seed)
@@ -52,11 +54,19 @@ def tiny_problem(seed: int) -> Problem:
     return timed_problem(graph, random.randint(4, 6), random)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 6), st.sampled_from([Order.FREE, Order.GIVEN]))
 def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Order) -> None:
-    problem = small_problem(seed, operators, order)
-    result = solve_for_latency(problem, Run(Limits()))
+    assert_plan_ends_as_claimed(small_problem(seed, operators, order), Limits(SECONDS_OF_A_SEARCH))
+
+
+@pytest.mark.parametrize(("seed", "operators"), [(1, 2), (9, 4)])
+def test_plans_of_searches_that_end_by_themselves_are_legal_and_end_as_claimed(seed: int, operators: int) -> None:
+    assert_plan_ends_as_claimed(small_problem(seed, operators), Limits())
+
+
+def assert_plan_ends_as_claimed(problem: Problem, limits: Limits) -> None:
+    result = solve_for_latency(problem, Run(limits))
     if result.answer is None:
         assert result.status in (Status.INFEASIBLE, Status.UNKNOWN)
         return
