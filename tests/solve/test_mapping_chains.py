@@ -136,6 +136,8 @@ def test_no_mapping_of_a_way_is_below_all_criteria_together(first: int) -> None:
             value = objective.of(cost.energy_pj, cost.cycles) * ROUNDED
             assert _together(way, cells, objective) <= value, (seed, str(mapping))
             assert min(_together(kind, cells, objective) for kind in _all_kinds(way)) <= value, (seed, str(mapping))
+            of_sums = kind_of(problem, mapping)
+            assert _together(of_sums, cells, objective) <= value, (seed, str(mapping))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -12,7 +12,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
 from onchip.solve.mapping.wide.lattice import Lattice
-from onchip.solve.mapping.wide.unrolled_ways import Kind, UnrolledWays
+from onchip.solve.mapping.wide.unrolled_ways import ADDING, Kind, UnrolledWays
 from support.ways import way_of
 
 Place = tuple[int, ...]
@@ -34,7 +34,24 @@ def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Place]:
 
 
 def kind_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
-    """Its way, as the kind that says which of its loops leaves units idle first."""
+    """Its way, as the kind that says which of its loops leaves units idle first, and where sums are added to."""
+    found = _kind_of_turns(problem, mapping)
+    adds_on = _adds_on(problem, mapping, found)
+    return next(one for one in found.kinds_of_sums() if one.adds_on == adds_on)
+
+
+def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) -> tuple[bool, ...]:
+    """By boundary above a memory of outputs, but for the last, whether loops that add to sums are left outside."""
+    memories = way.memories(Operand.OUTPUT)
+    places = list(places_of(problem, mapping))[-len(memories) + 1 :] if len(memories) > 1 else []
+    found = []
+    for place, above in zip(places[:-1], memories[1:], strict=False):
+        beside = way.served(above).most_apart
+        found.append(any(place[at] < way.bounds[at] or beside[at] > 1 for at in ADDING))
+    return tuple(found)
+
+
+def _kind_of_turns(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
     way = way_of(problem, mapping)
     for at, (name, units) in enumerate(zip(LOOPS, way.units, strict=True)):
         for inside in range(len(mapping.nest) + 1):

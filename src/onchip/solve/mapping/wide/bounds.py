@@ -75,10 +75,14 @@ class WayBounds:
             self._add(self._root(), 0.0, 0, enough, run)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
-            is_last = node.stage + 1 == len(STAGES)
-            if node.floor >= enough or (node.way.is_one and is_last):
+            is_last = node.way.is_one and node.stage + 1 == len(STAGES)
+            if node.floor >= enough or (is_last and not node.way.has_kinds_of_sums):
                 break
             heappop(self._open)
+            if is_last:
+                for kind in node.way.kinds_of_sums():
+                    self._add(kind, node.floor, node.stage, enough, run)
+                continue
             if node.way.is_one and node.way.has_kinds and node.stage + 1 >= FIRST_OF_KINDS:
                 for kind in node.way.kinds():
                     self._add(kind, node.floor, FIRST_OF_KINDS, enough, run)

@@ -177,6 +177,16 @@ class OperandChain:
         found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
         return found
 
+    def _may_add_on(self, lower: int) -> NDArray[np.bool_]:
+        """Return whether sums may cross the boundary above a memory as `adds_on` says."""
+        if self.operand is not Operand.OUTPUT or self.way.adds_on is None or lower == len(self.way.adds_on):
+            return np.ones((1,) * len(LOOPS), np.bool_)
+        above = self.way.served(self.way.memories(self.operand)[lower + 1])
+        if not self.way.adds_on[lower]:
+            return ~self.is_incomplete(above)
+        found: NDArray[np.bool_] = self.lattice.least_size(ADDING, above) < prod(self.way.bounds[at] for at in ADDING)
+        return found
+
     @asked_once
     def bits_above(self, above: Served) -> Along:
         """Return the bits of an element, at least, where it comes to or from, in an instance of so many units."""
@@ -187,11 +197,16 @@ class OperandChain:
 
     def bits(self, lower: int, above: Served) -> Along:
         """Return its bits, at least, in the memory number `lower` of its chain, up to which it stays."""
-        if self.operand is Operand.OUTPUT and lower == 0:
-            nearest = self.way.served(self.way.memories(self.operand)[0])
-            if any(self.way.bounds[at] > nearest.most[at] for at in ADDING):
-                return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
+        if self.operand is Operand.OUTPUT and self._is_added_to(lower):
+            return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
         return self.bits_above(above)
+
+    def _is_added_to(self, lower: int) -> bool:
+        """Return whether sums are known to come to a memory before all is added up."""
+        if lower > 0:
+            return self.way.adds_on is not None and self.way.adds_on[lower - 1]
+        nearest = self.way.served(self.way.memories(self.operand)[0])
+        return any(self.way.bounds[at] > nearest.most[at] for at in ADDING)
 
     @asked_once
     def room_bits(self, lower: int) -> Along:
@@ -206,7 +221,10 @@ class OperandChain:
 
     @asked_once
     def fits(self, lower: int) -> NDArray[np.bool_]:
-        """Return whether the largest tile has room in the memory of that number, if nothing else is there."""
+        """Return whether the largest tile has room in the memory of that number, if nothing else is there.
+
+        And whether it may stand there at all, in the kind of its way.
+        """
         memory = self.way.memories(self.operand)[lower]
         found: NDArray[np.bool_] = self.room_bits(lower) <= self.way.problem.room_bits(memory)
-        return found
+        return found & self._may_add_on(lower)

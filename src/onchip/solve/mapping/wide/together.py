@@ -128,8 +128,10 @@ class ChainsTogether:
         return self.way.memories(operand)[number]
 
     def _bits(self, place: Place) -> Costs:
+        """Infinite where it may not stand."""
         operand, number = place
-        return self._flat(OperandChain(self.way, self.lattice, operand).room_bits(number))
+        chain = OperandChain(self.way, self.lattice, operand)
+        return self._flat(np.where(chain.fits(number), chain.room_bits(number), np.inf))
 
     def _flat(self, table: NDArray[np.float64]) -> Costs:
         return np.broadcast_to(table, self.lattice.shape).astype(np.float64).ravel()

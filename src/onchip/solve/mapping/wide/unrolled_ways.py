@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
+from itertools import pairwise, product
 from math import ceil, prod
 from typing import Final
 
@@ -49,7 +50,9 @@ class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
     `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
-    only; `idle` is the first loop whose units may be, where some are, `longer` the first that takes more turns.
+    only; `idle` is the first loop whose units may be, where some are, `longer` the first that takes more turns. `adds_on`
+    says where sums are added to farther from the units: by boundary above a memory, but for the last, whether they cross
+    it before all is added up.
     """
 
     problem: LayerProblem
@@ -58,6 +61,7 @@ class UnrolledWays:
     kind: Kind = Kind.ANY
     idle: int | None = None
     longer: int | None = None
+    adds_on: tuple[bool, ...] | None = None
 
     @property
     def is_one(self) -> bool:
@@ -104,6 +108,28 @@ class UnrolledWays:
     def has_kinds(self) -> bool:
         """Return whether its mappings may be told apart further."""
         return self.kind is Kind.ANY or (self.kind is Kind.ALL_AT_WORK and any(own.most > 1 for own in self.units))
+
+    def kinds_of_sums(self) -> list[UnrolledWays]:
+        """Return all its mappings apart, by where sums are added to."""
+        return [replace(self, adds_on=one) for one in self._where_sums_are_added_to]
+
+    @property
+    def has_kinds_of_sums(self) -> bool:
+        """Return whether `kinds_of_sums` are several, and not told apart yet."""
+        return self.adds_on is None and len(self._where_sums_are_added_to) > 1
+
+    @cached_property
+    def _where_sums_are_added_to(self) -> list[tuple[bool, ...]]:
+        """What `adds_on` may be: outside a place where all is added up no more is, but for units beside each other."""
+        memories = self.memories(Operand.OUTPUT)
+        if all(self.bounds[at] == 1 for at in ADDING):
+            return [(False,) * max(len(memories) - 2, 0)]
+        is_whole = [all(self.served(one).most_apart[at] == 1 for at in ADDING) for one in memories[1:]]
+        return [
+            one
+            for one in product((False, True), repeat=max(len(memories) - 2, 0))
+            if not any(outer and not inner and whole for (inner, outer), whole in zip(pairwise(one), is_whole[1:], strict=False))
+        ]
 
     @cached_property
     def whole(self) -> Served:
