@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from random import Random
@@ -12,9 +11,10 @@ import numpy as np
 import pytest
 
 from onchip.ir.layer import LOOPS, Axis
-from onchip.solve.mapping.wide.dimension import Units, dimension_of, thinned
+from onchip.solve.mapping.wide.dimension import Units, thinned
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.rows import AxisRows
+from support.lines import Line, lines_of
 
 ROUNDED = 1 + 1e-9
 
@@ -43,35 +43,6 @@ def _looked_through(starts: tuple[int, ...], units: Units, coarseness: float) ->
 # Places along one dimension
 
 
-@dataclass(frozen=True)
-class Line:
-    """One dimension's loops, innermost first: sizes, and whether they run over units."""
-
-    bound: int
-    loops: tuple[tuple[int, bool], ...]
-
-    def weight(self, at: int) -> int:
-        return prod(size for size, _ in self.loops[:at])
-
-    def sums(self, chosen: list[int]) -> list[int]:
-        """Indices where these loops lead, all others at their first iteration."""
-        steps = product(*(range(0, self.loops[at][0] * self.weight(at), self.weight(at)) for at in chosen))
-        return [one for one in map(sum, steps) if one < self.bound]
-
-
-def _lines(seed: int) -> Iterator[Line]:
-    """Each loop is needed to its last iteration."""
-    random = Random(seed)
-    for _ in range(150):
-        bound = random.randint(1, 40)
-        loops, left = list[tuple[int, bool]](), bound
-        while left > 1:
-            size = random.choice([size for size in (2, 3, 4, 5, left) if size <= left])
-            loops.append((size, random.random() < 0.4))
-            left = -(-left // size)
-        yield Line(bound, tuple(loops))
-
-
 def _cell_of(line: Line, reached: int, cells: int, short: int, *, knows_sizes: bool) -> tuple[Lattice, int]:
     sizes = tuple(size for size, is_beside in line.loops if is_beside)
     units = Units(prod(sizes) if knows_sizes else 1, prod(sizes), sizes if knows_sizes else None)
@@ -91,7 +62,7 @@ def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
     seed: int, cells: int, short: int, knows_sizes: bool
 ) -> None:
     """For every place between its loops, and every choice of loops over units that one instance serves."""
-    for line in _lines(seed):
+    for line in lines_of(seed):
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
         for inside in range(len(line.loops) + 1):
             within = [at for at in range(inside) if at not in beside]
@@ -112,38 +83,12 @@ def test_parts_of_a_dimension_are_as_many_and_as_long_as_its_cell_says(
                 assert len(line.sums(outside + apart)) <= dimension.most_parts(units[1])[cell]
 
 
-def test_loops_executed_in_fewest_turns_come_to_no_more_parts_than_is_said() -> None:
-    """Where no more turns are executed than the units need; with all units at work in each place."""
-    few = 0
-    for line in _lines(5):
-        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
-        in_time = [at for at in range(len(line.loops)) if at not in beside]
-        units = prod(line.loops[at][0] for at in beside)
-        met = [
-            (len(line.sums([at for at in in_time if at < inside] + beside)), inside)
-            for inside in range(len(line.loops) + 1)
-        ]
-        turns = [prod(line.loops[at][0] for at in in_time if at < inside) for _, inside in met]
-        at_work = all(one in (line.bound, units * own) for (one, _), own in zip(met, turns, strict=True))
-        if not at_work or len(line.sums(in_time)) > -(-line.bound // units):
-            continue
-        sizes = tuple(line.loops[at][0] for at in beside)
-        own = Units(units, units, sizes, are_full=True, turns_are_fewest=True)
-        for reached, inside in met:
-            few += units > 1
-            dimension = dimension_of(line.bound, own, [(reached, reached)], 0)
-            outside = [at for at in in_time if at >= inside]
-            assert len(line.sums(outside)) <= dimension.most_parts(1)[0]
-            assert len(line.sums(outside + beside)) <= dimension.most_parts(units)[0]
-    assert few > 50
-
-
 @pytest.mark.parametrize("knows_sizes", [True, False])
 @pytest.mark.parametrize("cells", [1000, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_more_of_a_dimension_lies_at_its_end_than_its_cell_says(seed: int, cells: int, knows_sizes: bool) -> None:
     """Where the first loop in time above a place has one iteration left, and one farther out has moved."""
-    for line in _lines(seed):
+    for line in lines_of(seed):
         in_time = [at for at, (_, is_beside) in enumerate(line.loops) if not is_beside]
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
         for inside in range(len(line.loops) + 1):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.dimension import PartsAlike
 from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.unrolled_ways import ADDING, CHANNELS, LEADING, OTHERS, UnrolledWays
@@ -79,21 +80,22 @@ class OperandChain:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
 
     @asked_once
-    def elements_at_most(self, served: Served) -> tuple[Along, Along, Along]:
-        """Return a number of elements, how many tiles there are at most if each moves once, what they have at least.
+    def tiles_alike(self, served: Served) -> list[PartsAlike]:
+        """Return all tiles if each moves once, in sets: how many at most, and what all of a set have at least.
 
-        Of no tile are more counted than that number; where no dimension is shared out.
+        Of no tile more is counted than the longest; where no dimension is shared out.
         """
         if self.operand is not Operand.INPUT:
-            loops = LEADING[self.operand]
-            return self.at_once(served), self.lattice.most_parts(loops, served), self.elements(served)
-        most, parts = self.lattice.most_size(CHANNELS, served), self.lattice.most_parts(CHANNELS, served)
-        found = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
+            return self.lattice.parts_alike(LEADING[self.operand], served)
+        most: Along = np.ones((1,) * len(LOOPS))
+        parts, met = most, most
         for rows, sides, (output, tap) in self._sides(served):
             own = self._most_parts_of(output, tap, served)
-            most, parts = most * rows.block(*sides), parts * own[0] * own[1]
-            found = found * rows.met(*sides, *own)
-        return most, parts, found
+            most, parts, met = most * rows.block(*sides), parts * own[0] * own[1], met * rows.met(*sides, *own)
+        return [
+            PartsAlike(one.parts * parts, one.longest * most, one.together * met, one.whole)
+            for one in self.lattice.parts_alike(CHANNELS, served)
+        ]
 
     def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
         """Return whether so many tiles are all there, each with an element."""

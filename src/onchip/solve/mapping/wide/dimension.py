@@ -27,11 +27,25 @@ MOST_ITERATIONS: Final = 64
 
 
 @dataclass(frozen=True)
+class PartsAlike:
+    """Some parts of a dimension, by cell: how many at most, their length at most, and what all have together.
+
+    The length of each is a multiple of `whole`.
+    """
+
+    parts: NDArray[np.float64]
+    longest: NDArray[np.float64]
+    together: NDArray[np.float64]
+    whole: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Dimension:
     """One loop's cells: `first` and `last` are the coordinates at their ends.
 
     `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
-    `places` are the parts that loops in time outside a cell come to at most, those of all units together.
+    `places` are the parts that loops in time outside a cell come to at most, those of all units together. `known_turns`
+    are those inside a place if all its parts but the last have as many, else 0.
     """
 
     bound: int
@@ -41,6 +55,7 @@ class Dimension:
     stays: NDArray[np.float64]
     places: Cells
     shared_out: bool
+    known_turns: Cells
 
     def parts(self, served: int, apart: int) -> NDArray[np.float64]:
         """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
@@ -50,6 +65,32 @@ class Dimension:
     def most_parts(self, apart: int) -> NDArray[np.float64]:
         """Return how many parts it has at most, with so many units apart."""
         return np.minimum(self.places * apart, self.bound).astype(np.float64)
+
+    def parts_alike(self, served: int, apart: int) -> list[PartsAlike]:
+        """Return all parts, alike ones together: those of as many turns as a place has and the last, where known.
+
+        What units that are idle in some turn lack may be missing in the ones or in the others.
+        """
+        is_known, turns = self.known_turns > 0, np.maximum(self.known_turns, 1).astype(np.float64)
+        all_turns, units = -(-self.bound // (served * apart)), served * apart
+        missing = np.where(is_known, float(all_turns * units - self.bound), 0.0)
+        whole_parts, rest = all_turns // turns, np.where(is_known, all_turns % turns, 0.0)
+        together = np.where(rest > 0, whole_parts * turns * units - missing, float(self.bound))
+        found = [
+            PartsAlike(
+                np.where(is_known, whole_parts * apart, self.most_parts(apart)),
+                np.where(is_known, np.minimum(turns * served, self.bound), self.most_length(served, apart)),
+                np.where(is_known, together, float(self.bound)),
+                np.where(is_known & (missing == 0), turns * served, self.whole_length(apart)),
+            ),
+            PartsAlike(
+                np.where(rest > 0, float(apart), 0.0),
+                rest * served,
+                np.where(rest > 0, rest * units - missing, 0.0),
+                np.where(missing == 0, np.maximum(rest * served, 1.0), 1.0),
+            ),
+        ]
+        return found if rest.any() else found[:1]
 
     def whole_length(self, apart: int) -> NDArray[np.float64]:
         """Return its length where a place holds all of it with no units apart, else 1."""
@@ -123,10 +164,11 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
             turns[-1] = 1
     places = _most_places(bound, units, first)
     if bound <= short and units.most == 1:
-        return Dimension(bound, first, last, turns, np.zeros(len(first)), places, shared_out=True)
+        return Dimension(bound, first, last, turns, np.zeros(len(first)), places, True, np.zeros_like(first))
     at_end, fewest = _at_end(bound, units), -(-first // units.most)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
-    return Dimension(bound, first, last, turns, stays, places, shared_out=False)
+    known = _known_turns(units, first, last)
+    return Dimension(bound, first, last, turns, stays, places, False, known)
 
 
 def _most_places(bound: int, units: Units, first: Cells) -> Cells:
@@ -138,6 +180,18 @@ def _most_places(bound: int, units: Units, first: Cells) -> Cells:
         turns = -(-bound // units.most)
         return np.where(first == bound, 1, -(-turns // -(-first // units.most)))
     return np.where(first == bound, 1, np.minimum((2 * bound - 1) // (units.least * -(-first // units.most)), bound))
+
+
+def _known_turns(units: Units, first: Cells, last: Cells) -> Cells:
+    """By cell: a place's turns, where units are all at work in places and the fewest turns are executed.
+
+    As a turn's first index rises from turn to turn, those that are executed are the first ones: parts have as many
+    turns as the place, but for the last. Of what all units could do in these, less is missing than they do in one.
+    """
+    if units.most > 1 and not (units.are_full and units.turns_are_fewest):
+        return np.zeros_like(first)
+    fewest, most = -(-first // units.most), -(-last // units.most)
+    return np.where(fewest == most, fewest, 0)
 
 
 def starts_of(bound: int, units: Units) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
 Two things are known of tiles. Any tile has a multiple of the elements that it has of dimensions which are whole in all
 of them. And of all tiles that move once it may be known how many there are at most: if the largest takes so many
 accesses, a smaller one spares one only where it is smaller by what the last access has, and by a whole access for each
-further one. So what all tiles together lack of the largest spares no more than that.
+further one. So what all tiles together lack of the largest spares no more than that. Where a dimension's parts are all
+known, full ones and the last, tiles with the one and tiles with the other are sets of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import Access
+from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain, asked_once
 from onchip.solve.mapping.wide.lattice import Along, Served
 
@@ -42,11 +44,19 @@ def element_accesses(
     found = least_share(chain.at_once(served), whole, bits, shortest)
     if not counts_tiles or chain.lattice.shares_out:
         return found
-    most, tiles, counted = chain.elements_at_most(served)
-    none_is_empty = chain.has_as_many(tiles, served)
-    least = least_accesses(most, tiles, counted, whole, none_is_empty, bits, shortest)
-    least = least / np.maximum(chain.elements(served, below), 1.0)
+    least = _of_all_tiles(chain, served, bits, shortest) / np.maximum(chain.elements(served, below), 1.0)
     return np.where(chain.may_stay, found, np.maximum(found, least))
+
+
+def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int) -> Along:
+    """Return what all tiles take if each moves once: each set of tiles that are alike by itself."""
+    sets = chain.tiles_alike(served)
+    none_is_empty = chain.has_as_many(sum((one.parts for one in sets), np.zeros(1)), served)
+    total: Along = np.zeros((1,) * len(LOOPS))
+    for one in sets:
+        least = least_accesses(one.longest, one.parts, one.together, one.whole, none_is_empty, bits, shortest)
+        total = total + np.maximum(least, one.together * bits / shortest)
+    return total
 
 
 def least_accesses(

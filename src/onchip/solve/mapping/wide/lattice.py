@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.dimension import (
     Dimension,
+    PartsAlike,
     Units,
     cells_of,
     dimension_of,
@@ -152,6 +153,24 @@ class Lattice:
     def whole_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices of those dimensions of which a tile has all, in any tile, there are."""
         return self._product("whole", lambda one, _, apart: one.whole_length(apart), loops, served)
+
+    def parts_alike(self, loops: Sequence[int], served: Served) -> list[PartsAlike]:
+        """Return tiles by the parts that they have of these loops, alike ones together."""
+        one: Along = np.ones((1,) * len(LOOPS))
+        found = [PartsAlike(one, one, one, one)]
+        for loop in loops:
+            if self.dimensions[loop].bound > 1:
+                own = self.dimensions[loop].parts_alike(served.most[loop], served.most_apart[loop])
+                found = [self._with_parts(tiles, loop, parts) for tiles in found for parts in own]
+        return found
+
+    def _with_parts(self, tiles: PartsAlike, loop: int, own: PartsAlike) -> PartsAlike:
+        return PartsAlike(
+            tiles.parts * self.along(loop, own.parts),
+            tiles.longest * self.along(loop, own.longest),
+            tiles.together * self.along(loop, own.together),
+            tiles.whole * self.along(loop, own.whole),
+        )
 
     @cached_property
     def shares_out(self) -> bool:

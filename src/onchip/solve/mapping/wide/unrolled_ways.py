@@ -50,9 +50,9 @@ class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
     `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
-    only; `idle` is the first loop whose units may be, where some are, `longer` the first that takes more turns. `adds_on`
-    says where sums are added to farther from the units: by boundary above a memory, but for the last, whether they cross
-    it before all is added up.
+    only; `idle` is the first loop whose units may be, where some are, `longer` the first that takes more turns.
+    `adds_on` says where sums are added to farther from the units: by boundary above a memory, but for the last, whether
+    they cross it before all is added up.
     """
 
     problem: LayerProblem
@@ -128,7 +128,10 @@ class UnrolledWays:
         return [
             one
             for one in product((False, True), repeat=max(len(memories) - 2, 0))
-            if not any(outer and not inner and whole for (inner, outer), whole in zip(pairwise(one), is_whole[1:], strict=False))
+            if not any(
+                outer and not inner and whole
+                for (inner, outer), whole in zip(pairwise(one), is_whole[1:], strict=False)
+            )
         ]
 
     @cached_property
@@ -197,8 +200,9 @@ class UnrolledWays:
         """Return the one place inside all loops in time, where every unit has an element for a cycle."""
         at, none, found = np.ones(1, np.int64), np.zeros(1), list[Dimension]()
         for bound, own in zip(self.bounds, self.units, strict=True):
-            turns = -(-bound // own.most) if own.most == 1 or own.turns_are_fewest else bound
-            found.append(Dimension(bound, at, at * min(own.most, bound), at, none, at * turns, shared_out=False))
+            is_fewest = own.most == 1 or own.turns_are_fewest
+            turns = -(-bound // own.most) if is_fewest else bound
+            found.append(Dimension(bound, at, at * min(own.most, bound), at, none, at * turns, False, at * is_fewest))
         return Lattice(tuple(found))
 
     @cached_property

@@ -1,0 +1,74 @@
+"""Parts of a dimension where all units are at work in each place, in the fewest turns: how many, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+from onchip.solve.mapping.wide.dimension import Units, dimension_of
+from support.lines import Line, lines_of
+
+
+def _in_fewest_turns(seed: int) -> Iterator[tuple[Line, list[int], list[int]]]:
+    """Lines with all units at work in each place, in no more turns than they need; loops in time, and over units."""
+    for line in lines_of(seed):
+        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
+        in_time = [at for at in range(len(line.loops)) if at not in beside]
+        units = prod(line.loops[at][0] for at in beside)
+        inside = [[at for at in in_time if at < end] for end in range(len(line.loops) + 1)]
+        at_work = all(
+            len(line.sums(own + beside)) in (line.bound, units * prod(line.loops[at][0] for at in own))
+            for own in inside
+        )
+        if at_work and len(line.sums(in_time)) == -(-line.bound // units):
+            yield line, in_time, beside
+
+
+def test_loops_executed_in_fewest_turns_come_to_no_more_parts_than_is_said() -> None:
+    """Where no more turns are executed than the units need; with all units at work in each place."""
+    few = 0
+    for line, in_time, beside in _in_fewest_turns(5):
+        sizes = tuple(line.loops[at][0] for at in beside)
+        own, units = Units(prod(sizes), prod(sizes), sizes, are_full=True, turns_are_fewest=True), prod(sizes)
+        for inside in range(len(line.loops) + 1):
+            few += units > 1
+            reached = len(line.sums([at for at in in_time if at < inside] + beside))
+            dimension = dimension_of(line.bound, own, [(reached, reached)], 0)
+            outside = [at for at in in_time if at >= inside]
+            assert len(line.sums(outside)) <= dimension.most_parts(1)[0]
+            assert len(line.sums(outside + beside)) <= dimension.most_parts(units)[0]
+    assert few > 50
+
+
+def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
+    """Of each place, with any units beside: those of as many turns as the place has, and the last ones."""
+    seen = 0
+    for line, in_time, beside in (line for seed in range(4) for line in _in_fewest_turns(seed)):
+        sizes = tuple(line.loops[at][0] for at in beside)
+        units = Units(prod(sizes), prod(sizes), sizes, are_full=True, turns_are_fewest=True)
+        for inside, served in product(range(len(line.loops) + 1), ([], beside, beside[:1], beside[1:])):
+            apart, within = [at for at in beside if at not in served], [at for at in in_time if at < inside]
+            reached = len(line.sums(within + beside))
+            dimension = dimension_of(line.bound, units, [(reached, reached)], 0)
+            instances = prod(line.loops[at][0] for at in served), prod(line.loops[at][0] for at in apart)
+            alike = dimension.parts_alike(*instances)
+            places = line.sums([at for at in in_time if at >= inside])
+            last = [] if len(alike) == 1 else [max(places)]
+            for own, begin in zip(alike, ([one for one in places if one not in last], last), strict=False):
+                lengths = list(_lengths(line, begin, apart, within + served))
+                seen += len(alike) > 1
+                assert len(lengths) <= own.parts[0]
+                assert max(lengths) <= own.longest[0]
+                assert sum(lengths) >= own.together[0]
+                assert all(one % own.whole[0] == 0 for one in lengths)
+    assert seen > 100
+
+
+def _lengths(line: Line, places: list[int], apart: list[int], inside: list[int]) -> Iterator[int]:
+    """Indices of each instance's part in each of these places, where there are any."""
+    whole = Line(1 << 30, line.loops)
+    for begin, instance in product(places, whole.sums(apart)):
+        length = sum(begin + instance + one < line.bound for one in whole.sums(inside))
+        if length:
+            yield length
