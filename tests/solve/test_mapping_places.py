@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import prod
 from random import Random
@@ -220,6 +221,23 @@ def test_the_largest_block_of_any_parts_reaches_as_far_as_is_said(seed: int) -> 
         assert rows.largest(*sides)[0] <= rows.largest_block(*sides)[0] <= max(blocks)
         farther += rows.largest(*sides)[0] < rows.largest_block(*sides)[0]
     assert farther > 10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_of_neighbours_reach_as_far_as_is_said_of_their_number(seed: int) -> None:
+    """Wherever they lie; the least of all of a number meet just that, where the first or the last are cut off most."""
+    met = 0
+    for rows, axis, outputs, taps in _rows(seed):
+        neighbours = replace(rows, all_are_neighbours=True)
+        for high, wide in product(range(1, outputs + 1), range(1, taps + 1)):
+            starts = product(range(outputs - high + 1), range(taps - wide + 1))
+            blocks = [_stored(axis, range(p, p + high), range(r, r + wide)) for p, r in starts]
+            found = neighbours.largest_block(np.array([float(high)]), np.array([float(wide)]))[0]
+            largest = [_stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)]
+            assert found <= max(min(blocks), rows.largest_block(np.array([float(high)]), np.array([float(wide)]))[0])
+            assert found <= max(largest)
+            met += found == min(blocks) > rows.largest_block(np.array([float(high)]), np.array([float(wide)]))[0]
+    assert met > 5
 
 
 def _parted(random: Random, count: int) -> list[list[int]]:

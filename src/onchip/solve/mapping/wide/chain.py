@@ -147,7 +147,7 @@ class OperandChain:
         for rows in self.way.rows:
             sides = (LOOPS.index(rows.axis.output_loop),), (LOOPS.index(rows.axis.filter_loop),)
             own = (self.lattice.least_size(side, served) for side in sides)
-            found = found * (rows.largest_block(*own) if is_block else rows.largest(*own))
+            found = found * (rows.largest_block(*own) if is_block or rows.all_are_neighbours else rows.largest(*own))
         return found
 
     @asked_once

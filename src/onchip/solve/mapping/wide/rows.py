@@ -19,12 +19,13 @@ from onchip.solve.mapping.wide.lattice import Along
 
 @dataclass(frozen=True)
 class AxisRows:
-    """One axis with so many outputs and taps; taps of a tile are neighbours unless units stand beside each other."""
+    """One axis with so many outputs and taps; those of a tile are neighbours unless units stand beside each other."""
 
     axis: Axis
     outputs: int
     taps: int
     taps_are_neighbours: bool = True
+    all_are_neighbours: bool = False
 
     def moved(self, outputs: Along, taps: Along, *, taps_shared_out: bool) -> Along:
         """Return positions of all tiles together that have at most so many outputs and taps.
@@ -119,7 +120,23 @@ class AxisRows:
         if self._outputs_amidst:
             amidst = np.maximum(outputs - (self.outputs - self._outputs_amidst), 1.0)
             found = np.maximum(found, (amidst - 1) * axis.stride + of_taps)
-        return found
+        return np.maximum(found, self._least_of_neighbours(outputs, taps)) if self.all_are_neighbours else found
+
+    def _least_of_neighbours(self, outputs: Along, taps: Along) -> Along:
+        """Return how many stored positions so many neighbours meet at least, if all that they reach over.
+
+        Least are the first of all or the last: farther in nothing more is cut off.
+        """
+        axis = self.axis
+        reach = (outputs - 1) * axis.stride + taps
+        last = (self.outputs - outputs) * axis.stride + self.taps - taps - axis.padding
+        lengths = (
+            np.minimum(first + reach, float(axis.size)) - np.maximum(first, 0.0)
+            for first in (np.full_like(last, -axis.padding), last)
+        )
+        least: Along = np.minimum(*lengths)
+        meets_all = (axis.dilation == 1) & ((axis.stride == 1) | (taps >= axis.stride))
+        return np.where(meets_all, np.maximum(least, 0.0), 0.0)
 
     def most(self, outputs: Along, taps: Along) -> Along:
         """Return how many positions any tile reaches over at most, that has at most so many outputs and taps."""

@@ -215,6 +215,7 @@ class UnrolledWays:
                 layer.bounds[axis.output_loop],
                 layer.bounds[axis.filter_loop],
                 self.units[LOOPS.index(axis.filter_loop)].most == 1,
+                all(self.units[LOOPS.index(one)].most == 1 for one in (axis.output_loop, axis.filter_loop)),
             )
             for axis in layer.axes
         )
