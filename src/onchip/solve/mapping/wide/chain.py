@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from math import prod
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,23 @@ T = TypeVar("T")
 
 def asked_once(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
     """Keep what a method says with the lattice: energy and time ask it, and memories that serve the same."""
+    return _kept(method, lambda lattice: lattice.known)
 
+
+def asked_once_of_any(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
+    """Keep it also for the lattice where no tile stays: of what does not depend on that."""
+    return _kept(method, lambda lattice: lattice.known_of_any)
+
+
+def _kept(
+    method: Callable[Concatenate[OperandChain, P], T], kept_in: Callable[[Lattice], dict[tuple[object, ...], Any]]
+) -> Callable[Concatenate[OperandChain, P], T]:
     @wraps(method)
     def asked(chain: OperandChain, /, *args: P.args, **named: P.kwargs) -> T:
-        at = (method, chain.way, chain.operand, *args, *named.items())
-        if at not in chain.lattice.known:
-            chain.lattice.known[at] = method(chain, *args, **named)
-        found: T = chain.lattice.known[at]
+        at, known = (method, chain.way, chain.operand, *args, *named.items()), kept_in(chain.lattice)
+        if at not in known:
+            known[at] = method(chain, *args, **named)
+        found: T = known[at]
         return found
 
     return asked
@@ -60,7 +70,7 @@ class OperandChain:
             again = np.maximum(again, all_others / self.way.together(OTHERS[self.operand], served))
         return self.elements(served, below) + (again - 1) * self._elements_but_at_the_end(served, below)
 
-    @asked_once
+    @asked_once_of_any
     def elements(self, served: Served, below: Served | None = None) -> Along:
         """Return how many move if each tile moves once."""
         if self.operand is not Operand.INPUT:
@@ -79,7 +89,7 @@ class OperandChain:
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
 
-    @asked_once
+    @asked_once_of_any
     def tiles_alike(self, served: Served) -> list[PartsAlike]:
         """Return all tiles if each moves once, in sets: how many at most, and what all of a set have at least.
 
@@ -102,7 +112,7 @@ class OperandChain:
         found: NDArray[np.bool_] = self.lattice.parts(LEADING[self.operand], served) >= tiles
         return found & (self.operand is not Operand.INPUT or all(rows.all_are_stored for rows in self.way.rows))
 
-    @asked_once
+    @asked_once_of_any
     def whole_size(self, served: Served) -> Along:
         """Return a number of elements of which any tile has a multiple."""
         loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
@@ -135,7 +145,7 @@ class OperandChain:
             sides = self.lattice.most_size((output,), served), self.lattice.most_size((tap,), served)
             yield rows, sides, (output, tap)
 
-    @asked_once
+    @asked_once_of_any
     def largest(self, served: Served, *, is_block: bool = False) -> Along:
         """Return how many elements the largest tile has, at least, of those that so many units share.
 
@@ -150,7 +160,7 @@ class OperandChain:
             found = found * (rows.largest_block(*own) if is_block or rows.all_are_neighbours else rows.largest(*own))
         return found
 
-    @asked_once
+    @asked_once_of_any
     def at_once(self, served: Served) -> Along:
         """Return how many elements move at once at most."""
         if self.operand is not Operand.INPUT:
@@ -161,7 +171,7 @@ class OperandChain:
         return found
 
     @property
-    @asked_once
+    @asked_once_of_any
     def tiles(self) -> Along:
         """Return how many different tiles one instance has, at least."""
         return self.lattice.parts(LEADING[self.operand], self.way.whole)
@@ -173,7 +183,7 @@ class OperandChain:
         again = self.lattice.parts(OTHERS[self.operand], self.way.whole)
         return 1 + (again - 1) * (1 - self.lattice.places_that_stay(LEADING[self.operand]))
 
-    @asked_once
+    @asked_once_of_any
     def is_incomplete(self, above: Served) -> NDArray[np.bool_]:
         """Return whether sums leave before all is added up, for an instance above of so many units."""
         found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
@@ -189,7 +199,7 @@ class OperandChain:
         found: NDArray[np.bool_] = self.lattice.least_size(ADDING, above) < prod(self.way.bounds[at] for at in ADDING)
         return found
 
-    @asked_once
+    @asked_once_of_any
     def bits_above(self, above: Served) -> Along:
         """Return the bits of an element, at least, where it comes to or from, in an instance of so many units."""
         layer = self.way.problem.layer
@@ -210,7 +220,7 @@ class OperandChain:
         nearest = self.way.served(self.way.memories(self.operand)[0])
         return any(self.way.bounds[at] > nearest.most[at] for at in ADDING)
 
-    @asked_once
+    @asked_once_of_any
     def room_bits(self, lower: int) -> Along:
         """Return what the largest tile takes at least of the memory of that number; twice if another may come."""
         memories = self.way.memories(self.operand)
@@ -221,7 +231,7 @@ class OperandChain:
             need = need * np.where(self.lattice.is_whole(LEADING[self.operand]), 1, 2)
         return need
 
-    @asked_once
+    @asked_once_of_any
     def fits(self, lower: int) -> NDArray[np.bool_]:
         """Return whether the largest tile has room in the memory of that number, if nothing else is there.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import Access
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.chain import OperandChain, asked_once
+from onchip.solve.mapping.wide.chain import OperandChain, asked_once, asked_once_of_any
 from onchip.solve.mapping.wide.lattice import Along, Served
 
 MOST_AT_ONCE: Final = 256
@@ -48,6 +48,7 @@ def element_accesses(
     return np.where(chain.may_stay, found, np.maximum(found, least))
 
 
+@asked_once_of_any
 def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int) -> Along:
     """Return what all tiles take if each moves once: each set of tiles that are alike by itself."""
     sets = chain.tiles_alike(served)

@@ -62,11 +62,12 @@ class Lattice:
     """All places in nests of some ways to use the array.
 
     What is said of several dimensions together is kept, as several boundaries ask the same; and so is in `known` what
-    is said of an operand's tiles.
+    is said of an operand's tiles; in `known_of_any` what is the same if none of them may stay.
     """
 
     dimensions: tuple[Dimension, ...]
     known: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
+    known_of_any: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[str, tuple[int, ...], Served], Along] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -103,7 +104,8 @@ class Lattice:
     @cached_property
     def where_all_move(self) -> Lattice:
         """Return the same where no tile stays while loops move on that lead to none of its elements."""
-        return Lattice(tuple(replace(one, stays=np.zeros_like(one.stays)) for one in self.dimensions))
+        moving = tuple(replace(one, stays=np.zeros_like(one.stays)) for one in self.dimensions)
+        return Lattice(moving, known_of_any=self.known_of_any, _known=self._known)
 
     def within(self, units: Sequence[Units], cells: Sequence[Sequence[int]], most_cells: int) -> Lattice:
         """Return some of its cells, each in as many as there may be; the last of a dimension is always among them."""
