@@ -66,31 +66,34 @@ class Dimension:
         """Return how many parts it has at most, with so many units apart."""
         return np.minimum(self.places * apart, self.bound).astype(np.float64)
 
+    def all_parts(self, served: int, apart: int) -> PartsAlike:
+        """Return all parts, whatever their lengths."""
+        together = np.full(len(self.first), float(self.bound))
+        return PartsAlike(self.most_parts(apart), self.most_length(served, apart), together, self.whole_length(apart))
+
     def parts_alike(self, served: int, apart: int) -> list[PartsAlike]:
         """Return all parts, alike ones together: those of as many turns as a place has and the last, where known.
 
         What units that are idle in some turn lack may be missing in the ones or in the others.
         """
-        is_known, turns = self.known_turns > 0, np.maximum(self.known_turns, 1).astype(np.float64)
-        all_turns, units = -(-self.bound // (served * apart)), served * apart
+        any_part, is_known = self.all_parts(served, apart), self.known_turns > 0
+        turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
+        all_turns = -(-self.bound // units)
         missing = np.where(is_known, float(all_turns * units - self.bound), 0.0)
         whole_parts, rest = all_turns // turns, np.where(is_known, all_turns % turns, 0.0)
-        together = np.where(rest > 0, whole_parts * turns * units - missing, float(self.bound))
-        found = [
-            PartsAlike(
-                np.where(is_known, whole_parts * apart, self.most_parts(apart)),
-                np.where(is_known, np.minimum(turns * served, self.bound), self.most_length(served, apart)),
-                np.where(is_known, together, float(self.bound)),
-                np.where(is_known & (missing == 0), turns * served, self.whole_length(apart)),
-            ),
-            PartsAlike(
-                np.where(rest > 0, float(apart), 0.0),
-                rest * served,
-                np.where(rest > 0, rest * units - missing, 0.0),
-                np.where(missing == 0, np.maximum(rest * served, 1.0), 1.0),
-            ),
-        ]
-        return found if rest.any() else found[:1]
+        full = PartsAlike(
+            np.where(is_known, whole_parts * apart, any_part.parts),
+            np.where(is_known, np.minimum(turns * served, self.bound), any_part.longest),
+            np.where(rest > 0, whole_parts * turns * units - missing, any_part.together),
+            np.where(is_known & (missing == 0), turns * served, any_part.whole),
+        )
+        last = PartsAlike(
+            np.where(rest > 0, float(apart), 0.0),
+            rest * served,
+            np.where(rest > 0, rest * units - missing, 0.0),
+            np.where(missing == 0, np.maximum(rest * served, 1.0), 1.0),
+        )
+        return [full, last] if rest.any() else [full]
 
     def whole_length(self, apart: int) -> NDArray[np.float64]:
         """Return its length where a place holds all of it with no units apart, else 1."""

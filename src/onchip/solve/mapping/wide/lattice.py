@@ -156,13 +156,14 @@ class Lattice:
         """Return how many indices of those dimensions of which a tile has all, in any tile, there are."""
         return self._product("whole", lambda one, _, apart: one.whole_length(apart), loops, served)
 
-    def parts_alike(self, loops: Sequence[int], served: Served) -> list[PartsAlike]:
-        """Return tiles by the parts that they have of these loops, alike ones together."""
+    def parts_alike(self, loops: Sequence[int], served: Served, *, tells_apart: bool) -> list[PartsAlike]:
+        """Return tiles by the parts that they have of these loops, alike ones together; or all tiles in one set."""
         one: Along = np.ones((1,) * len(LOOPS))
         found = [PartsAlike(one, one, one, one)]
         for loop in loops:
             if self.dimensions[loop].bound > 1:
-                own = self.dimensions[loop].parts_alike(served.most[loop], served.most_apart[loop])
+                dimension, beside = self.dimensions[loop], (served.most[loop], served.most_apart[loop])
+                own = dimension.parts_alike(*beside) if tells_apart else [dimension.all_parts(*beside)]
                 found = [self._with_parts(tiles, loop, parts) for tiles in found for parts in own]
         return found
 
