@@ -20,6 +20,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import InPlace, Operator
 from onchip.ir.state import State as Kept
 from onchip.ir.tensor import Role, Tensor
+from oracles.packing import TooLargeError
 
 Places = frozenset[tuple[str, int]]
 """(tensor, offset in bytes); without addresses every offset is 0."""
@@ -76,7 +77,7 @@ class State:
 
 
 def least_shared_traffic(problem: Problem, *, with_addresses: bool = True) -> int | None:
-    """The least non-compulsory bytes of any plan for the only scratchpad; None if there is none."""
+    """The least non-compulsory bytes of any plan for the only scratchpad; None if there is none; may raise TooLargeError."""
     return TinyMachine(problem, with_addresses, may_move=True).least(problem.memories[0].capacity_bytes)
 
 
@@ -88,13 +89,27 @@ def least_shared_arena(problem: Problem) -> int | None:
 
 
 @dataclass(slots=True)
+class Patience:
+    """How many places machines may still try, together; more would take minutes."""
+
+    tries: int = 3_000_000
+
+    def try_one(self) -> None:
+        """Raises TooLargeError when none are left."""
+        self.tries -= 1
+        if self.tries < 0:
+            raise TooLargeError
+
+
+@dataclass(slots=True)
 class TinyMachine:
-    """Runs one operator after another."""
+    """Runs one operator after another; raises TooLargeError once its patience is at an end."""
 
     problem: Problem
     with_addresses: bool
     may_move: bool
     kept: Mapping[Kept, int] = field(default_factory=dict)
+    patience: Patience = field(default_factory=Patience)
     graph: Graph = field(init=False)
     capacity: int = field(default=0, init=False)
     settled: frozenset[str] = field(init=False)
@@ -213,6 +228,7 @@ class TinyMachine:
     def _overlapped(self, places: Places, name: str, offset: int) -> list[tuple[str, int]]:
         if not self.with_addresses:
             return []
+        self.patience.try_one()
         stop = offset + self._size(name)
         return [(other, at) for other, at in places if offset < at + self._size(other) and at < stop]
 

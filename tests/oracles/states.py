@@ -12,7 +12,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import InPlace
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from oracles.shared_bytes import TinyMachine, random_sharing_graph, subsets
+from oracles.shared_bytes import Patience, TinyMachine, random_sharing_graph, subsets
 
 
 def random_graph_with_states(seed: int, operators: int = 4, greatest_size: int = 3) -> Graph:
@@ -32,11 +32,14 @@ def random_graph_with_states(seed: int, operators: int = 4, greatest_size: int =
 
 
 def least_traffic_with_states(problem: Problem) -> int | None:
-    """The least bytes beyond the compulsory, where each state stays somewhere for good or is loaded and written."""
-    capacity = problem.memories[0].capacity_bytes
+    """The least bytes beyond the compulsory, where each state stays somewhere for good or is loaded and written.
+
+    Raises TooLargeError if trying everything would take minutes.
+    """
+    capacity, patience = problem.memories[0].capacity_bytes, Patience()
     costs = []
     for kept in _kept(problem, capacity):
-        machine = TinyMachine(problem, with_addresses=True, may_move=True, kept=kept)
+        machine = TinyMachine(problem, with_addresses=True, may_move=True, kept=kept, patience=patience)
         rest = machine.least(capacity)
         if rest is not None:
             costs.append(
@@ -46,10 +49,11 @@ def least_traffic_with_states(problem: Problem) -> int | None:
 
 
 def least_arena_with_states(problem: Problem) -> int | None:
-    """The least arena of any plan that moves only the compulsory, and states that do not stay."""
+    """The least arena of any plan that moves only the compulsory, and states that do not stay; may raise TooLargeError."""
+    patience = Patience()
     for capacity in range(1, problem.memories[0].capacity_bytes + 1):
         for kept in _kept(problem, capacity):
-            machine = TinyMachine(problem, with_addresses=True, may_move=False, kept=kept)
+            machine = TinyMachine(problem, with_addresses=True, may_move=False, kept=kept, patience=patience)
             if machine.least(capacity) is not None:
                 return capacity
     return None
