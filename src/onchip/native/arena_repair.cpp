@@ -14,7 +14,8 @@ namespace {
 
 constexpr double first_share = 0.7;
 constexpr double heavier = 0.3;  // of the mean weight, for a block that had to push others out
-constexpr std::int64_t most_in_vain = 100'000;
+constexpr std::int64_t least_patience = 5'000;  // moves
+constexpr double patience_for_each = 100;       // of the blocks that live at once
 constexpr std::size_t least_apart = 64;
 
 Index sections_of(const std::vector<Block>& blocks) {
@@ -94,10 +95,13 @@ ArenaRepair::ArenaRepair(std::vector<Block> blocks, const std::vector<Units>& of
       arena_(most_units),
       share_(first_share),
       weights_(blocks_.size()) {
+    double lives = 0;
     for (const Block& one : blocks_) {
         unit_ = std::gcd(unit_, one.size);
         tallest_ = std::max(tallest_, one.used);
+        lives += one.stop - one.first;
     }
+    patience_ = least_patience + static_cast<std::int64_t>(patience_for_each * lives / sections_of(blocks_));
     offer(offsets);
 }
 
@@ -123,7 +127,7 @@ void ArenaRepair::lower(std::int64_t looks, Units target, const StopToken& stop)
             begin(std::min(target + above, arena_ - 1));
         }
         if (!waiting_.empty()) move();
-        if (waiting_.empty() || in_vain_ > most_in_vain) end(waiting_.empty());
+        if (waiting_.empty() || in_vain_ > patience_) end(waiting_.empty());
     }
 }
 
@@ -164,12 +168,29 @@ void ArenaRepair::move() {
 }
 
 void ArenaRepair::end(bool is_packed) {
-    if (is_packed) {
-        offsets_ = tried_;
-        arena_ = arena_of(offsets_);
-    }
+    keep_what_is_packed();
+    arena_ = arena_of(offsets_);
     share_ = is_packed ? first_share : (1 + share_) / 2;
     ceiling_ = none;
+}
+
+// Blocks that moved in stretches of sections where none waits stay: beside them lies only what has not moved.
+void ArenaRepair::keep_what_is_packed() {
+    std::vector<Index> moved;
+    for (std::size_t at = 0; at < blocks_.size(); ++at) {
+        if (tried_[at] != offsets_[at]) moved.push_back(static_cast<Index>(at));
+    }
+    std::sort(moved.begin(), moved.end(),
+              [&](Index one, Index other) { return blocks_[one].first < blocks_[other].first; });
+    for (std::size_t begin = 0, end = 0; begin < moved.size(); begin = end) {
+        Index stop = 0;
+        bool is_packed = true;
+        for (; end < moved.size() && (end == begin || blocks_[moved[end]].first < stop); ++end) {
+            stop = std::max(stop, blocks_[moved[end]].stop);
+            is_packed = is_packed && tried_[moved[end]] != none;
+        }
+        for (std::size_t at = begin; is_packed && at < end; ++at) offsets_[moved[at]] = tried_[moved[at]];
+    }
 }
 
 void ArenaRepair::find_edges(Index block) {

@@ -1,6 +1,9 @@
 // Lowers a packing under a falling ceiling: what ends above it is taken out and put in again, one block after another,
 // where it pushes out what weighs least; what is pushed out waits for its turn. Nothing is proven.
 //
+// What is packed in stretches of sections where none waits is kept when an attempt is given up: a long packing is
+// tight in many places that know nothing of each other.
+//
 // A block weighs its size times its life, and the more the oftener it had to push others out: so none goes round for
 // ever. Only what lives beside a block is looked at to place it, so a packing that is tight in few places is soon low.
 
@@ -64,6 +67,7 @@ private:
     void begin(Units ceiling);
     void move();
     void end(bool is_packed);
+    void keep_what_is_packed();
     void find_edges(Index block);
     Units least_place(const Block& block);
     bool push_out(const Block& block, Units offset);
@@ -82,6 +86,7 @@ private:
     std::vector<double> weights_;
     std::size_t fewest_ = 0;    // that waited at once in this attempt
     std::int64_t in_vain_ = 0;  // moves since
+    std::int64_t patience_ = 0;
     std::int64_t looks_ = 0;
     std::vector<Index> beside_;
     std::vector<Edge> starts_, ends_;
