@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.answer.result import Status
 from onchip.native import ArenaBlock, ArenaRepair, StopToken
 from onchip.solve.allocation.attempt import arena_bytes, least_arena_bytes
 from onchip.solve.allocation.low_packing import LowPacking, blocks_of
+from onchip.solve.allocation.pack import pack
 from onchip.solve.run.limits import Run
 from onchip.verify.packing import verify_packing
+from support.packable import full_at_every_step
 from support.perfect_packings import cut_rectangle, drawn_windows
 
 MANY_LOOKS = 40_000
@@ -76,6 +80,22 @@ def test_windows_that_skylines_leave_above_the_load_are_lowered() -> None:
 
     assert low_packing.arena_bytes < before
     assert verify_packing(problem, Packing(low_packing.offsets_bytes), low_packing.arena_bytes) == ()
+
+
+def test_what_is_low_stays_low_where_another_stretch_has_no_packing() -> None:
+    in_units = full_at_every_step(Random(199), 10, 20, 10, 0.3)
+    assert pack(PackingProblem(tuple(in_units), 20), Run()).status is Status.INFEASIBLE
+    others = [Buffer(11 + one.start, 11 + one.stop, one.size_bytes) for one in drawn_windows(400, 40, 1)]
+    load = least_arena_bytes(PackingProblem(tuple(others), 1 << 40))
+    hopeless = [replace(one, size_bytes=load // 20 * one.size_bytes) for one in in_units]
+    problem = PackingProblem((*hopeless, *others), 1 << 40)
+    repair = ArenaRepair(blocks_of(problem), stacked(problem, range(len(problem.buffers))), 1)
+
+    repair.lower(50 * MANY_LOOKS, 0, StopToken())
+
+    ends = [offset + one.size_bytes for offset, one in zip(repair.offsets, problem.buffers, strict=True)]
+    assert max(ends[: len(hopeless)]) > max(ends[len(hopeless) :])
+    assert verify_packing(problem, Packing(tuple(repair.offsets)), repair.arena) == ()
 
 
 def test_it_is_the_same_for_a_seed_and_goes_on_from_what_is_offered_if_that_is_lower() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,7 @@ from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stre
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive
-from support.packable import is_packable
+from support.packable import brimful, is_packable
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 CAPACITY = 1048576
@@ -81,27 +79,6 @@ def test_pack_agrees_with_trying_every_place(problem: PackingProblem) -> None:
         assert is_legal(problem, result.answer)
     else:
         assert result.status is Status.INFEASIBLE
-
-
-def brimful(seed: int) -> PackingProblem | None:
-    """Every step is full, sizes are a little less than multiples of the alignment."""
-    chance = random.Random(seed)
-    alignment, steps = chance.choice((2, 3, 4)), chance.randint(3, 6)
-    sizes: list[tuple[int, int]] = []
-    buffers: list[Buffer] = []
-    free = chance.randint(3, 6)
-    for step in range(steps):
-        while free:
-            units = chance.randint(1, min(free, 4))
-            free -= units
-            sizes.append((step, units))
-        for item in [item for item in sizes if step == steps - 1 or chance.random() < 0.45]:
-            sizes.remove(item)
-            free += item[1]
-            buffers.append(Buffer(item[0], step + 1, item[1] * alignment - chance.randrange(alignment)))
-    roomy = PackingProblem(tuple(buffers), 10**6, alignment)
-    capacity = least_arena_bytes(roomy)
-    return replace(roomy, capacity_bytes=capacity) if len(buffers) <= 12 and capacity <= 24 else None
 
 
 def test_brimful_problems_are_packed_or_proven_unpackable() -> None:

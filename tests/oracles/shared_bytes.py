@@ -77,7 +77,10 @@ class State:
 
 
 def least_shared_traffic(problem: Problem, *, with_addresses: bool = True) -> int | None:
-    """The least non-compulsory bytes of any plan for the only scratchpad; None if there is none; may raise TooLargeError."""
+    """The least non-compulsory bytes of any plan for the only scratchpad; None if there is none.
+
+    Raises TooLargeError if trying everything would take minutes.
+    """
     return TinyMachine(problem, with_addresses, may_move=True).least(problem.memories[0].capacity_bytes)
 
 

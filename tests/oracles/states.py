@@ -49,7 +49,10 @@ def least_traffic_with_states(problem: Problem) -> int | None:
 
 
 def least_arena_with_states(problem: Problem) -> int | None:
-    """The least arena of any plan that moves only the compulsory, and states that do not stay; may raise TooLargeError."""
+    """The least arena of any plan that moves only the compulsory, and states that do not stay.
+
+    Raises TooLargeError if trying everything would take minutes.
+    """
     patience = Patience()
     for capacity in range(1, problem.memories[0].capacity_bytes + 1):
         for kept in _kept(problem, capacity):

@@ -1,12 +1,15 @@
-"""Whether buffers can be packed, by trying every place, as hypothesis's examples ask it."""
+"""Whether buffers can be packed, by trying every place, as hypothesis's examples ask it; and some that hardly can."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import reject
 
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.solve.allocation.attempt import least_arena_bytes
 from oracles.packing import TooLargeError, fits
 
 
@@ -17,3 +20,30 @@ def is_packable(problem: PackingProblem, kept: Iterable[Buffer] | None = None) -
         return fits(buffers, problem.capacity_bytes, problem.alignment_bytes)
     except TooLargeError:
         reject()
+
+
+def full_at_every_step(chance: random.Random, steps: int, units: int, most: int, leaving: float) -> list[Buffer]:
+    """Buffers of `most` units at most, of which so many units live in every step; so many of them end with each."""
+    alive: list[tuple[int, int]] = []
+    buffers: list[Buffer] = []
+    free = units
+    for step in range(steps):
+        while free:
+            alive.append((step, chance.randint(1, min(free, most))))
+            free -= alive[-1][1]
+        for one in [one for one in alive if step == steps - 1 or chance.random() < leaving]:
+            alive.remove(one)
+            free += one[1]
+            buffers.append(Buffer(one[0], step + 1, one[1]))
+    return buffers
+
+
+def brimful(seed: int) -> PackingProblem | None:
+    """Every step is full, sizes are a little less than multiples of the alignment."""
+    chance = random.Random(seed)
+    alignment = chance.choice((2, 3, 4))
+    in_units = full_at_every_step(chance, chance.randint(3, 6), chance.randint(3, 6), 4, 0.45)
+    buffers = [replace(one, size_bytes=one.size_bytes * alignment - chance.randrange(alignment)) for one in in_units]
+    roomy = PackingProblem(tuple(buffers), 10**6, alignment)
+    capacity = least_arena_bytes(roomy)
+    return replace(roomy, capacity_bytes=capacity) if len(buffers) <= 12 and capacity <= 24 else None

@@ -127,11 +127,19 @@ def _narrowed(problem: PackingProblem, low_packing: LowPacking, first: Packing, 
             nodes, above = nodes * NODES_GROWTH, 0
         else:
             above = (capacity + high) // 2 - low
-        low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
+        _repair_as_long(low_packing, low, watch.seconds, run)
         low_packing.fill(ROUNDS_BETWEEN_ATTEMPTS, low)
         if low_packing.arena_bytes < high:
             best, high = low_packing.offsets_bytes, low_packing.arena_bytes
     return found(problem, best, low, run, _why_stopped(low, high, run))
+
+
+def _repair_as_long(low_packing: LowPacking, low: int, seconds: float, run: Run) -> None:
+    """Repair for so many rounds; where there is a time limit, for as long as the exact search took at least."""
+    watch = Stopwatch()
+    low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
+    while run.deadline.is_set and watch.seconds < seconds and low < low_packing.arena_bytes and run.stop is None:
+        low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
 
 
 def _why_stopped(low: int, high: int, run: Run) -> Stop:
