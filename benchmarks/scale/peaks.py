@@ -29,7 +29,9 @@ NETWORKS: Final[tuple[Callable[[], Graph], ...]] = (
     lambda: windowed(10_000),
     lambda: windowed(10_000, 1),
     lambda: layered(100, 10),
+    lambda: layered(100, 10, 1),
     lambda: layered(1_000, 10),
+    lambda: layered(1_000, 10, 1),
     lambda: windowed(100_000),
 )
 ROOM: Final = "64GiB"
