@@ -80,13 +80,13 @@ def _without_spills(indexed: IndexedProblem, order: tuple[int, ...]) -> Operator
 
 def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
     """Pack low at once, then as low as is found; what is overwritten depends on how much room there is."""
-    high = _pack_low(incumbent, schedule, peak_bytes) - 1
     if not incumbent.indexed.problem.graph.shares_bytes:
         packed = least_capacity(packing_problem(incumbent.indexed, schedule), without_figures(incumbent.run)).answer
         if packed is not None:
             arena = arena_bytes(incumbent.indexed, schedule, packed.offsets_bytes)
             incumbent.offer(schedule, packed.offsets_bytes, arena, "packed")
         return
+    high = _pack_low(incumbent, schedule, peak_bytes) - 1
     _narrow(
         incumbent,
         peak_bytes,
@@ -96,12 +96,12 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, pea
 
 
 def _pack_low(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> int:
-    """Pack greedily and by skylines; return the arena, or one byte more than the scratchpad has."""
+    """Pack greedily, by a few skylines and by repairs; return the arena, or one byte more than the scratchpad has."""
     indexed = incumbent.indexed
     chains = chained(indexed, schedule)
     low_packing = LowPacking(chains.problem, incumbent.run)
     low_packing.place_quickly(peak_bytes)
-    low_packing.fill(FIRST_ROUNDS, peak_bytes)
+    low_packing.repair(FIRST_ROUNDS, peak_bytes)
     placed = chains.offsets_bytes(low_packing.offsets_bytes)
     arena, most = arena_bytes(indexed, chains.schedule, placed), indexed.memory.capacity_bytes
     if arena <= most:
