@@ -25,6 +25,7 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.solve.mapping.exact.exact import MAPSPACE, solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
+from onchip.solve.mapping.wide import wide
 from onchip.solve.mapping.wide.bounds import bound_of_all
 from onchip.solve.mapping.wide.floors import floor_of_any, least_cycles
 from onchip.solve.mapping.wide.refined import refined
@@ -196,6 +197,28 @@ def test_in_however_little_time_something_that_ends_short_is_seen(text: str, mos
     assert result.objective_value is not None
     assert result.objective_value <= most_cycles
     assert (result.status, result.space) == (Status.FEASIBLE, WIDE_MAPSPACE)
+
+
+def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    stops = list[Stop | None]()
+
+    def until_time_is_over(_problem: LayerProblem, _executed: Layer, *rest: object) -> tuple[float, LayerMapping]:
+        _, start, _, run = rest
+        assert isinstance(start, LayerMapping)
+        assert isinstance(run, Run)
+        while run.stop is None:
+            pass
+        return inf, start
+
+    def noted(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:
+        stops.append(run.stop)
+        return bound_of_all(problem, objective, value, run)
+
+    monkeypatch.setattr(wide, "refined", until_time_is_over)
+    monkeypatch.setattr(wide, "bound_of_all", noted)
+    problem = LayerProblem(Layer.of_text("conv:k240c240p28q28:groups3"), load_accelerator("simba-cosa"))
+    solve_widely(problem, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=1.5)))
+    assert stops[0] is None
 
 
 def test_the_same_question_has_the_same_answer() -> None:

@@ -35,6 +35,11 @@ SHARE_OF_TIME: Final = 0.3
 """Of a limited run, ahead of the proof."""
 SHARE_OF_BOUND: Final = 0.3
 """Of what is left of it then, for the bound on all mappings."""
+SHARE_OF_WAYS: Final = 0.5
+"""Of what is left after the proof, for ways that had no turn, and of the rest for steps from the best even mapping.
+
+The bound has what is left then, and ways what it leaves: without a look at its root a gap may be fifty times as wide.
+"""
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
 
@@ -71,11 +76,11 @@ class WideMapper:
         """The even optimum is OPTIMAL if nothing better was found beyond; the result's `space` says of what."""
         self._look_beyond()
         even = self._even()
-        self._look_at_ways(self.run)
+        self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
         if even is None or even.answer is None:
             return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
         self._offer(even.answer)
-        self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self.run)
+        self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self._part_of_time(SHARE_OF_WAYS))
         beyond = self._beyond(even)
         is_beaten = even.objective_value is None or even.objective_value > round(self.value * (1 + CLOSE))
         return beyond if is_beaten or beyond.status is Status.OPTIMAL else self._claimed(even)
@@ -93,7 +98,7 @@ class WideMapper:
 
         However little time there is, one way that ends short is seen: a prime bound may have no even mapping near it.
         """
-        share = self.run.within(self.run.seconds_left * SHARE_OF_TIME) if self.run.deadline.is_set else self.run
+        share = self._part_of_time(SHARE_OF_TIME)
         first = solve_as_loma(self.problem, self.objective, share).answer
         if first is not None:
             self._offer(first)
@@ -101,6 +106,9 @@ class WideMapper:
         if first is not None:
             self._refine(self.problem.layer, first, MAPPINGS_OF_THE_BEST, share)
         self._look_at_ways(share)
+
+    def _part_of_time(self, share: float) -> Run:
+        return self.run.within(self.run.seconds_left * share) if self.run.deadline.is_set else self.run
 
     def _begin_ways(self, run: Run) -> None:
         """Each cut off as it begins: that takes milliseconds."""
@@ -166,9 +174,7 @@ class WideMapper:
         Until it is known whose answer stands, the bound of even mappings is not shown: it may not be of the answer.
         """
         limit = self.value + max(1.0, 2 * CLOSE * self.value) if self.value < inf else inf
-        run = self.run
-        if run.deadline.is_set and self.answer is not None:
-            run = run.within(run.seconds_left * (1 - SHARE_OF_BOUND))
+        run = self.run if self.answer is None else self._part_of_time(1 - SHARE_OF_BOUND)
         try:
             return ExactMapper(self.problem, self.objective, without_bound(run), best=limit).solve()
         except AcceleratorError:
@@ -184,6 +190,7 @@ class WideMapper:
         bound = bound_of_all(self.problem, self.objective, value, self.run)
         while bound < value < before:
             self._look_at_chains(value)
+            self._look_at_ways(self.run)
             value, before = round(self.value), value
             bound = bound_of_all(self.problem, self.objective, value, self.run)
         status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
