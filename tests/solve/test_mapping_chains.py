@@ -17,8 +17,9 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide import together
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
-from onchip.solve.mapping.wide.dimension import Units, cells_of, dimension_of, starts_of
+from onchip.solve.mapping.wide.dimension import cells_of, dimension_of
 from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.starts import Units, starts_of
 from onchip.solve.mapping.wide.together import ChainsTogether, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from oracles.chains import Row, Searched, least_of_chains_together, worth_of_chain

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
-from onchip.solve.mapping.wide.dimension import Units, dimension_of
+from onchip.solve.mapping.wide.dimension import dimension_of
+from onchip.solve.mapping.wide.starts import Units
 from support.lines import Line, lines_of
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from onchip.ir.layer import LOOPS, Axis
-from onchip.solve.mapping.wide.dimension import Units, thinned
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.rows import AxisRows
+from onchip.solve.mapping.wide.starts import Units, thinned
 from support.lines import Line, lines_of
 
 ROUNDED = 1 + 1e-9

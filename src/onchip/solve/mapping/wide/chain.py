@@ -93,20 +93,18 @@ class OperandChain:
     def tiles_alike(self, served: Served) -> list[PartsAlike]:
         """Return all tiles if each moves once, in sets: how many at most, and what all of a set have at least.
 
-        Of no tile more is counted than the longest; where no dimension is shared out. Of several ways at once all tiles
-        are one set: they are many, and what is known of single ways comes later.
+        Of no tile more is counted than the longest; of one way where no dimension is shared out.
         """
+        loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
+        tiles = self.lattice.parts_alike(loops, served)
         if self.operand is not Operand.INPUT:
-            return self.lattice.parts_alike(LEADING[self.operand], served, tells_apart=self.way.is_one)
+            return tiles
         most: Along = np.ones((1,) * len(LOOPS))
         parts, met = most, most
         for rows, sides, (output, tap) in self._sides(served):
             own = self._most_parts_of(output, tap, served)
             most, parts, met = most * rows.block(*sides), parts * own[0] * own[1], met * rows.met(*sides, *own)
-        return [
-            PartsAlike(one.parts * parts, one.longest * most, one.together * met, one.whole)
-            for one in self.lattice.parts_alike(CHANNELS, served, tells_apart=self.way.is_one)
-        ]
+        return [PartsAlike(one.parts * parts, one.longest * most, one.together * met, one.whole) for one in tiles]
 
     def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
         """Return whether so many tiles are all there, each with an element."""

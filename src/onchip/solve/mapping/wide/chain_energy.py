@@ -151,7 +151,7 @@ class SumsEnergy:
     def _pj(self, chain: OperandChain, memory: str, bits: Along, *, is_read: bool) -> Along:
         access, served = access_of(self.way.problem.accelerator, memory), self.way.served(memory)
         shortest, found = shortest_of(access), np.zeros((1,) * len(LOOPS))
-        for one in np.unique(bits):
+        for one in np.unique(bits) if bits.size > 1 else bits.flat:
             of_one = element_accesses(chain, served, int(one), shortest, self.counts_tiles)
             found = np.where(bits == one, of_one * access_pj(access, is_read=is_read), found)
         return found

@@ -7,21 +7,19 @@ beginning.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onchip.solve.mapping.wide.starts import Units, starts_of
+
 Cells: TypeAlias = NDArray[np.int64]
 Range: TypeAlias = tuple[int, int]  # the first coordinate of a cell and the last
-MOST_BREAKPOINTS: Final = 512
-"""Of each kind: the smallest, and those of fewest parts."""
 MOST_ITERATIONS: Final = 64
 """Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
 
@@ -46,6 +44,8 @@ class Dimension:
     `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
     `places` are the parts that loops in time outside a cell come to at most, those of all units together. `known_turns`
     are those inside a place if all its parts but the last have as many, else 0.
+
+    What is said of it is kept: of ways in halves all dimensions but one are as before.
     """
 
     bound: int
@@ -56,6 +56,18 @@ class Dimension:
     places: Cells
     shared_out: bool
     known_turns: Cells
+    _said: dict[tuple[str, int, int], NDArray[np.float64]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def said(self, name: str, of: Said, served: int, apart: int) -> NDArray[np.float64]:
+        """Return what is said of it by that name, counted once; not to be written to."""
+        at = (name, served, apart)
+        if at not in self._said:
+            found = of(self, served, apart)
+            found.flags.writeable = False
+            self._said[at] = found
+        return self._said[at]
 
     def parts(self, served: int, apart: int) -> NDArray[np.float64]:
         """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
@@ -66,7 +78,7 @@ class Dimension:
         """Return how many parts it has at most, with so many units apart."""
         return np.minimum(self.places * apart, self.bound).astype(np.float64)
 
-    def all_parts(self, served: int, apart: int) -> PartsAlike:
+    def _all_parts(self, served: int, apart: int) -> PartsAlike:
         """Return all parts, whatever their lengths."""
         together = np.full(len(self.first), float(self.bound))
         return PartsAlike(self.most_parts(apart), self.most_length(served, apart), together, self.whole_length(apart))
@@ -76,7 +88,7 @@ class Dimension:
 
         What units that are idle in some turn lack may be missing in the ones or in the others.
         """
-        any_part, is_known = self.all_parts(served, apart), self.known_turns > 0
+        any_part, is_known = self._all_parts(served, apart), self.known_turns > 0
         turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
         all_turns = -(-self.bound // units)
         missing = np.where(is_known, float(all_turns * units - self.bound), 0.0)
@@ -108,28 +120,8 @@ class Dimension:
         return (self.last if apart == 1 else np.minimum(self.last, self.turns * served)).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class Units:
-    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
-
-    Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
-    If turns are `fewest`, no more are executed than so many units need.
-    """
-
-    least: int
-    most: int
-    sizes: tuple[int, ...] | None
-    are_full: bool = False
-    turns_are_fewest: bool = False
-
-    def fewest_idle_turns(self, bound: int) -> int:
-        """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
-
-        If t of T turns are inside a place, its last index has UT - 1 - (T - t) at most, as the loops in time outside
-        have steps of t and more. It is missing only if UT - bound, what is not executed, is more than T - t; and of T,
-        t is all or no more than half.
-        """
-        return 2 * bound // (2 * self.most - 1) + 1
+Said: TypeAlias = Callable[[Dimension, int, int], NDArray[np.float64]]
+"""Of a dimension by cell: an instance serves so many units, and has so many apart."""
 
 
 def cells_of(starts: Sequence[int]) -> list[Range]:
@@ -195,53 +187,6 @@ def _known_turns(units: Units, first: Cells, last: Cells) -> Cells:
         return np.zeros_like(first)
     fewest, most = -(-first // units.most), -(-last // units.most)
     return np.where(fewest == most, fewest, 0)
-
-
-def starts_of(bound: int, units: Units) -> tuple[int, ...]:
-    """Return coordinates from which on there are fewer parts, or more turns; one more past the end."""
-    return _starts_of_turns(bound, units.most) if units.are_full else _breakpoints(bound, units)
-
-
-@lru_cache(maxsize=1 << 12)
-def _starts_of_turns(bound: int, units: int) -> tuple[int, ...]:
-    """Coordinates of whole turns from which on there are fewer parts; the bound, and one more past the end."""
-    found = set(range(1, min(ceil(bound / units), MOST_BREAKPOINTS) + 1))
-    for inside in range(1, units + 1):
-        if units % inside == 0:
-            found |= {ceil(ceil(bound / parts) / inside) for parts in range(1, min(bound, MOST_BREAKPOINTS) + 1)}
-    return (*sorted(units * one for one in found if units * one < bound), bound, bound + 1)
-
-
-@lru_cache(maxsize=1 << 12)
-def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
-    """Coordinates from which on there are fewer parts, or more turns; one more past the end.
-
-    The first is how many units are at work at once at least.
-    """
-    at_work = units.least // 2 + 1 if units.least > 1 else 1
-    most = min(bound, MOST_BREAKPOINTS)
-    found = {bound, *range(at_work, at_work + most), *range(units.most + 1, units.most * most, units.most)}
-    for inside in range(1, units.most + 1):
-        if units.most % inside == 0:
-            found |= {-(-bound // parts) * units.most // inside for parts in range(1, most + 1)}
-    return (*sorted(one for one in found if at_work <= one <= bound), bound + 1)
-
-
-def thinned(starts: tuple[int, ...], own: Units, coarseness: float) -> tuple[int, ...]:
-    """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
-    inner, units = starts[1:-2], own.most
-    second_turn = 2 * units if own.are_full else units + 1
-    stays = bisect_left(inner, second_turn)
-    if inner[stays : stays + 1] != (second_turn,):
-        stays = len(inner)
-    kept, place = [starts[0]], 0
-    while True:
-        farther = bisect_left(inner, max(kept[-1], units) * (1 + coarseness), place)
-        place = stays if place <= stays < farther else farther
-        if place >= len(inner):
-            return (*kept, *(one for one in starts[-2:] if one > kept[-1]))
-        kept.append(inner[place])
-        place += 1
 
 
 @lru_cache(maxsize=1 << 12)

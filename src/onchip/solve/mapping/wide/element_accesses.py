@@ -38,11 +38,12 @@ def element_accesses(
     """Return shortest accesses by cell, for an instance of so many units; with `counts_tiles` of whole sets of tiles.
 
     Each of the elements that `OperandChain.moved` says of the same instances `below` takes so many.
-    Where tiles may stay as loops end short no set is whole.
+    Where tiles may stay as loops end short no set is whole. Of several ways at once sets are not counted: their tiles
+    are too many to say more than `least_share` does, and half of all nodes are never looked into again.
     """
     whole = chain.whole_size(served)
     found = least_share(chain.at_once(served), whole, bits, shortest)
-    if not counts_tiles or chain.lattice.shares_out:
+    if not (counts_tiles and chain.way.is_one) or chain.lattice.shares_out:
         return found
     least = _of_all_tiles(chain, served, bits, shortest) / np.maximum(chain.elements(served, below), 1.0)
     return np.where(chain.may_stay, found, np.maximum(found, least))
@@ -82,7 +83,7 @@ def least_share(most: Along, whole: Along, bits: int, shortest: int) -> Along:
     """Return what an element takes of any tile of at most so many, a multiple of `whole`."""
     times = most / whole
     found = np.full(np.broadcast_shapes(most.shape, whole.shape), bits / shortest)
-    for one in np.unique(whole):
+    for one in np.unique(whole) if whole.size > 1 else whole.flat:
         shares = _shares(int(one), bits, shortest)[np.minimum(times, MOST_AT_ONCE).astype(np.int64) - 1]
         found = np.where((whole == one) & (times <= MOST_AT_ONCE), shares, found)
     return found

@@ -12,7 +12,7 @@ the part that it lies in, whichever place that ends at; parts that end short the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import prod
@@ -22,30 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.dimension import (
-    Dimension,
-    PartsAlike,
-    Units,
-    cells_of,
-    dimension_of,
-    parted,
-    starts_of,
-    thinned,
-)
+from onchip.solve.mapping.wide.dimension import Dimension, PartsAlike, Said, cells_of, dimension_of, parted
+from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
-Said: TypeAlias = Callable[[Dimension, int, int], NDArray[np.float64]]
-"""Of a dimension by cell: an instance serves so many units, and has so many apart."""
 SLIDING: Final = ("P", "Q")
 """Tiles of an input have neighbours' positions along these, and fewer where padding is: they are not shared out."""
 FINER: Final = 1.4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Served:
     """How many units of each loop one instance of a memory serves at most, and how many others stand beside it.
 
-    `along` which dimensions of the array it serves all.
+    `along` which dimensions of the array it serves all. Memories of one way that serve the same share one, by which
+    what is said of them is found: so it is compared by identity.
     """
 
     along: tuple[bool, ...]
@@ -156,14 +147,13 @@ class Lattice:
         """Return how many indices of those dimensions of which a tile has all, in any tile, there are."""
         return self._product("whole", lambda one, _, apart: one.whole_length(apart), loops, served)
 
-    def parts_alike(self, loops: Sequence[int], served: Served, *, tells_apart: bool) -> list[PartsAlike]:
-        """Return tiles by the parts that they have of these loops, alike ones together; or all tiles in one set."""
+    def parts_alike(self, loops: Sequence[int], served: Served) -> list[PartsAlike]:
+        """Return tiles by the parts that they have of these loops, alike ones together."""
         one: Along = np.ones((1,) * len(LOOPS))
         found = [PartsAlike(one, one, one, one)]
         for loop in loops:
             if self.dimensions[loop].bound > 1:
-                dimension, beside = self.dimensions[loop], (served.most[loop], served.most_apart[loop])
-                own = dimension.parts_alike(*beside) if tells_apart else [dimension.all_parts(*beside)]
+                own = self.dimensions[loop].parts_alike(served.most[loop], served.most_apart[loop])
                 found = [self._with_parts(tiles, loop, parts) for tiles in found for parts in own]
         return found
 
@@ -186,10 +176,15 @@ class Lattice:
 
     def stays(self, loops: Sequence[int]) -> Along:
         """Return the greatest part of elements, led to by these loops, that lie where tiles may stay."""
-        found: Along = np.zeros((1,) * len(LOOPS))
-        for loop in loops:
-            found = np.maximum(found, self.along(loop, self.dimensions[loop].stays))
-        return found
+        at = ("stays", *loops)
+        if at not in self.known:
+            found: Along = np.zeros((1,) * len(LOOPS))
+            for loop in loops:
+                if self.dimensions[loop].stays.any():
+                    found = np.maximum(found, self.along(loop, self.dimensions[loop].stays))
+            self.known[at] = found
+        known: Along = self.known[at]
+        return known
 
     def places_that_stay(self, loops: Sequence[int]) -> Along:
         """Return the greatest part of places where tiles may stay; each such dimension has three at least."""
@@ -214,7 +209,7 @@ class Lattice:
         if at not in self._known:
             found: Along = np.ones((1,) * len(LOOPS))
             for loop in loops:
-                values = of(self.dimensions[loop], served.most[loop], served.most_apart[loop])
+                values = self.dimensions[loop].said(name, of, served.most[loop], served.most_apart[loop])
                 if len(values) > 1 or values[0] != 1:
                     found = found * self.along(loop, values)
             found.flags.writeable = False

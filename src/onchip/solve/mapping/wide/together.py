@@ -23,10 +23,11 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.dimension import Dimension, Units
+from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
+from onchip.solve.mapping.wide.starts import Units
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, UnrolledWays
 from onchip.solve.run.limits import Run
 

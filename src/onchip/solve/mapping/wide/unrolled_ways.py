@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from math import ceil, prod
 from typing import Final
@@ -15,10 +15,11 @@ import numpy as np
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.limits import array_of
-from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.dimension import Dimension, Units
+from onchip.ir.layer import LOOPS, RELEVANT, Axis
+from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.lattice import Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
+from onchip.solve.mapping.wide.starts import Units
 from onchip.solve.mapping.wide.ways import Ways
 
 LEADING: Final = {
@@ -63,7 +64,7 @@ class UnrolledWays:
     longer: int | None = None
     adds_on: tuple[bool, ...] | None = None
 
-    @property
+    @cached_property
     def is_one(self) -> bool:
         """Return whether nothing is left to choose."""
         return bool((self.least == self.most).all())
@@ -152,10 +153,12 @@ class UnrolledWays:
     def _served(self) -> dict[str, Served]:
         names = array_of(self.problem.accelerator).sizes
         found = {DRAM: self.whole}
+        known = {(self.whole.along, self.whole.most, self.whole.most_apart): self.whole}
         for memory, level in self.levels.items():
             along = np.array([level.serves is None or name in level.serves for name in names])
             sizes = self.most[along].prod(axis=0), self.most[~along].prod(axis=0)
-            found[memory] = Served(tuple(along.tolist()), *(tuple(own.tolist()) for own in sizes))
+            says = tuple(along.tolist()), tuple(sizes[0].tolist()), tuple(sizes[1].tolist())
+            found[memory] = known.setdefault(says, Served(*says))
         return found
 
     def together(self, loops: Sequence[int], served: Served) -> int:
@@ -210,7 +213,7 @@ class UnrolledWays:
         """Return the axes of the input with their outputs and taps."""
         layer = self.problem.layer
         return tuple(
-            AxisRows(
+            _rows_of(
                 axis,
                 layer.bounds[axis.output_loop],
                 layer.bounds[axis.filter_loop],
@@ -219,3 +222,9 @@ class UnrolledWays:
             )
             for axis in layer.axes
         )
+
+
+@lru_cache(maxsize=1 << 8)
+def _rows_of(axis: Axis, outputs: int, taps: int, taps_are_neighbours: bool, all_are_neighbours: bool) -> AxisRows:
+    """Return an axis' rows: of ways in halves most are as before, and what is known of them is kept."""
+    return AxisRows(axis, outputs, taps, taps_are_neighbours, all_are_neighbours)
