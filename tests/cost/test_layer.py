@@ -123,6 +123,7 @@ def test_double_buffering_needs_room_for_two_tiles_unless_there_is_only_one() ->
         (LayerMapping((Loop("K", 4, "K"),)), "array: K: K4@K need 4 units; expected at most 2"),
         (LayerMapping((Loop("P", 2, "K"), Loop("K", 4))), "P cannot be unrolled along 'K'; expected one of K"),
         (LayerMapping((Loop("K", 4, "C"),)), "the array has no dimension 'C'; expected one of K"),
+        (LayerMapping(tuple(Loop("K", 1, one) for one in "FEDCAB")), "the array has no dimension 'F'"),
         (LayerMapping((Loop("K", 4),), input=(Kept("cache", 0),)), "input: there is no memory 'cache'"),
         (LayerMapping((Loop("K", 2),)), "loop K has 2 iterations; expected 4"),
     ],

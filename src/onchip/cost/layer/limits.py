@@ -79,7 +79,7 @@ def check_memories(problem: LayerProblem, mapping: LayerMapping) -> None:
 def check_array(accelerator: Accelerator, mapping: LayerMapping) -> None:
     """Raise MappingError unless spatial loops are those a dimension unrolls, on no more units than it has."""
     array = array_of(accelerator)
-    for dimension in {loop.along for loop in mapping.nest if loop.along is not None}:
+    for dimension in dict.fromkeys(loop.along for loop in mapping.nest if loop.along is not None):
         if dimension not in array.sizes:
             raise MappingError(
                 f"the array has no dimension {dimension!r}", place="array", expected=_one_of(array.sizes)
