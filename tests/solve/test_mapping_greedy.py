@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from random import Random
 
@@ -9,10 +10,11 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.cost.layer.limits import array_of
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.ir.layer import Layer
+from onchip.ir.layer import LOOPS, Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.layer_at import map_layer_at
@@ -92,3 +94,17 @@ def test_it_is_within_a_few_times_of_what_loma_finds(name: str, text: str) -> No
     assert verify_mapping(problem, found) == ()
     if by_loma is not None:
         assert value(problem, found, latency) <= 8 * value(problem, by_loma, latency)
+
+
+@pytest.mark.parametrize("name", ["edge-tpu-like", "meta-prototype", "tesla-npu-like"])
+def test_nothing_stands_side_by_side_that_a_memory_has_no_room_for(name: str) -> None:
+    """Registers keep one weight for units on two dimensions, which may unroll any loop: LOMA's choice does not fit."""
+    accelerator = load_accelerator(name)
+    array = array_of(accelerator)
+    accelerator = replace(accelerator, array=replace(array, unrolls=dict.fromkeys(array.sizes, LOOPS)))
+    problem = LayerProblem(Precision().on(accelerator).of(Layer(k=64, c=64, p=56, q=56, r=3, s=3)), accelerator)
+    latency = MappingObjective.LATENCY
+    assert map_layer_at(problem, latency, Run(), "loma").answer is None
+    found = greedy_mapping(problem, latency)
+    assert found is not None
+    assert 50 * value(problem, found, latency) <= value(problem, one_by_one(problem), latency)

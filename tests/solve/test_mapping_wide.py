@@ -221,6 +221,18 @@ def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.
     assert stops[0] is None
 
 
+def test_a_run_that_is_to_stop_at_once_has_an_answer() -> None:
+    """LOMA and the search of even mappings have none yet, and nothing that ends short fits."""
+    machine = load_accelerator("edge-tpu-like")
+    array = array_of(machine)
+    machine = replace(machine, array=replace(array, unrolls=dict.fromkeys(array.sizes, LOOPS)))
+    problem, run = LayerProblem(Layer(k=64, c=64, p=56, q=56, r=3, s=3), machine), Run()
+    run.interrupt.set()
+    result = solve_widely(problem, MappingObjective.ENERGY, run)
+    assert result.status is Status.FEASIBLE
+    assert 0 < result.lower_bound < (result.objective_value or 0) < inf
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     problem = LayerProblem(Layer(k=17, c=6, p=5, r=3), load_accelerator("tpu-like-df"))
     first, again = (solve_widely(problem, MappingObjective.EDP, Run()) for _ in range(2))

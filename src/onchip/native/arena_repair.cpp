@@ -13,7 +13,7 @@ namespace onchip::arena {
 namespace {
 
 constexpr double first_share = 0.7;
-constexpr double heavier = 0.3;  // of the mean weight, for a block that had to push others out
+constexpr double heavier = 0.3;                 // of the mean weight, for a block that had to push others out
 constexpr std::int64_t least_patience = 5'000;  // moves
 constexpr double patience_for_each = 100;       // of the blocks that live at once
 constexpr std::size_t least_apart = 64;

@@ -1,7 +1,8 @@
 """A mapping in a few milliseconds, without a search: the array as full, and the tiles as large, as they easily get.
 
-Loops stand side by side as LOMA has them; those in time run in one of a few orders, and each memory, from the nearest
-on, has the longest part of them of which its operands' tiles fit together. The best of these few is taken.
+Loops stand side by side as LOMA has them, as far as memories have room for what they then keep; those in time run in
+one of a few orders, and each memory, from the nearest on, has the longest part of them of which its operands' tiles fit
+together. The best of these few is taken.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.cost.layer.batch import LayerCosts
 from onchip.ir.layer import INPUT, RELEVANT
-from onchip.solve.mapping.baselines.loma import last_apart, unrolled_for
-from onchip.solve.mapping.baselines.unrolling import Unrolled
+from onchip.solve.mapping.baselines.loma import inside_first, last_apart
+from onchip.solve.mapping.baselines.unrolling import Unrolled, unrolled_greedily
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
@@ -33,12 +34,33 @@ def greedy_mapping(problem: LayerProblem, objective: MappingObjective) -> LayerM
 
     Raises AcceleratorError where the accelerator says too little, InputError for loops of more than 65,535.
     """
-    unrolled, costs = unrolled_for(problem, None), LayerCosts(problem)
+    unrolled, costs = _unrolled(problem), LayerCosts(problem)
     full = [_in_order(problem, unrolled, order, fills_all=True) for order in ORDERS]
     best = _cheapest(costs, full, objective)
     if best is None:
         best = _cheapest(costs, [_in_order(problem, unrolled, order, fills_all=False) for order in ORDERS], objective)
     return _cheapest(costs, [one for one in (best, one_by_one(problem)) if one is not None], objective)
+
+
+def _unrolled(problem: LayerProblem) -> Unrolled:
+    """As LOMA does it, of what all memories have room for in one turn of the array."""
+
+    def may_stand(beside: Sequence[Loop]) -> bool:
+        return all(_has_room(problem, level, beside, dict.fromkeys(held, ())) for level, held in keeping)
+
+    keeping = [
+        (level, [one for one in problem.layer.operands if level in problem.keepers(one)]) for level in problem.levels
+    ]
+    return inside_first(problem, unrolled_greedily(problem.layer, problem.accelerator, may_stand))
+
+
+def _has_room(
+    problem: LayerProblem, level: MemoryLevel, beside: Sequence[Loop], turns: Mapping[str, Sequence[Loop]]
+) -> bool:
+    """Whether a memory has room for tiles that span what stands beside each other on its units and, each, turns."""
+    apart = [loop for loop in beside if level.serves is None or loop.along in level.serves]
+    spanned = ((one, _spanned(problem, (*apart, *own))) for one, own in turns.items())
+    return sum(_elements(problem, one, sizes) * _bits(problem, one) for one, sizes in spanned) <= _room(problem, level)
 
 
 def _cheapest(costs: LayerCosts, mappings: Iterable[LayerMapping], objective: MappingObjective) -> LayerMapping | None:
@@ -87,13 +109,10 @@ def _cuts(
     """
     held = [one for one in problem.layer.operands if level in problem.keepers(one)]
     own = {operand: below[operand][-1] if below[operand] else 0 for operand in held}
-    room = _room(problem, level)
-    apart = [loop for loop in unrolled.beside if level.serves is None or loop.along in level.serves]
     found = own
     for cut in range(min(own.values(), default=0) + 1, len(turns) + 1):
         further = {operand: max(cut, least) for operand, least in own.items()}
-        spanned = ((one, _spanned(problem, (*apart, *turns[:at]))) for one, at in further.items())
-        if sum(_elements(problem, one, sizes) * _bits(problem, one) for one, sizes in spanned) > room:
+        if not _has_room(problem, level, unrolled.beside, {one: turns[:at] for one, at in further.items()}):
             break
         found = further
     return found

@@ -90,15 +90,18 @@ def front_of_loma(problem: LayerProblem, run: Run, limit: int = LIMIT) -> tuple[
 
 
 def unrolled_for(problem: LayerProblem, unrolling: Unrolling | None) -> Unrolled:
-    """As asked, else greedily; what stands beside each other within one memory stands inside what has memories apart.
+    """As asked, else greedily, in the order of `inside_first`."""
+    if unrolling is None:
+        return inside_first(problem, unrolled_greedily(problem.layer, problem.accelerator))
+    return inside_first(problem, unrolled_as_asked(problem.layer, problem.accelerator, unrolling))
+
+
+def inside_first(problem: LayerProblem, unrolled: Unrolled) -> Unrolled:
+    """What stands beside each other within one memory stands inside what has memories apart.
 
     Else of a loop that stands on two dimensions an instance would have every second iteration, and not neighbours,
     which take less room.
     """
-    if unrolling is None:
-        unrolled = unrolled_greedily(problem.layer, problem.accelerator)
-    else:
-        unrolled = unrolled_as_asked(problem.layer, problem.accelerator, unrolling)
     beside = sorted(unrolled.beside, key=lambda loop: last_apart(problem, str(loop.along)))
     return replace(unrolled, beside=tuple(beside))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -73,19 +73,29 @@ def _checked(accelerator: Accelerator, name: str, loops: Mapping[str, int]) -> l
     return found
 
 
-def unrolled_greedily(layer: Layer, accelerator: Accelerator) -> Unrolled:
-    """Largest prime factors first, along the first dimension of the array that takes them; nothing is padded."""
+def unrolled_greedily(
+    layer: Layer, accelerator: Accelerator, may_stand: Callable[[tuple[Loop, ...]], bool] = lambda _: True
+) -> Unrolled:
+    """Largest prime factors first, along the first dimension of the array that takes them; nothing is padded.
+
+    A factor with which not all may stand beside each other is left to the loops in time.
+    """
     array = array_of(accelerator)
     left, sizes = dict(array.sizes), dict[tuple[str, str], int]()
     for name in left:
         for loop in loops_along(array, name):
             taken = prod(size for (_, other), size in sizes.items() if other == loop)
             for prime in sorted(_primes(layer.bounds[loop] // taken), reverse=True):
-                if prime <= left[name]:
+                more = sizes | {(name, loop): sizes.get((name, loop), 1) * prime}
+                if prime <= left[name] and may_stand(_beside(more)):
                     left[name] //= prime
-                    sizes[name, loop] = sizes.get((name, loop), 1) * prime
-    beside = tuple(Loop(loop, size, name) for (name, loop), size in sizes.items())
+                    sizes = more
+    beside = _beside(sizes)
     return Unrolled(beside, {loop: layer.bounds[loop] // _side(beside, loop) for loop in LOOPS})
+
+
+def _beside(sizes: Mapping[tuple[str, str], int]) -> tuple[Loop, ...]:
+    return tuple(Loop(loop, size, name) for (name, loop), size in sizes.items())
 
 
 def _side(beside: tuple[Loop, ...], loop: str) -> int:

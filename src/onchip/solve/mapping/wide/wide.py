@@ -15,6 +15,7 @@ from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
+from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.bounds import bound_of_all, chains_below
 from onchip.solve.mapping.wide.floors import floor_of_any
@@ -96,10 +97,12 @@ class WideMapper:
     def _look_beyond(self) -> None:
         """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends.
 
-        However little time there is, one way that ends short is seen: a prime bound may have no even mapping near it.
+        However little time there is, there is a mapping to begin with, and one way that ends short is seen: a prime
+        bound may have no even mapping near it.
         """
         share = self._part_of_time(SHARE_OF_TIME)
-        first = solve_as_loma(self.problem, self.objective, share).answer
+        by_loma = solve_as_loma(self.problem, self.objective, share).answer
+        first = by_loma or greedy_mapping(self.problem, self.objective)
         if first is not None:
             self._offer(first)
         self._begin_ways(share)
