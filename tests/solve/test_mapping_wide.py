@@ -200,25 +200,25 @@ def test_in_however_little_time_something_that_ends_short_is_seen(text: str, mos
 
 
 def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    stops = list[Stop | None]()
+    """Each has no more than half of what is left, until there has been a bound."""
+    shares, at_first, whole = list[float](), list[float](), Run(Limits(time_limit_seconds=1000.0))
 
-    def until_time_is_over(_problem: LayerProblem, _executed: Layer, *rest: object) -> tuple[float, LayerMapping]:
+    def noted(_problem: LayerProblem, _executed: Layer, *rest: object) -> tuple[float, LayerMapping]:
         _, start, _, run = rest
         assert isinstance(start, LayerMapping)
         assert isinstance(run, Run)
-        while run.stop is None:
-            pass
+        shares.append(run.seconds_left / whole.seconds_left)
         return inf, start
 
-    def noted(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:
-        stops.append(run.stop)
-        return bound_of_all(problem, objective, value, run)
+    def bound(problem: LayerProblem, objective: MappingObjective, _value: int, run: Run) -> int:
+        at_first[:] = at_first or shares
+        return bound_of_all(problem, objective, 0, run)
 
-    monkeypatch.setattr(wide, "refined", until_time_is_over)
-    monkeypatch.setattr(wide, "bound_of_all", noted)
-    problem = LayerProblem(Layer.of_text("conv:k240c240p28q28:groups3"), load_accelerator("simba-cosa"))
-    solve_widely(problem, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=1.5)))
-    assert stops[0] is None
+    monkeypatch.setattr(wide, "refined", noted)
+    monkeypatch.setattr(wide, "bound_of_all", bound)
+    problem = LayerProblem(Layer.of_text("conv:k60c60p7q7:groups3"), load_accelerator("simba-cosa"))
+    solve_widely(problem, MappingObjective.LATENCY, whole)
+    assert 0 < max(at_first) <= 0.5
 
 
 def test_a_run_that_is_to_stop_at_once_has_an_answer() -> None:
