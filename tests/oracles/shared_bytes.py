@@ -95,7 +95,7 @@ def least_shared_arena(problem: Problem) -> int | None:
 class Patience:
     """How many places machines may still try, together; more would take minutes."""
 
-    tries: int = 3_000_000
+    tries: int = 10_000_000
 
     def try_one(self) -> None:
         """Raises TooLargeError when none are left."""
