@@ -21,7 +21,7 @@ from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
 from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
-from support.packable import is_packable
+from support.packable import full_at_every_step, is_packable
 
 DATA = Path(__file__).parent.parent / "data"
 MINIMALLOC = DATA / "minimalloc"
@@ -49,18 +49,9 @@ def problems(draw: st.DrawFn) -> PackingProblem:
 def brimful(seed: int) -> PackingProblem | None:
     """Every step is full, so that what fits by its bytes often has no addresses; None where it is too large to try."""
     chance = random.Random(seed)
-    alignment, steps, free = chance.choice((1, 1, 2, 3)), chance.randint(4, 7), chance.randint(4, 8)
-    alive: list[tuple[int, int]] = []
-    buffers: list[Buffer] = []
-    for step in range(steps):
-        while free:
-            units = chance.randint(1, min(free, 4))
-            free -= units
-            alive.append((step, units))
-        for start, units in [item for item in alive if step == steps - 1 or chance.random() < 0.4]:
-            alive.remove((start, units))
-            free += units
-            buffers.append(Buffer(start, step + 1, units * alignment - chance.randrange(alignment)))
+    alignment = chance.choice((1, 1, 2, 3))
+    in_units = full_at_every_step(chance, chance.randint(4, 7), chance.randint(4, 8), 4, 0.4)
+    buffers = [replace(one, size_bytes=one.size_bytes * alignment - chance.randrange(alignment)) for one in in_units]
     roomy = PackingProblem(tuple(buffers), 10**6, alignment)
     return replace(roomy, capacity_bytes=least_arena_bytes(roomy)) if len(buffers) <= 12 else None
 

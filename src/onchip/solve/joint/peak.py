@@ -79,7 +79,7 @@ def _without_spills(indexed: IndexedProblem, order: tuple[int, ...]) -> Operator
 
 
 def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
-    """Pack low at once, then as low as is found; what is overwritten depends on how much room there is."""
+    """Pack as low as is found; where outputs overwrite inputs, which ones do depends on how much room there is."""
     if not incumbent.indexed.problem.graph.shares_bytes:
         packed = least_capacity(packing_problem(incumbent.indexed, schedule), without_figures(incumbent.run)).answer
         if packed is not None:

@@ -48,9 +48,7 @@ def _unrolled(problem: LayerProblem) -> Unrolled:
     def may_stand(beside: Sequence[Loop]) -> bool:
         return all(_has_room(problem, level, beside, dict.fromkeys(held, ())) for level, held in keeping)
 
-    keeping = [
-        (level, [one for one in problem.layer.operands if level in problem.keepers(one)]) for level in problem.levels
-    ]
+    keeping = [(level, _kept_by(problem, level)) for level in problem.levels]
     return inside_first(problem, unrolled_greedily(problem.layer, problem.accelerator, may_stand))
 
 
@@ -107,8 +105,7 @@ def _cuts(
 
     Then further ones, all operands the same, as long as there is room for all.
     """
-    held = [one for one in problem.layer.operands if level in problem.keepers(one)]
-    own = {operand: below[operand][-1] if below[operand] else 0 for operand in held}
+    own = {operand: below[operand][-1] if below[operand] else 0 for operand in _kept_by(problem, level)}
     found = own
     for cut in range(min(own.values(), default=0) + 1, len(turns) + 1):
         further = {operand: max(cut, least) for operand, least in own.items()}
@@ -116,6 +113,10 @@ def _cuts(
             break
         found = further
     return found
+
+
+def _kept_by(problem: LayerProblem, level: MemoryLevel) -> list[str]:
+    return [one for one in problem.layer.operands if level in problem.keepers(one)]
 
 
 def _room(problem: LayerProblem, level: MemoryLevel) -> int:
