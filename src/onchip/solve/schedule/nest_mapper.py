@@ -65,6 +65,7 @@ class BestMapper:
     is_quick: bool = field(default=False, init=False)
     """Whether what is known, and LOMA, will do for now."""
     _is_sure: bool = field(default=False, init=False)
+    _is_hurried: bool = field(default=False, init=False)
     seconds: float = field(default=0.0, init=False)
     """How long all mappings have taken."""
     _took: dict[Layer, float] = field(default_factory=dict, init=False)
@@ -78,13 +79,17 @@ class BestMapper:
         self._makeshifts = Makeshifts(self.objective)
 
     @contextmanager
-    def quick(self, *, is_quick: bool = True, is_sure: bool = False) -> Iterator[None]:
-        """Within it what is known, and LOMA, will do; with `is_sure` what neither maps is searched for."""
-        before, self.is_quick, self._is_sure = (self.is_quick, self._is_sure), is_quick, is_sure
+    def quick(self, *, is_quick: bool = True, is_sure: bool = False, is_hurried: bool = False) -> Iterator[None]:
+        """Within it what is known, and LOMA, will do; with `is_sure` what neither maps is searched for.
+
+        With `is_hurried` what the first dive finds will do, however much time there is.
+        """
+        before = self.is_quick, self._is_sure, self._is_hurried
+        self.is_quick, self._is_sure, self._is_hurried = is_quick, is_sure, is_hurried
         try:
             yield
         finally:
-            self.is_quick, self._is_sure = before
+            self.is_quick, self._is_sure, self._is_hurried = before
 
     def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
         """Share the time among the nests that are asked for next; workers look for all of them now."""
@@ -126,7 +131,11 @@ class BestMapper:
         seconds = max(share, LEAST_SECONDS)
         is_quick = self.is_quick or seconds < self.seconds_of(nest.layer)
         if not self._is_over:
-            found = self._quickly(problem, share) if is_quick else self._searched(problem, seconds)
+            found = (
+                self._quickly(problem, 0.0 if self._is_hurried else share)
+                if is_quick
+                else self._searched(problem, seconds)
+            )
         elif self._may_hurry:
             found = self._quickly(problem, 0.0)
         best = self._best(problem, found, similar, is_quick=is_quick)

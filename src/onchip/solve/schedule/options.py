@@ -11,6 +11,8 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 
 WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
+CUT: Final = "of operators alone, whole or in a few tiles in which units divide loops more evenly"
+"""Stacks that are chosen from fronts once the stages are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class ScheduleOptions:
         }
 
     def weighed(self, objective: ScheduleObjective) -> str:
-        """Of which mappings of each nest the search chooses one: all others are left out for time."""
+        """Of which mappings of each nest the search chooses one, and of which stacks: others are left out for time."""
         is_joined = self.weighs_mappings and objective is not ScheduleObjective.ENERGY
-        return WEIGHED if is_joined else "the best found for each nest alone"
+        if not is_joined:
+            return "the best found for each nest alone"
+        return f"{WEIGHED}; {CUT}" if objective.is_timed and self.leaves_stacks_open else WEIGHED

@@ -10,6 +10,7 @@ from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.run.limits import Run
 from onchip.solve.run.pool import TaskPool
 from onchip.solve.schedule.attempt import AttemptMaker, Listener, ScheduleAttempt
+from onchip.solve.schedule.cutting import Cutter
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.mapped_ahead import MappedAhead, NestSearch
 from onchip.solve.schedule.nest_mapper import BestMapper
@@ -30,6 +31,8 @@ SECONDS_TO_BEGIN: Final = 0.6
 """Of that limit, for the program to start."""
 SECONDS_OF_AN_OPERATOR: Final = 0.005
 """Of that limit, to read it and to check its schedule."""
+SHARE_OF_CUTTING: Final = 0.7
+"""Of what is left then, at most for other stacks of the best schedule; it takes none where none promise anything."""
 SHARE_OF_FIRST_WEIGHING: Final = 0.4
 """Of what is left then, before the stages go on."""
 LEAST_SHARE_OF_STAGES: Final = 0.3
@@ -101,15 +104,30 @@ class ScheduleSolver:
 
         In limited time that has a part of what is left; then the stages go on, and what they find is weighed, too.
         """
-        weigher, value = Weigher(self.mappings, self._mapper), None
+        weigher, cutter, value = Weigher(self.mappings, self._mapper), Cutter(self._maker), None
+        self._cut(stages, cutter)
         self._join_all(stages.attempts, weigher, self._refiner.share(SHARE_OF_FIRST_WEIGHING))
         best = min(stages.attempts, key=lambda one: one.value)
         while self._refiner.is_limited and self.run.stop is None and (value is None or best.value < value):
             value = best.value
+            self._cut(stages, cutter)
             stages.go_on()
             self._join_all(stages.attempts, weigher, self.run)
             best = min(stages.attempts, key=lambda one: one.value)
         return best
+
+    def _cut(self, stages: StageByStage, cutter: Cutter) -> None:
+        """Other stacks of the best schedule, chosen from their fronts, beside what was found so far."""
+        best, may_cut = stages.best, self.options.leaves_stacks_open and stages.may_take_long
+        if best is None or not may_cut or not self.question.objective.is_timed:
+            return
+        run = self._refiner.share(SHARE_OF_CUTTING)
+        self._search_within(run)
+        with self._mapper.quick(is_quick=self._refiner.is_limited, is_hurried=True):
+            found = cutter.improved(best, run)
+        self._search_within(self.run)
+        if found is not best:
+            stages.attempts.append(found)
 
     def _join_all(self, attempts: list[ScheduleAttempt], weigher: Weigher, run: Run) -> None:
         """Within this run; all that searches has the whole one again after that."""

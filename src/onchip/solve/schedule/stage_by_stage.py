@@ -160,7 +160,7 @@ class StageByStage:
             self._meet(attempt, self._alone)
         best = self.best
         for one in list(self.attempts):
-            if one is best or (one is attempt and self._may_take_long):
+            if one is best or (one is attempt and self.may_take_long):
                 self._keep(self._restacked(one))
 
     def _improve_in_tiles(self, attempt: ScheduleAttempt) -> None:
@@ -235,11 +235,11 @@ class StageByStage:
             best = self._improve_with_proofs(best, may_restack=self._has_time_for_stacks)
             self._keep(best)
         refiner.finish(best)
-        if self.options.leaves_stacks_open and self._may_take_long:
+        if self.options.leaves_stacks_open and self.may_take_long:
             self._explore_tiles()
 
     @property
-    def _may_take_long(self) -> bool:
+    def may_take_long(self) -> bool:
         """Whether there is a time limit, or little to be tried."""
         return self.refiner.is_limited or len(self.question.network.operators) <= MOST_OPERATORS_EXPLORED
 
