@@ -21,7 +21,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
-from onchip.solve.schedule.cutting import Cutter
+from onchip.solve.schedule.cutting import Cutter, TiledRun
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.even_tiles import EvenTiles
 from onchip.solve.schedule.mapped import KnownMappings
@@ -259,3 +259,49 @@ def test_what_has_no_mappings_in_tiles_stays_whole(monkeypatch: pytest.MonkeyPat
     cutter = Cutter(making)
     assert cutter.improved(start, Run()) is start
     assert not cutter.fronts
+
+
+WORST = ScheduledStack(TILED.operators, Tiling(1, 1, OverlapMode.RECOMPUTE))
+
+
+def test_a_stack_in_bad_tiles_is_cut_into_operators_that_others_run_alone() -> None:
+    network, accelerator = skip_network(5, 5), grid_chip({"OX": 4, "OY": 4})
+    making = maker(accelerator, network)
+    apart, start = making.made(ALONE, Places()), making.made((WORST, ALONE[3]), Places())
+
+    cutter = Cutter(making)
+    found = cutter.improved(start, Run(), [apart], [TiledRun(WORST, Places())])
+
+    assert WORST.operators in cutter.fronts
+    assert [len(stack.operators) for stack in found.stacks] == [1, 1, 1, 1]
+    assert found.value < min(start.value, apart.value)
+    assert is_legal(found, network, accelerator)
+
+
+def test_operators_alone_are_cut_into_a_run_that_takes_less_in_tiles() -> None:
+    network, accelerator = skip_network(4, 4), grid_chip({"OX": 2}, 100)
+    making = maker(accelerator, network)
+    apart = making.made(ALONE, Places())
+    inside = {(0, name): "far" for name in "ab"}
+    run = TiledRun(ScheduledStack(TILED.operators, Tiling(4, 2, FULLY)), Places(inside, inside))
+
+    found = Cutter(making).improved(apart, Run(), (), [run])
+
+    assert found.value < apart.value
+    assert found.stacks[0].operators == TILED.operators
+    assert is_legal(found, network, accelerator)
+
+
+def test_a_run_is_looked_at_in_strips_of_fewer_tiles_and_not_without_time() -> None:
+    making = maker(grid_chip({"OX": 2}), skip_network(8, 8))
+    apart = making.made(ALONE, Places())
+    run = TiledRun(ScheduledStack(TILED.operators, Tiling(1, 1, FULLY)), Places())
+
+    cutter = Cutter(making)
+    cutter.improved(apart, Run(), (), [run])
+
+    tilings = {one.stack.tiling for one in cutter.fronts[TILED.operators].options}
+    assert len(tilings) > 1
+    late = Cutter(making)
+    assert late.improved(apart, Run(Limits(1e-9)), (), [run]) is apart
+    assert TILED.operators not in late.fronts

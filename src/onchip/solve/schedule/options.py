@@ -11,7 +11,9 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 
 WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
-CUT: Final = "of operators alone, whole or in a few tiles in which units divide loops more evenly"
+CUT: Final = (
+    "stacks of one operator, whole or in a few tiles that units divide more evenly, and those of the fusion search"
+)
 """Stacks that are chosen from fronts once the stages are over."""
 
 

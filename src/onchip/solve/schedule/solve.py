@@ -10,7 +10,7 @@ from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.run.limits import Run
 from onchip.solve.run.pool import TaskPool
 from onchip.solve.schedule.attempt import AttemptMaker, Listener, ScheduleAttempt
-from onchip.solve.schedule.cutting import Cutter
+from onchip.solve.schedule.cutting import Cutter, TiledRun
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.mapped_ahead import MappedAhead, NestSearch
 from onchip.solve.schedule.nest_mapper import BestMapper
@@ -124,7 +124,7 @@ class ScheduleSolver:
         run = self._refiner.share(SHARE_OF_CUTTING)
         self._search_within(run)
         with self._mapper.quick(is_quick=self._refiner.is_limited, is_hurried=True):
-            found = cutter.improved(best, run)
+            found = cutter.improved(best, run, stages.attempts, _runs_in_tiles(stages))
         self._search_within(self.run)
         if found is not best:
             stages.attempts.append(found)
@@ -151,6 +151,18 @@ class ScheduleSolver:
     def _is_joined(self) -> bool:
         """Whether choices are weighed together: where energy alone counts the least of each nest is best."""
         return self.options.weighs_mappings and self.question.objective is not ScheduleObjective.ENERGY
+
+
+def _runs_in_tiles(stages: StageByStage) -> list[TiledRun]:
+    """The stacks of several operators of all schedules that were found, and of the fusion search."""
+    found = [(one.stacks, one.places) for one in stages.attempts]
+    found += [] if stages.fused is None else [(stages.fused.stacks, stages.fused.places)]
+    return [
+        TiledRun(stack, places.renumbered({number: 0}))
+        for stacks, places in found
+        for number, stack in enumerate(stacks)
+        if len(stack.operators) > 1
+    ]
 
 
 def solve_schedule(

@@ -60,6 +60,8 @@ class StageByStage:
     why_not: str | None = field(default=None, init=False)
     left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
     """Runs of operators, by first and last, that run alone for no stacks as asked for fit in them, where others do."""
+    fused: FusionStart | None = field(default=None, init=False)
+    """What the fusion search found, even where there was no time to compose it."""
     _alone: ScheduleAttempt | None = field(default=None, init=False)
     """Every operator alone, if there is room for it."""
     _has_proofs: bool = field(default=False, init=False)
@@ -145,7 +147,7 @@ class StageByStage:
                 self._has_time_for_stacks = False
                 return
             refiner.shake(self._alone, SHARE_OF_FIRST_SHAKES)
-        fused = self._fused()
+        self.fused = fused = self._fused()
         if fused is None or self.run.stop is not None:
             return
         try:
