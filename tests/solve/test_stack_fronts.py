@@ -30,7 +30,7 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.stack_front import (
-    StackFigures,
+    StackDemand,
     StackFront,
     StackOption,
     StackPrices,
@@ -60,9 +60,9 @@ def grid_chip(units: Mapping[str, int], far_bytes: int = 4000) -> Accelerator:
     return replace(skip_chip(200, far_bytes), array=ComputeArray(dict(units), None, 0.5))
 
 
-def some_figures(chance: random.Random) -> StackFigures:
+def some_figures(chance: random.Random) -> StackDemand:
     held = {name: chance.randint(0, 4) for name in ("near", "far")}
-    return StackFigures(held, chance.randint(1, 4), chance.randint(1, 4), chance.randint(1, 4))
+    return StackDemand(held, chance.randint(1, 4), chance.randint(1, 4), chance.randint(1, 4))
 
 
 def some_runs(chance: random.Random, order: Sequence[str]) -> Runs:
@@ -134,7 +134,7 @@ def test_in_every_room_the_front_has_an_option_that_is_as_cheap_as_any(seed: int
 
 
 def test_stacks_without_a_front_stay_as_they_are() -> None:
-    cheap, dear = (StackFigures({}, at, at, at) for at in (1, 5))
+    cheap, dear = (StackDemand({}, at, at, at) for at in (1, 5))
     both = ("first", "second")
     one = [StackOption(ScheduledStack((name,)), Places(), dear) for name in both]
     fronts = {each.stack.operators: front_of([each]) for each in one}

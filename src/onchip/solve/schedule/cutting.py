@@ -25,7 +25,7 @@ from onchip.solve.schedule.question import FoundSchedule
 from onchip.solve.schedule.runs import NestPlace
 from onchip.solve.schedule.stack_front import (
     Operators,
-    StackFigures,
+    StackDemand,
     StackFront,
     StackOption,
     StackPrices,
@@ -77,7 +77,7 @@ class Cutter:
     maker: AttemptMaker
     fronts: dict[Operators, StackFront] = field(default_factory=dict)
     _even: EvenTiles = field(init=False)
-    _known: dict[NestKey, Sequence[tuple[Tiling | None, StackFigures]]] = field(default_factory=dict, init=False)
+    _known: dict[NestKey, Sequence[tuple[Tiling | None, StackDemand]]] = field(default_factory=dict, init=False)
     """Of each nest at its homes: tilings that were looked at, and what the stack takes in them."""
 
     def __post_init__(self) -> None:
@@ -194,7 +194,7 @@ class Cutter:
         if front.options:
             self.fronts[stack.operators] = front
 
-    def _in_tiles(self, hope: _Hope, run: Run) -> Iterator[tuple[Tiling | None, StackFigures]]:
+    def _in_tiles(self, hope: _Hope, run: Run) -> Iterator[tuple[Tiling | None, StackDemand]]:
         """The whole operator, then tilings that may take fewer cycles than all before, the least floor first."""
         stack, places, nest = hope.stack, hope.places, hope.nest
         whole = self._alone(stack, places, run)
@@ -212,7 +212,7 @@ class Cutter:
                 yield one.tiling, found
                 fewest = min(fewest, found.cycles)
 
-    def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackFigures | None:
+    def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackDemand | None:
         """What the stack takes as a network of its own; None where it is none, has no mappings, or there is no time."""
         maker, heard, shape = self.maker, list[FoundSchedule](), self._shape_of(stack)
         run.spend(SECONDS_OF_A_PART)
@@ -225,7 +225,7 @@ class Cutter:
             AttemptMaker(part, maker.mappings, maker.mapper, run, heard.append).made((stack,), places)
         except (NoMappingError, ScheduleError):
             return None
-        return StackFigures.of(heard[0].figures)
+        return StackDemand.of(heard[0].figures)
 
     def _taken(self, best: ScheduleAttempt, changes: Sequence[_Change], run: Run) -> ScheduleAttempt:
         """With all of the changes; where that is no better with one half of them, and then with the other."""

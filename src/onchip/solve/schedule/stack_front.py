@@ -20,7 +20,7 @@ Operators: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class StackFigures:
+class StackDemand:
     """What a stack takes alone; `held_bytes` are the most that it has resident at once, by memory."""
 
     held_bytes: Mapping[str, int]
@@ -29,12 +29,12 @@ class StackFigures:
     energy_fj: int
 
     @classmethod
-    def of(cls, figures: ScheduleFigures) -> StackFigures:
+    def of(cls, figures: ScheduleFigures) -> StackDemand:
         """Those of a schedule that has this stack alone."""
         held = {name: one.peak_bytes for name, one in figures.memories.items()}
         return cls(held, figures.traffic_bytes, figures.latency_cycles, figures.energy_fj)
 
-    def is_no_more_than(self, other: StackFigures) -> bool:
+    def is_no_more_than(self, other: StackDemand) -> bool:
         """Whether none of its figures is above the other's."""
         return (
             self.traffic_bytes <= other.traffic_bytes
@@ -50,7 +50,7 @@ class StackOption:
 
     stack: ScheduledStack
     places: Places
-    figures: StackFigures
+    figures: StackDemand
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class StackPrices:
     energy_fj: int = 1
     latency_cycles: int = 1
 
-    def of(self, figures: StackFigures) -> int:
+    def of(self, figures: StackDemand) -> int:
         """The price of a stack."""
         return {
             ScheduleObjective.ENERGY: figures.energy_fj,
