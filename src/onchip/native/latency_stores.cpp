@@ -15,21 +15,23 @@ Cycles Evaluator::stored_before(Index position, Cycles start, Index memory) cons
     return start;
 }
 
-// A store that has to go before a load of that turn and position: it is the tensor's own, or its room is needed, by the
-// load or the next one, or it ends while the load waits.
+// A store that has to go before a load of that turn and position: it is the tensor's own, or it ends while the load
+// waits, or its room is needed, by the load or the next one. What can be stored meanwhile keeps its room no longer.
 Index Evaluator::store_before(std::size_t at, const Turn& load, Index position) {
     const Index tensor = timing_.stays[loads_[at]].tensor;
     for (const Index number : pending_stores_) {
         const Stay& stay = timing_.stays[number];
         if (stay.tensor == stored_as(tensor)) return number;
+        if (producer_step_[stay.tensor] >= std::min(computed_, position)) continue;
+        if (turn_of_store(number).stop <= load.start) return number;
+    }
+    for (const Index number : pending_stores_) {
         Bytes most_bytes = ahead_bytes_[memory_of(number)];
         for (std::size_t next = at; next < std::min(at + 2, loads_.size()); ++next) {
             const Tensor& one = problem_.tensors[timing_.stays[loads_[next]].tensor];
             if (one.memory == memory_of(number)) most_bytes -= one.bytes;
         }
-        if (stay.stop <= position && !wait(number, position, most_bytes)) return number;
-        if (producer_step_[stay.tensor] >= computed_) continue;
-        if (turn_of_store(number).stop <= load.start && producer_step_[stay.tensor] < position) return number;
+        if (timing_.stays[number].stop <= position && !wait(number, position, most_bytes)) return number;
     }
     return none;
 }

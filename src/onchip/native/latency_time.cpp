@@ -121,9 +121,10 @@ Cycles Evaluator::room_free_at(Index step, Cycles start) {
         return timing_.stays[number].stop <= step && !wait(number, step, ahead_bytes_[memory_of(number)]);
     });
     std::erase_if(storing_, [&](const Transfer& one) { return one.stop <= start; });
-    for (const Transfer& one : storing_) {
-        if (one.stop <= start || timing_.stays[one.stay].stop > step) continue;
-        if (!wait(one.stay, step, ahead_bytes_[memory_of(one.stay)])) start = one.stop;
+    // What ends last has the room: of the rest only the last is waited for.
+    for (auto one = storing_.rbegin(); one != storing_.rend(); ++one) {
+        if (one->stop <= start || timing_.stays[one->stay].stop > step) continue;
+        if (!wait(one->stay, step, ahead_bytes_[memory_of(one->stay)])) start = one->stop;
     }
     return start;
 }
