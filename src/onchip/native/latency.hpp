@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "latency_addresses.hpp"
@@ -150,6 +151,7 @@ private:
     Cycles stored_before(Index position, Cycles start, Index memory) const;
     void use(Index tensor, Cycles end);
     Turn turn(Cycles ready, Cycles cycles, bool is_store) const;
+    std::span<const Index> pending_and_written() const;
     Index store_before(std::size_t at, const Turn& load, Index position);
     bool wait(Index number, Index step, Bytes most_bytes);
     Index earliest_position(Index number);

@@ -15,17 +15,23 @@ Cycles Evaluator::stored_before(Index position, Cycles start, Index memory) cons
     return start;
 }
 
+// What waits for its store and has been written by now: pending stores stand in the order of the steps that write.
+std::span<const Index> Evaluator::pending_and_written() const {
+    const auto is_written = [&](Index number) { return producer_step_[timing_.stays[number].tensor] < computed_; };
+    return {pending_stores_.begin(), std::partition_point(pending_stores_.begin(), pending_stores_.end(), is_written)};
+}
+
 // A store that has to go before a load of that turn and position: it is the tensor's own, or it ends while the load
 // waits, or its room is needed, by the load or the next one. What can be stored meanwhile keeps its room no longer.
 Index Evaluator::store_before(std::size_t at, const Turn& load, Index position) {
     const Index tensor = timing_.stays[loads_[at]].tensor;
-    for (const Index number : pending_stores_) {
+    const auto written = pending_and_written();
+    for (const Index number : written) {
         const Stay& stay = timing_.stays[number];
         if (stay.tensor == stored_as(tensor)) return number;
-        if (producer_step_[stay.tensor] >= std::min(computed_, position)) continue;
-        if (turn_of_store(number).stop <= load.start) return number;
+        if (producer_step_[stay.tensor] < position && turn_of_store(number).stop <= load.start) return number;
     }
-    for (const Index number : pending_stores_) {
+    for (const Index number : written) {
         Bytes most_bytes = ahead_bytes_[memory_of(number)];
         for (std::size_t next = at; next < std::min(at + 2, loads_.size()); ++next) {
             const Tensor& one = problem_.tensors[timing_.stays[loads_[next]].tensor];
@@ -60,8 +66,9 @@ void Evaluator::store(Index number) {
         const Turn one = turn_of_store(other);
         return one.start < own.start && one.stop <= own.start;
     };
-    const auto other = std::find_if(pending_stores_.begin(), pending_stores_.end(), goes_before);
-    if (other != pending_stores_.end()) {
+    const auto written = pending_and_written();
+    const auto other = std::find_if(written.begin(), written.end(), goes_before);
+    if (other != written.end()) {
         store(*other);
         return store(number);
     }

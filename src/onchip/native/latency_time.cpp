@@ -68,8 +68,9 @@ bool Evaluator::time() {
 template <typename Test>
 void Evaluator::store_all(Test has_to_go) {
     while (true) {
-        const auto found = std::find_if(pending_stores_.begin(), pending_stores_.end(), has_to_go);
-        if (found == pending_stores_.end()) return;
+        const auto written = pending_and_written();
+        const auto found = std::find_if(written.begin(), written.end(), has_to_go);
+        if (found == written.end()) return;
         store(*found);
     }
 }
