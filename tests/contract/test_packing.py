@@ -70,9 +70,9 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingP
 
 
 @settings(max_examples=120, deadline=None)
-@given(problem=problems())
-def test_pack_agrees_with_trying_every_place(problem: PackingProblem) -> None:
-    result = pack(problem, Run())
+@given(problem=problems(), repair_rounds=st.sampled_from([0, 60]))
+def test_pack_agrees_with_trying_every_place(problem: PackingProblem, repair_rounds: int) -> None:
+    result = pack(problem, Run(), repair_rounds=repair_rounds)
 
     assert (result.answer is not None) is is_packable(problem)
     if result.answer is not None:

@@ -23,7 +23,7 @@ from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
 from onchip.solve.latency.homes import Homes
 from onchip.solve.latency.network import latency_bands
-from onchip.solve.latency.placing import PlacedOrder, packed_as_timed, packed_then_placed
+from onchip.solve.latency.placing import PackingEffort, PlacedOrder, packed_as_timed, packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
@@ -193,6 +193,7 @@ def test_what_is_timed_in_bytes_ends_no_later_wherever_it_is_packed(seed: int, o
     search = latency_bands(ways, in_one_scratchpad(ways))
     search.begin([random.choice(sorted(one.cycles)) for one in ways.operators], seed)
     room = LatencyRoom(1.0, ahead)
-    found = packed_as_timed(ways, search, Run(Limits()), nodes=3_000, room=room)
-    if found is not None:
-        assert latency_of_legal_program(problem, search, found) <= found.timing.latency
+    for effort in (PackingEffort(3_000), PackingEffort(0, 60)):
+        found = packed_as_timed(ways, search, Run(Limits()), effort, room)
+        if found is not None:
+            assert latency_of_legal_program(problem, search, found) <= found.timing.latency

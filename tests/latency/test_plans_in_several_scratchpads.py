@@ -26,7 +26,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.native import LatencyPlacing, LatencyRoom
 from onchip.solve.latency.homes import HomesOfOperands
 from onchip.solve.latency.network import latency_bands
-from onchip.solve.latency.placing import PlacedOrder, packed_as_timed
+from onchip.solve.latency.placing import PackingEffort, PlacedOrder, packed_as_timed
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
@@ -177,11 +177,12 @@ def test_what_is_timed_in_bytes_ends_no_later_wherever_it_is_packed(seed: int, o
         return
     search = latency_bands(ways, homes.start(spreads=True))
     search.begin([min(one.cycles) for one in ways.operators], seed)
-    found = packed_as_timed(ways, search, Run(Limits()), nodes=3_000, room=LatencyRoom(1.0, ahead))
-    if found is not None:
-        latency = latency_of_legal_program(problem, search, found)
-        if all(tensor.same_as < 0 for tensor in search.tensors):
-            assert latency <= found.timing.latency
+    for effort in (PackingEffort(3_000), PackingEffort(0, 60)):
+        found = packed_as_timed(ways, search, Run(Limits()), effort, LatencyRoom(1.0, ahead))
+        if found is not None:
+            latency = latency_of_legal_program(problem, search, found)
+            if all(tensor.same_as < 0 for tensor in search.tensors):
+                assert latency <= found.timing.latency
 
 
 @settings(max_examples=100, deadline=None)

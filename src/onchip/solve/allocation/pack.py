@@ -39,17 +39,21 @@ def pack_schedule(
     return None if packing is None else (chains.schedule, chains.offsets_bytes(packing.offsets_bytes))
 
 
-def pack(problem: PackingProblem, run: Run, most_nodes: float = float("inf")) -> Result[Packing]:
+def pack(
+    problem: PackingProblem, run: Run, most_nodes: float = float("inf"), repair_rounds: int = 0
+) -> Result[Packing]:
     """Find offsets within the capacity, or prove that there are none, in about so many nodes.
 
-    Of large problems greedy orders and skylines are tried before the search.
-    The objective value is the arena; it is OPTIMAL only if it happens to be the bound.
+    Before the search greedy orders, skylines and their repair are tried: of large problems, and where rounds of repairs
+    are asked for. The objective value is the arena; it is OPTIMAL only if it happens to be the bound.
     """
     bound = least_arena_bytes(problem)
-    if bound <= problem.capacity_bytes and has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH):
+    if has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH):
+        repair_rounds = max(repair_rounds, FIRST_ROUNDS)
+    if problem.buffers and bound <= problem.capacity_bytes and repair_rounds > 0:
         low_packing = LowPacking(problem, run)
         low_packing.place_quickly(problem.capacity_bytes)
-        low_packing.repair(FIRST_ROUNDS, problem.capacity_bytes)
+        low_packing.repair(repair_rounds, problem.capacity_bytes)
         low_packing.fill(FIRST_ROUNDS, problem.capacity_bytes)
         if low_packing.arena_bytes <= problem.capacity_bytes:
             return found(problem, low_packing.offsets_bytes, bound, run)

@@ -20,6 +20,9 @@ SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8,
 QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 """Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
 THOROUGH_NODES: Final = 200_000
+REPAIR_ROUNDS: Final = 600
+"""For each packing: about a second where a thousand stays are packed."""
+REPAIR_STEP: Final = 1.005
 SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
 AHEAD_AFTERWARDS: Final = (1.0, 0.97)
 """Shares of what stays may fill that loads ahead may, too."""
@@ -47,20 +50,39 @@ class PlacedOrder:
         return cls(tuple(search.order), room, timing, tuple(timing.offsets_bytes), tuple(search.tensors))
 
 
+@dataclass(frozen=True, slots=True)
+class PackingEffort:
+    """For one packing: nodes of the exact search, and rounds of repairs before it."""
+
+    nodes: int
+    repair_rounds: int = 0
+
+
+def placed_quickly(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order with addresses, as it ends in what packs at once; None if nothing does before `below`."""
+    nodes, step = QUICKLY[0]
+    return _first_that_packs(ways, search, run, PackingEffort(nodes), step, below)
+
+
 def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses, ending as soon as what packs soon; None if nothing does before `below`."""
-    for nodes, step in QUICKLY:
-        found = _first_that_packs(ways, search, run, nodes, step, below)
+    for nodes, step in QUICKLY[1:]:
+        found = _first_that_packs(ways, search, run, PackingEffort(nodes), step, below)
         if found is not None:
             return found
     return None
 
 
+def placed_by_repairs(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order as it ends soonest where repairs find a packing; None if they find none before `below`."""
+    return _first_that_packs(ways, search, run, PackingEffort(0, REPAIR_ROUNDS), REPAIR_STEP, below)
+
+
 def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order with addresses, however late it ends: what fills least is tried first."""
-    nodes, _ = QUICKLY[0]
+    effort = PackingEffort(QUICKLY[0][0])
     for _, room in reversed(_rooms(search)):
-        found = None if run.stop is not None else packed_as_timed(ways, search, run, nodes, room)
+        found = None if run.stop is not None else packed_as_timed(ways, search, run, effort, room)
         if found is not None:
             return found
     return None
@@ -93,7 +115,7 @@ def placed_step_by_step(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | 
 
 def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses that ends before `below` without them, sought for longer."""
-    return _first_that_packs(ways, search, run, THOROUGH_NODES, 1.0, below)
+    return _first_that_packs(ways, search, run, PackingEffort(THOROUGH_NODES), 1.0, below)
 
 
 def placed_while_timed(search: LatencyBands, run: Run) -> PlacedOrder | None:
@@ -139,9 +161,9 @@ def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence
 
 def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order in which what stays is packed, and loads then come as early as they can, also elsewhere."""
-    nodes, _ = QUICKLY[1]
+    effort = PackingEffort(QUICKLY[1][0])
     for share in SHARES_PLACED:
-        packed = packed_as_timed(ways, search, run, nodes, LatencyRoom(share, 0.0)) if run.stop is None else None
+        packed = packed_as_timed(ways, search, run, effort, LatencyRoom(share, 0.0)) if run.stop is None else None
         if packed is None:
             continue
         rooms = [LatencyRoom(share, 1.0, one, has_place_for_all=True) for one in PLACINGS]
@@ -152,7 +174,7 @@ def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> Place
 
 
 def _first_that_packs(
-    ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, step: float, below: float
+    ways: WaysToRun, search: LatencyBands, run: Run, effort: PackingEffort, step: float, below: float
 ) -> PlacedOrder | None:
     """Go through rooms as the order ends in them, sooner first; each room that does not pack rules out its like."""
     least = 0.0
@@ -161,7 +183,7 @@ def _first_that_packs(
             return None
         if latency < least:
             continue
-        found = packed_as_timed(ways, search, run, nodes, room)
+        found = packed_as_timed(ways, search, run, effort, room)
         if found is not None:
             return found
         least = latency * step
@@ -169,9 +191,9 @@ def _first_that_packs(
 
 
 def packed_as_timed(
-    ways: WaysToRun, search: LatencyBands, run: Run, nodes: int, room: LatencyRoom
+    ways: WaysToRun, search: LatencyBands, run: Run, effort: PackingEffort, room: LatencyRoom
 ) -> PlacedOrder | None:
-    """Return the best order as it is in that room with its stays packed; None where so many nodes find no packing."""
+    """Return the best order as it is in that room with its stays packed; None where that effort finds no packing."""
     timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
     if not timing.fits:
         return None
@@ -180,7 +202,8 @@ def packed_as_timed(
         there = [at for at, stay in enumerate(timing.stays) if tensors[stay.tensor].memory == number]
         stays = [timing.stays[at] for at in there]
         buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in stays)
-        packing = pack(PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes), run, nodes).answer
+        problem_there = PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
+        packing = pack(problem_there, run, effort.nodes, effort.repair_rounds).answer
         if packing is None:
             return None
         for at, offset_bytes in zip(there, packing.offsets_bytes, strict=True):

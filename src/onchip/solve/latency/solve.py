@@ -29,6 +29,8 @@ from onchip.solve.latency.placing import (
     placed,
     placed_afterwards,
     placed_better,
+    placed_by_repairs,
+    placed_quickly,
     placed_somehow,
     placed_step_by_step,
     placed_while_timed,
@@ -113,15 +115,24 @@ class _LatencyPlanner:
         latency = self._search.worth[0]
         self._offer(placed_while_timed(self._search, self._run))
         self._offer(packed_then_placed(self._ways, self._search, self._within(1)))
-        order = placed(self._ways, self._search, self._within(1), self._best)
-        self._offer(order)
+        order = self._packed(1)
         if order is not None and (order.room.share, order.room.ahead_share) != (share, share):
             self._limit_room(order.room)
             self._improve(bound, self._within(2))
-            self._offer(placed(self._ways, self._search, self._within(3), self._best))
+            self._packed(3)
         self._offer(placed_better(self._ways, self._search, self._within(1), self._best))
         self._improve_placed(bound)
         return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
+
+    def _packed(self, stage: int) -> PlacedOrder | None:
+        """Offer the best order as what packs at once lets it end, and sooner as repairs of packings do."""
+        best = None
+        for way in (placed_quickly, placed_by_repairs, placed):
+            if best is None or way is placed_by_repairs:
+                order = way(self._ways, self._search, self._within(stage), self._best)
+                self._offer(order)
+                best = order or best
+        return best
 
     def _go_on(self, bound: LatencyBound) -> None:
         """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""
@@ -134,6 +145,7 @@ class _LatencyPlanner:
                 self._improve(bound, self._within(5))
                 self._anneal(bound, self._within(5))
                 if self._search.worth[0] < before:
+                    self._packed(1)
                     self._offer(placed_afterwards(self._search, self._within(6), share))
             in_vain = 0 if self._best < before else in_vain + 1
 
