@@ -41,7 +41,7 @@ def claim(objective: MappingObjective, bound: float) -> Claim:
 
 
 @pytest.mark.parametrize("make", TOYS)
-@pytest.mark.parametrize("seed", series(range(100, 120), 8))
+@pytest.mark.parametrize("seed", series(range(100, 120), 5))
 def test_the_truth_is_confirmed_and_a_bound_above_it_refuted(make: Toy, seed: int) -> None:
     problem = make(seed)
     values = least_values(problem, MOST_MAPPINGS)
@@ -85,7 +85,7 @@ def random_mapping(random: Random, problem: LayerProblem) -> tuple[Terms, Chains
 
 
 @pytest.mark.parametrize("make", TOYS)
-@pytest.mark.parametrize("seed", series(range(25), 10))
+@pytest.mark.parametrize("seed", series(range(25), 6))
 def test_what_is_ruled_out_by_sums_is_never_below_the_cost(make: Toy, seed: int) -> None:
     """Of random mappings: the floor of the way, of its boundaries, and of the least chain."""
     problem = make(seed)

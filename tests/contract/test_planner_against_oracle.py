@@ -67,14 +67,14 @@ def proven(problem: Problem) -> Result[Plan]:
     return result
 
 
-@pytest.mark.parametrize("seeds", series(chunks(TRAFFIC_SEEDS), 6), ids=str)
+@pytest.mark.parametrize("seeds", series(chunks(TRAFFIC_SEEDS), 4), ids=str)
 def test_the_least_traffic_is_the_oracle_s(seeds: range) -> None:
     for seed in seeds:
         problem = traffic_problem(seed)
         assert proven(problem).objective_value == least_traffic(problem), f"seed {seed}"
 
 
-@pytest.mark.parametrize("seeds", series(chunks(PEAK_SEEDS), 6), ids=str)
+@pytest.mark.parametrize("seeds", series(chunks(PEAK_SEEDS), 4), ids=str)
 def test_the_least_arena_is_the_oracle_s(seeds: range) -> None:
     for seed in seeds:
         problem = roomy(seed, 4 if counts_all(seed) else 6, Objective.PEAK)

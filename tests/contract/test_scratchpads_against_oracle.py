@@ -113,7 +113,7 @@ def cases(problems: Iterator[Problem], number: int, together: int) -> list[list[
     return [found[start : start + together] for start in range(0, number, together)]
 
 
-@pytest.mark.parametrize("problems", series(cases(byte_problems(), CASES, CASES_TOGETHER), 6))
+@pytest.mark.parametrize("problems", series(cases(byte_problems(), CASES, CASES_TOGETHER), 4))
 def test_the_least_bytes_are_the_oracle_s(problems: list[Problem]) -> None:
     for problem in problems:
         result = verified(problem)
@@ -121,7 +121,7 @@ def test_the_least_bytes_are_the_oracle_s(problems: list[Problem]) -> None:
         assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("problems", series(cases(tiny_problems(), TINY_CASES, TINY_CASES_TOGETHER), 4))
+@pytest.mark.parametrize("problems", series(cases(tiny_problems(), TINY_CASES, TINY_CASES_TOGETHER), 3))
 def test_the_least_cost_is_that_of_all_programs(problems: list[Problem]) -> None:
     """Links, rates, tensors in two scratchpads at once or in one that only passes them on: nothing is cheaper."""
     for problem in problems:

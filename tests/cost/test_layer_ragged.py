@@ -52,7 +52,7 @@ def _ragged_cases(first: int, count: int) -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("first", series(range(0, 1000, 100), 4))
+@pytest.mark.parametrize("first", series(range(0, 1000, 100), 2))
 def test_accesses_are_those_that_the_interpreter_counts(first: int) -> None:
     for case in _ragged_cases(first, 100):
         counted = layer_accesses(case.accelerator, boundaries(case.layer, case.problem, case.mapping))
@@ -60,7 +60,7 @@ def test_accesses_are_those_that_the_interpreter_counts(first: int) -> None:
         assert sizes == run_nest(case.problem, case.mapping).accesses, str(case.mapping)
 
 
-@pytest.mark.parametrize("first", series(range(5000, 6000, 100), 4))
+@pytest.mark.parametrize("first", series(range(5000, 6000, 100), 2))
 def test_energy_and_cycles_are_those_counted_one_by_one(first: int) -> None:
     for case in _ragged_cases(first, 100):
         cost = layer_cost(case.problem, case.mapping)

@@ -126,7 +126,7 @@ def test_there_is_no_program_where_none_is_said_to_be() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", series(range(20), 8))
+@pytest.mark.parametrize("part", series(range(20), 4))
 def test_nothing_ends_before_what_is_said_to_be_optimal_of_two_thousand(part: int) -> None:
     found = verdicts(range(100 * part, 100 * (part + 1)), Status.OPTIMAL)
     assert len(found) >= 3
