@@ -208,7 +208,7 @@ class Problem:
     def _counted(self) -> Mapping[str, Tensor]:
         return {tensor.name: tensor for tensor in self.counted_tensors}
 
-    @property
+    @cached_property
     def counted_tensors(self) -> tuple[Tensor, ...]:
         """The tensors that appear in the plan, in the graph's order."""
         return tuple(tensor for tensor in self.graph.tensors if self.counts(tensor))

@@ -97,14 +97,15 @@ def placed_step_by_step(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | 
     timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
     if not timing.fits:
         return None
-    offsets_bytes, free = [0] * len(timing.stays), dict[tuple[int, int], int]()
+    stays = timing.stays
+    offsets_bytes, free = [0] * len(stays), dict[tuple[int, int], int]()
 
     def spared_bytes(at: int) -> int:
-        tensor = timing.stays[at].tensor
+        tensor = stays[at].tensor
         return ways.aligned(sizes_bytes[tensor], tensors[tensor].memory) - sizes_bytes[tensor]
 
-    for at in sorted(range(len(timing.stays)), key=spared_bytes):
-        stay, memory = timing.stays[at], tensors[timing.stays[at].tensor].memory
+    for at in sorted(range(len(stays)), key=spared_bytes):
+        stay, memory = stays[at], tensors[stays[at].tensor].memory
         offsets_bytes[at] = free.get((memory, stay.start), 0)
         stop = offsets_bytes[at] + sizes_bytes[stay.tensor]
         if stop > ways.problem.memories[memory].capacity_bytes:
@@ -197,11 +198,11 @@ def packed_as_timed(
     timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
     if not timing.fits:
         return None
-    offsets_bytes = [0] * len(timing.stays)
+    stays = timing.stays
+    offsets_bytes = [0] * len(stays)
     for number, memory in enumerate(ways.problem.memories):
-        there = [at for at, stay in enumerate(timing.stays) if tensors[stay.tensor].memory == number]
-        stays = [timing.stays[at] for at in there]
-        buffers = tuple(Buffer(stay.start, stay.stop, sizes_bytes[stay.tensor]) for stay in stays)
+        there = [at for at, stay in enumerate(stays) if tensors[stay.tensor].memory == number]
+        buffers = tuple(Buffer(stays[at].start, stays[at].stop, sizes_bytes[stays[at].tensor]) for at in there)
         problem_there = PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
         packing = pack(problem_there, run, effort.nodes, effort.repair_rounds).answer
         if packing is None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.native import LatencyTensor, LatencyTiming
+from onchip.native import LatencyStay, LatencyTensor
 from onchip.solve.latency.placing import PlacedOrder
 
 
@@ -23,16 +23,20 @@ class ProgramWriter:
 
     problem: Problem
     placed: PlacedOrder
+    _stays: Sequence[LatencyStay] = field(init=False)
     _instructions: list[Instruction] = field(default_factory=list)
     _leaving: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     _written: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
+    def __post_init__(self) -> None:
+        self._stays = self.placed.timing.stays
+
     def plan(self) -> Plan:
         """Return the plan; stay i of the timing lies at offset i."""
         transfers = defaultdict(list)
-        for transfer in self._timing.transfers:
+        for transfer in self.placed.timing.transfers:
             transfers[transfer.position].append(transfer)
-        for number, stay in enumerate(self._timing.stays):
+        for number, stay in enumerate(self._stays):
             self._leaving[stay.stop].append(number)
             if not stay.is_loaded:
                 self._written[stay.start].append(number)
@@ -65,15 +69,11 @@ class ProgramWriter:
         self._instructions += (Free(self._name(stay), self._memory(stay)) for stay in stays)
 
     def _name(self, stay: int) -> str:
-        number, same_as = self._timing.stays[stay].tensor, self._tensor(stay).same_as
+        number, same_as = self._stays[stay].tensor, self._tensor(stay).same_as
         return self.problem.counted_tensors[number if same_as < 0 else same_as].name
 
     def _memory(self, stay: int) -> str:
         return self.problem.memories[self._tensor(stay).memory].name
 
     def _tensor(self, stay: int) -> LatencyTensor:
-        return self.placed.tensors[self._timing.stays[stay].tensor]
-
-    @property
-    def _timing(self) -> LatencyTiming:
-        return self.placed.timing
+        return self.placed.tensors[self._stays[stay].tensor]
