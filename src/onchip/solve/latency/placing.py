@@ -22,7 +22,6 @@ QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 THOROUGH_NODES: Final = 200_000
 REPAIR_ROUNDS: Final = 600
 """For each packing: about a second where a thousand stays are packed."""
-REPAIR_STEP: Final = 1.005
 SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
 AHEAD_AFTERWARDS: Final = (1.0, 0.97)
 """Shares of what stays may fill that loads ahead may, too."""
@@ -74,8 +73,18 @@ def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> Pla
 
 
 def placed_by_repairs(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
-    """Return the best order as it ends soonest where repairs find a packing; None if they find none before `below`."""
-    return _first_that_packs(ways, search, run, PackingEffort(0, REPAIR_ROUNDS), REPAIR_STEP, below)
+    """Return the best order as it ends soonest where repairs find a packing; None if they find none before `below`.
+
+    Rooms are halved: where one packs, those in which it ends later are no longer of interest, else those sooner.
+    """
+    rooms = [room for latency, room in _rooms(search) if latency < below]
+    best, first, stop = None, 0, len(rooms)
+    while first < stop and run.stop is None:
+        middle = (first + stop) // 2
+        found = packed_as_timed(ways, search, run, PackingEffort(0, REPAIR_ROUNDS), rooms[middle])
+        best = found or best
+        first, stop = (middle + 1, stop) if found is None else (first, middle)
+    return best
 
 
 def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
