@@ -1,34 +1,21 @@
-"""Fronts of stacks: nothing that is dropped is missed, floors of tiles hold, and a schedule is only better for them."""
+"""Fronts of stacks: nothing that is dropped is missed, and floors of tiles hold."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 
 from onchip.answer.schedule import ScheduledStack
-from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.arch.accelerator import Accelerator
-from onchip.arch.compute import ComputeArray
-from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.ir.graph import Graph
-from onchip.lower.schedule.part_of_network import part_of_network
+from onchip.answer.stacks import Tiling
 from onchip.lower.schedule.tiled import tile_graph
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
-from onchip.solve.schedule.composition import NoMappingError
-from onchip.solve.schedule.cutting import Cutter, TiledRun
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.even_tiles import EvenTiles
-from onchip.solve.schedule.mapped import KnownMappings
-from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
-from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.stack_front import (
     StackDemand,
     StackFront,
@@ -36,28 +23,10 @@ from onchip.solve.schedule.stack_front import (
     StackPrices,
     cheapest_cuts,
 )
-from onchip.verify.schedule.setting import ScheduleSetting
-from onchip.verify.schedule.verifier import verify_schedule
 from support.skip_network import PRECISION, skip_chip, skip_network
+from support.skip_schedules import ALONE, FULLY, TILED, alone, grid_chip, maker
 
-ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
-FULLY = OverlapMode.FULLY_CACHED
 Runs = Mapping[tuple[str, ...], Sequence[StackOption]]
-
-
-def maker(accelerator: Accelerator, network: Graph) -> AttemptMaker:
-    question = ScheduleQuestion(network, accelerator, PRECISION, ScheduleObjective.LATENCY, uses_cache=False)
-    mapper = BestMapper(accelerator, MappingObjective.LATENCY, Run())
-    return AttemptMaker(question, KnownMappings(mapper), mapper, Run())
-
-
-def alone(making: AttemptMaker, stack: ScheduledStack, places: Places) -> ScheduleAttempt:
-    part = replace(making.question, network=part_of_network(making.question.network, stack.operators))
-    return AttemptMaker(part, making.mappings, making.mapper, Run()).made((stack,), places)
-
-
-def grid_chip(units: Mapping[str, int], far_bytes: int = 4000) -> Accelerator:
-    return replace(skip_chip(200, far_bytes), array=ComputeArray(dict(units), None, 0.5))
 
 
 def some_figures(chance: random.Random) -> StackDemand:
@@ -145,9 +114,6 @@ def test_stacks_without_a_front_stay_as_they_are() -> None:
     assert cheapest_cuts(ALONE, {**fronts, both: front_of([together])}, prices) == (together,)
 
 
-TILED = ScheduledStack(("first", "second", "add"), Tiling(3, 2, FULLY))
-
-
 @pytest.mark.parametrize("stacks", [ALONE, (TILED, ALONE[3])])
 @pytest.mark.parametrize("keeps_inside", [False, True])
 def test_stacks_that_keep_nothing_for_each_other_take_no_more_together_than_each_alone(
@@ -208,100 +174,3 @@ def test_a_floor_of_tiles_is_reached_where_units_alone_count() -> None:
     best, *others = even.of(layer)
     assert (best.tiling.columns, best.tiling.rows, best.least_cycles) == (4, 4, 4 * work)
     assert [one.least_cycles for one in others] == sorted(one.least_cycles for one in others)
-
-
-def is_legal(attempt: ScheduleAttempt, network: Graph, accelerator: Accelerator) -> bool:
-    setting = ScheduleSetting(network, accelerator, attempt.tiles.graph, 16)
-    return not verify_schedule(setting, attempt.found().composition.schedule, None, nest_cost).violations
-
-
-@pytest.mark.parametrize("objective", [ScheduleObjective.LATENCY, ScheduleObjective.EDP])
-def test_a_layer_that_divides_badly_runs_in_tiles_that_divide(objective: ScheduleObjective) -> None:
-    network, accelerator = skip_network(5, 5), grid_chip({"OX": 4, "OY": 4})
-    making = maker(accelerator, network)
-    making.question = replace(making.question, objective=objective)
-    start = making.made(ALONE, Places())
-
-    cutter = Cutter(making)
-    found = cutter.improved(start, Run())
-
-    assert found.value < start.value
-    assert any(stack.tiling is not None for stack in found.stacks)
-    assert is_legal(found, network, accelerator)
-    for front in cutter.fronts.values():
-        assert (
-            not any(
-                one.figures.is_no_more_than(other.figures)
-                for one, other in pairwise((*front.options, *front.options[:1]))
-            )
-            or len(front.options) == 1
-        )
-    assert cutter.improved(found, Run()).value <= found.value
-
-
-def test_where_units_divide_all_or_there_is_no_time_nothing_changes() -> None:
-    even = maker(grid_chip({"OX": 4, "OY": 4}), skip_network(4, 4)).made(ALONE, Places())
-    assert Cutter(maker(grid_chip({"OX": 4, "OY": 4}), skip_network(4, 4))).improved(even, Run()) is even
-
-    making = maker(grid_chip({"OX": 4, "OY": 4}), skip_network(5, 5))
-    odd = making.made(ALONE, Places())
-    assert Cutter(making).improved(odd, Run(Limits(1e-9))) is odd
-
-
-def test_what_has_no_mappings_in_tiles_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    making = maker(grid_chip({"OX": 4, "OY": 4}), skip_network(5, 5))
-    start = making.made(ALONE, Places())
-
-    def refuse(*_: object) -> None:
-        raise NoMappingError("first", "nothing fits")
-
-    monkeypatch.setattr(AttemptMaker, "made", refuse)
-    cutter = Cutter(making)
-    assert cutter.improved(start, Run()) is start
-    assert not cutter.fronts
-
-
-WORST = ScheduledStack(TILED.operators, Tiling(1, 1, OverlapMode.RECOMPUTE))
-
-
-def test_a_stack_in_bad_tiles_is_cut_into_operators_that_others_run_alone() -> None:
-    network, accelerator = skip_network(5, 5), grid_chip({"OX": 4, "OY": 4})
-    making = maker(accelerator, network)
-    apart, start = making.made(ALONE, Places()), making.made((WORST, ALONE[3]), Places())
-
-    cutter = Cutter(making)
-    found = cutter.improved(start, Run(), [apart], [TiledRun(WORST, Places())])
-
-    assert WORST.operators in cutter.fronts
-    assert [len(stack.operators) for stack in found.stacks] == [1, 1, 1, 1]
-    assert found.value < min(start.value, apart.value)
-    assert is_legal(found, network, accelerator)
-
-
-def test_operators_alone_are_cut_into_a_run_that_takes_less_in_tiles() -> None:
-    network, accelerator = skip_network(4, 4), grid_chip({"OX": 2}, 100)
-    making = maker(accelerator, network)
-    apart = making.made(ALONE, Places())
-    inside = {(0, name): "far" for name in "ab"}
-    run = TiledRun(ScheduledStack(TILED.operators, Tiling(4, 2, FULLY)), Places(inside, inside))
-
-    found = Cutter(making).improved(apart, Run(), (), [run])
-
-    assert found.value < apart.value
-    assert found.stacks[0].operators == TILED.operators
-    assert is_legal(found, network, accelerator)
-
-
-def test_a_run_is_looked_at_in_strips_of_fewer_tiles_and_not_without_time() -> None:
-    making = maker(grid_chip({"OX": 2}), skip_network(8, 8))
-    apart = making.made(ALONE, Places())
-    run = TiledRun(ScheduledStack(TILED.operators, Tiling(1, 1, FULLY)), Places())
-
-    cutter = Cutter(making)
-    cutter.improved(apart, Run(), (), [run])
-
-    tilings = {one.stack.tiling for one in cutter.fronts[TILED.operators].options}
-    assert len(tilings) > 1
-    late = Cutter(making)
-    assert late.improved(apart, Run(Limits(1e-9)), (), [run]) is apart
-    assert TILED.operators not in late.fronts

@@ -1,0 +1,41 @@
+"""Schedules of the chain with a skip connection: its stacks, and what makes them on chips of any units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.ir.graph import Graph
+from onchip.lower.schedule.part_of_network import part_of_network
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.run.limits import Run
+from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
+from onchip.solve.schedule.mapped import KnownMappings
+from onchip.solve.schedule.nest_mapper import BestMapper
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.places import Places
+from onchip.solve.schedule.question import ScheduleQuestion
+from support.skip_network import PRECISION, skip_chip
+
+ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
+FULLY = OverlapMode.FULLY_CACHED
+TILED = ScheduledStack(("first", "second", "add"), Tiling(3, 2, FULLY))
+
+
+def maker(accelerator: Accelerator, network: Graph) -> AttemptMaker:
+    question = ScheduleQuestion(network, accelerator, PRECISION, ScheduleObjective.LATENCY, uses_cache=False)
+    mapper = BestMapper(accelerator, MappingObjective.LATENCY, Run())
+    return AttemptMaker(question, KnownMappings(mapper), mapper, Run())
+
+
+def alone(making: AttemptMaker, stack: ScheduledStack, places: Places) -> ScheduleAttempt:
+    part = replace(making.question, network=part_of_network(making.question.network, stack.operators))
+    return AttemptMaker(part, making.mappings, making.mapper, Run()).made((stack,), places)
+
+
+def grid_chip(units: Mapping[str, int], far_bytes: int = 4000) -> Accelerator:
+    return replace(skip_chip(200, far_bytes), array=ComputeArray(dict(units), None, 0.5))
