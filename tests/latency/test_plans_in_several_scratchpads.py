@@ -55,6 +55,13 @@ def answer(problem: Problem, seconds: float | None = None) -> Result[Plan] | Non
         return None
 
 
+def test_what_fits_whole_has_a_plan_where_its_bands_are_aligned_apart() -> None:
+    result = answer(roomy_problem(54380107, 3, Order.FREE))
+    assert result is not None
+    assert result.answer is not None
+    assert_ends_as_claimed(result)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 7), st.sampled_from([Order.FREE, Order.GIVEN]))
 def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Order) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from onchip.facts.ways_to_run import Parts, WaysToRun
+from onchip.facts.ways_to_run import WHOLE, Parts, WaysToRun
 
 Homes: TypeAlias = tuple[tuple[int, ...], ...]
 """By operator the scratchpads, by number, of what it reads and then of what it writes."""
@@ -48,6 +48,16 @@ class HomesOfOperands:
             homes.append(found)
             for tensor, home in zip(self._operands(operator), found, strict=True):
                 known.setdefault(tensor, home)
+        return tuple(homes)
+
+    def whole(self) -> Homes | None:
+        """Return homes in which each operator fits whole, whatever lies where before it; None where one does not."""
+        homes: list[tuple[int, ...]] = []
+        for operator in range(len(self.ways.operators)):
+            found = _Fitting(self, operator, WHOLE, {}, spreads=True).homes()
+            if found is None:
+                return None
+            homes.append(found)
         return tuple(homes)
 
     def fewest_parts_that_fit(self, homes: Homes, share: float = 1.0) -> Parts | None:

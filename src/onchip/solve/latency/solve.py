@@ -97,11 +97,20 @@ class _LatencyPlanner:
         self._go_on(bound)
         if not self._incumbent.is_proven and self._incumbent.value is not None:
             self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
-        if self._incumbent.value is None and self._begin(1.0, self._run.limits.seed):
-            self._offer(placed_step_by_step(self._ways, self._search))
+        self._step_by_step(self._homes)
+        # Bands that are aligned apart may need more room than the whole.
+        self._step_by_step(self._homes_of.whole())
         self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
         space = f"all orders, all bands that files list, all transfers; bound: {bound.name}"
         return replace(self._incumbent.result(METHOD), space=space)
+
+    def _step_by_step(self, homes: Homes | None) -> None:
+        """Where there is no plan yet, one in which nothing stays from step to step."""
+        if self._incumbent.value is not None or homes is None:
+            return
+        self._take(homes)
+        if self._begin(1.0, self._run.limits.seed):
+            self._offer(placed_step_by_step(self._ways, self._search))
 
     def _fills(self, share: float, bound: LatencyBound) -> bool:
         """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
