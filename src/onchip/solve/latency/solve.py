@@ -19,7 +19,7 @@ from onchip.facts.latency_bounds import LatencyBound
 from onchip.facts.merged_latency import least_latency_bound, merged_problem
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
 from onchip.lower.split.channel_bands import ChannelBands
-from onchip.native import LatencyRoom, StopToken
+from onchip.native import LatencyBands, LatencyRoom, StopToken
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.latency.homes import Homes, HomesOfOperands
 from onchip.solve.latency.network import latency_bands
@@ -135,13 +135,14 @@ class _LatencyPlanner:
 
     def _packed(self, stage: int) -> PlacedOrder | None:
         """Offer the best order as what packs at once lets it end, and sooner as repairs of packings do."""
-        best = None
-        for way in (placed_quickly, placed_by_repairs, placed):
-            if best is None or way is placed_by_repairs:
-                order = way(self._ways, self._search, self._within(stage), self._best)
-                self._offer(order)
-                best = order or best
-        return best
+
+        def offered(way: Callable[[WaysToRun, LatencyBands, Run, float], PlacedOrder | None]) -> PlacedOrder | None:
+            order = way(self._ways, self._search, self._within(stage), self._best)
+            self._offer(order)
+            return order
+
+        at_once = offered(placed_quickly)
+        return offered(placed_by_repairs) or at_once or offered(placed)
 
     def _go_on(self, bound: LatencyBound) -> None:
         """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""

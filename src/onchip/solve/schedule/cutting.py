@@ -40,14 +40,13 @@ MOST_TILINGS: Final = 4
 """Of a stack that are looked at, those of the least floors."""
 COMPOSITIONS: Final = 2.0
 """As many are left time for, once looking is over."""
-SECONDS_OF_A_TILE_OPERATOR: Final = 6e-4
-"""To compose and to time it; what takes longer than there is time is not begun."""
+SECONDS_TO_COMPOSE_AN_OPERATOR: Final = 6e-4
+"""Of a tile graph, and to time it; what takes longer than there is time is not begun."""
 TIMES_AS_MANY_PIXELS: Final = (16, 4)
 """As a run's own tiles have."""
 PARTS_OF_A_ROW: Final = (2, 1, 4)
 SECONDS_OF_A_PART: Final = 5e-3
 """To make a network of its own of a stack, where work is counted, beside composing it."""
-
 
 _Change: TypeAlias = tuple[StackOption, ...]
 
@@ -218,7 +217,7 @@ class Cutter:
         run.spend(SECONDS_OF_A_PART)
         if stack.tiling is not None and shape is not None:
             count = len(stack.operators) * _tiles(stack.tiling, shape[-2], shape[-1])
-            if count * SECONDS_OF_A_TILE_OPERATOR > run.seconds_left:
+            if count * SECONDS_TO_COMPOSE_AN_OPERATOR > run.seconds_left:
                 return None
         part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
         try:
