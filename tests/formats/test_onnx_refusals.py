@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -202,3 +203,28 @@ def test_a_node_onnx_finds_wrong_is_refused(tmp_path: Path) -> None:
     node = make_node("MatMul", ["x", "w"], ["y"], name="product")
     line = refused(model([node], [X], ["y"], [weight("w", [5, 2])]), tmp_path)
     assert line.startswith("node 'product': onnx refuses it:")
+
+
+CONTRADICTIONS = [
+    ("Conv", {"group": 0}, "it has 0 groups; expected at least 1"),
+    ("Conv", {"group": 2}, "its input has 3 channels, its filters [4, 3, 3, 3] with group 2 read 6; expected as many"),
+    ("Conv", {"kernel_shape": [5, 5]}, "its kernel_shape is [5, 5], its filters have the shape [4, 3, 3, 3]; expected"),
+    ("Conv", {"auto_pad": "AROUND"}, "its auto_pad is 'AROUND'; expected a padding"),
+    ("ConvTranspose", {}, "its input has 3 channels, its filters [4, 3, 3, 3] with group 1 read 4; expected as many"),
+]
+
+
+@pytest.mark.parametrize(("kind", "attributes", "said"), CONTRADICTIONS)
+def test_filters_that_are_not_of_their_input_are_refused(
+    kind: str, attributes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    node = make_node(kind, ["x", "w"], ["y"], **attributes)
+    network = model([node], [value("x", [1, 3, 8, 8])], ["y"], [weight("w", [4, 3, 3, 3])])
+
+    assert refused(network, tmp_path).startswith(f"node 'y': {said}")
+
+
+def test_a_reshaping_to_more_elements_is_refused(tmp_path: Path) -> None:
+    network = model([make_node("Reshape", ["x", "to"], ["y"])], [value("x", [2, 6])], ["y"], [integers("to", [7, 5])])
+
+    assert refused(network, tmp_path) == "node 'y': it makes [7, 5] of [2, 6]; expected as many elements"

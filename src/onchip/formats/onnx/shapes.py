@@ -6,6 +6,7 @@ them, and an error that names its node.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 
 import onnx
@@ -21,6 +22,7 @@ from onchip.formats.onnx.declarations import Declarations
 from onchip.formats.onnx.dimensions import network_inputs
 from onchip.formats.onnx.model_types import KeptNode, ModelTypes
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
+from onchip.formats.onnx.operand_shapes import ensure_operands_agree
 from onchip.formats.onnx.runtime_kinds import infer_by_stand_in
 from onchip.formats.onnx.scopes import names_read
 from onchip.formats.onnx.types import static_shape
@@ -122,6 +124,8 @@ class TypeInference:
             self.unknown |= dict.fromkeys(outputs, _refusal_of_bound(node, name, min(from_bounded)))
             return outputs
         inferred = self._inferred(node, name, schema, outputs, is_constant=is_constant)
+        if not from_bounded:
+            ensure_operands_agree(node, name, ChainMap(dict(inferred), self.types))
         kinds = {
             output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
         }
