@@ -13,7 +13,7 @@ import numpy.typing as npt
 from onchip.errors import GraphError, UsageError
 
 Array: TypeAlias = npt.NDArray[Any]
-_ERRORS_ONLY = 3
+_FATAL_ONLY = 4  # an error is raised, and said once: by who catches it
 _ALIGNMENT_BYTES = 64
 
 
@@ -26,7 +26,7 @@ class Session:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL_ONLY
         self._file = file
         self._place = place
         try:

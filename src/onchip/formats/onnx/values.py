@@ -67,7 +67,15 @@ class ConstantValues:
         if stated is None:
             return self._computed(name)
         del self._network.initializers[name]
-        return numpy_helper.to_array(stated)
+        return self._stated_array(stated, name)
+
+    def _stated_array(self, stated: onnx.TensorProto, name: str) -> Array:
+        try:
+            return numpy_helper.to_array(stated)
+        except Exception as error:  # onnx and numpy raise several types for damaged data
+            what = f"its data do not make its shape {list(stated.dims)}: {' '.join(str(error).split())}"
+            place = f"tensor {name!r}"
+            raise GraphError(what, file=str(self._network.path), place=place, expected="whole data") from None
 
     def _computed(self, name: str) -> Array:
         """Run the nodes that make a constant from what the file states."""

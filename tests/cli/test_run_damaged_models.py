@@ -1,0 +1,37 @@
+"""`onchip run` of models whose weights, or whose nodes, onnxruntime cannot take: one line, and nothing beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnx import ModelProto, TensorProto
+
+from support.forked import run_forked
+from support.onnx_networks import integers, make_node, model, value
+
+SECONDS = 60  # of a processor, on a slow machine
+
+
+def refusal_of_a_run(network: ModelProto, folder: Path) -> str:
+    """The one line that planning and running the model ends with, whoever writes to standard error."""
+    path, plan = folder / "network.onnx", folder / "plan.json"
+    path.write_bytes(network.SerializeToString())
+    assert run_forked(["plan", str(path), "--sram", "m_r", "-o", str(plan)], folder, SECONDS).code == 0
+    ended = run_forked(["run", str(plan), str(path)], folder, SECONDS)
+
+    assert (ended.code, ended.said.count("\n")) == (2, 1), ended.said
+    return ended.said
+
+
+def test_a_weight_that_is_cut_short_is_named(tmp_path: Path) -> None:
+    cut = TensorProto(name="w", dims=[4], data_type=TensorProto.FLOAT, raw_data=b"123")
+    network = model([make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], ["y"], [cut])
+
+    assert "tensor 'w': its data do not make its shape [4]" in refusal_of_a_run(network, tmp_path)
+
+
+def test_what_onnxruntime_logs_is_not_said_besides(tmp_path: Path) -> None:
+    beyond = integers("beyond", [99])
+    network = model([make_node("Gather", ["x", "beyond"], ["y"])], [value("x", [4])], ["y"], [beyond])
+
+    assert "operator 'y': onnxruntime refuses it" in refusal_of_a_run(network, tmp_path)
