@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from onnx.helper import make_graph, make_node, make_tensor_sequence_value_info
+from onnx.helper import make_function, make_graph, make_node, make_opsetid, make_tensor_sequence_value_info
 
 from onchip.errors import InputError
 from onchip.formats.onnx.model import read_onnx
@@ -110,6 +110,23 @@ def test_an_unknown_tensor_is_refused(tmp_path: Path) -> None:
 
 def test_an_output_nobody_writes_is_refused(tmp_path: Path) -> None:
     assert refused(model([RELU], [X], ["ghost"]), tmp_path).startswith("network output 'ghost': no node writes it")
+
+
+def test_a_parameter_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    parameters = [weight("w", [4]), weight("w", [4])]
+    line = refused(model([make_node("Add", ["x", "w"], ["a"])], [X], ["a"], parameters), tmp_path)
+
+    assert line == "tensor 'w': two parameters have this name; expected one"
+
+
+def test_a_function_whose_names_are_no_text_is_refused(tmp_path: Path) -> None:
+    body = [make_node("Relu", ["in"], ["ReluOut"])]
+    network = model([make_node("Block", ["x"], ["a"], domain="custom")], [X], ["a"])
+    network.functions.append(make_function("custom", "Block", ["in"], ["ReluOut"], body, [make_opsetid("", 21)]))
+    path = tmp_path / "network.onnx"
+    for text in (b"Relu", b"ReluOut"):
+        path.write_bytes(network.SerializeToString().replace(text, b"\xff" * len(text)))
+        assert "a name in it is not text" in refusal(lambda: read_onnx(path))
 
 
 @pytest.mark.parametrize("second", ["x", "w", "a"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 
@@ -63,11 +63,20 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield value.name
         yield from (dimension.dim_param for dimension in value.type.tensor_type.shape.dim)
-    for node in all_nodes(graph.node):
+    yield from _texts_of_nodes(graph.node)
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+        yield from (*function.attribute, *(opset.domain for opset in function.opset_import))
+        yield from _texts_of_nodes(function.node)
+
+
+def _texts_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in all_nodes(nodes):
         for inner in subgraphs(node):
             yield from (value.name for value in (*inner.input, *inner.output, *inner.initializer))
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
 
 
 def _check_opset(model: onnx.ModelProto) -> None:

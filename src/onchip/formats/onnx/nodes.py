@@ -67,8 +67,12 @@ def check_nodes(graph: onnx.GraphProto) -> None:
 def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> dict[str, int]:
     """The index of the node that writes each tensor; -1 for network inputs and parameters."""
     producer = dict.fromkeys((value.name for value in graph.input), -1)
-    producer |= dict.fromkeys((tensor.name for tensor in graph.initializer), -1)
-    producer |= dict.fromkeys((tensor.values.name for tensor in graph.sparse_initializer), -1)
+    parameters = [tensor.name for tensor in graph.initializer]
+    parameters += [tensor.values.name for tensor in graph.sparse_initializer]
+    if len(set(parameters)) < len(parameters):  # which of them counts, one runtime decides so and another so
+        twice = Counter(parameters).most_common(1)[0][0]
+        raise GraphError("two parameters have this name", place=f"tensor {twice!r}", expected="one")
+    producer |= dict.fromkeys(parameters, -1)
     for index, node in enumerate(graph.node):
         for output in filter(None, node.output):
             if output in producer:
