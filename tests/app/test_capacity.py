@@ -13,17 +13,20 @@ import pytest
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
-from onchip.app.capacity import CapacityRequest, capacity_curve, unit_of
+from onchip.app.capacity import CapacityRequest, capacity_curve, least_room_bytes, unit_of
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import graph_to_json
+from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.limits import Limits
+from onchip.solve.run.limits import Limits, Run
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.diamond import diamond_fields
 from support.series import series
-from support.timed_problems import timed_graph
+from support.timed_problems import timed_graph, timed_problem
+
+SECONDS_OF_A_SEARCH = 0.05
 
 
 def least_at(curve: Sequence[tuple[int, int | None, int | None]], capacity: int) -> int | None:
@@ -133,6 +136,18 @@ def test_the_curve_of_least_latency_contradicts_no_plan_and_no_bound_of_one_capa
         assert (at_least or 0) <= alone.objective_value
     below = replace(outcome.problem, memories=(Memory("sram", outcome.steps[0].first - 1),))
     assert plan_problem(below, "timed").status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_curve_of_least_latency_begins_where_something_fits_and_nothing_does_below(seed: int) -> None:
+    random = Random(seed)
+    roomy = timed_problem(timed_graph(random, operators=1 + seed % 3), 1 << 10, random)
+    roomy = replace(roomy, memories=(replace(roomy.memories[0], alignment_bytes=1 + seed % 4),))
+    least = least_room_bytes(roomy)
+    for capacity, is_possible in ((least - 1, False), (least, True)):
+        problem = replace(roomy, memories=(replace(roomy.memories[0], capacity_bytes=capacity),))
+        status = solve_for_latency(problem, Run(Limits(SECONDS_OF_A_SEARCH))).status
+        assert (status is not Status.INFEASIBLE) == is_possible
 
 
 def machine(folder: Path, bits_per_cycle: int) -> str:

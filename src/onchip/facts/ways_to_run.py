@@ -9,6 +9,7 @@ from math import prod
 from typing import Final, TypeAlias
 
 from onchip.answer.problem import Problem
+from onchip.facts.bounds import packed_bytes
 from onchip.facts.channels import Channels
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor, size_in_bytes
@@ -93,9 +94,10 @@ class WaysToRun:
         return tuple(self.aligned(memory.capacity_bytes, number) for number, memory in enumerate(memories))
 
     def least_need_bytes(self, operator: int, parts: int) -> int:
-        """Return what the operands of one band take together in the first scratchpad, rounded up to its alignment."""
+        """Return the least bytes of the first scratchpad in which the operands of one band lie together."""
         one = self.operators[operator]
-        return sum(self.aligned(self.operand_bytes(operator, tensor, parts)) for tensor in (*one.reads, *one.writes))
+        sizes = (self.operand_bytes(operator, tensor, parts) for tensor in (*one.reads, *one.writes))
+        return packed_bytes(sizes, self.problem.memories[0].alignment_bytes)
 
     def possible_parts(self, operator: int) -> tuple[int, ...]:
         """Return in how many parts it may run: all scratchpads have room for one of them. All if none fits."""
