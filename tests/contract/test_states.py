@@ -11,7 +11,7 @@ import pytest
 
 from onchip import plan_problem
 from onchip.answer.document import Reading
-from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.problem import Objective, Order, Problem, Rate, Transfers
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
 from onchip.app.check_plan import check_plan
@@ -19,7 +19,7 @@ from onchip.app.kernels import RunValues
 from onchip.app.plan import Request, plan_network
 from onchip.app.run_plan import run_plan
 from onchip.app.target import Target
-from onchip.arch.memory import Memory, Operand
+from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError
 from onchip.facts.bounds import greatest_need
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
@@ -119,6 +119,39 @@ def test_of_several_scratchpads_one_that_holds_it_keeps_it() -> None:
     assert (result.status, result.objective_value) == (Status.OPTIMAL, 0)
     places = [one.memory for one in result.answer.instructions if isinstance(one, Allocate)] if result.answer else []
     assert set(places) == {"maps"}
+
+
+def test_a_state_that_fills_the_cheapest_scratchpad_makes_all_else_dearer() -> None:
+    """In `cheap` it would move all else by `dear`, for 6 beyond the 2 of every plan; in `dear` half of that."""
+    tensors = [Tensor(name, 1, Role.INPUT) for name in ("x", "old")] + [Tensor(name, 1, Role.OUTPUT) for name in "yn"]
+    operators = (Operator("f", "Any", ("x",), ("y",)), Operator("g", "Any", ("old",), ("n",)))
+    graph = Graph("two", tuple(tensors), operators, (State("old", "n", in_place=True),))
+    result = plan_problem(in_two(graph, (1, 2), (1, 3), Order.FREE))
+    assert (result.status, result.objective_value, stay(result.answer)) == (Status.OPTIMAL, 2, ["old"])
+
+
+@pytest.mark.parametrize("first", series(range(0, 60, 10), 2))
+def test_which_of_two_scratchpads_is_named_first_changes_no_cost(first: int) -> None:
+    for seed in range(first, first + 10):
+        chance = random.Random(seed)
+        graph = random_graph_with_states(seed, chance.choice((2, 3, 3)), greatest_size=2)
+        graph = replace(graph, operators=tuple(replace(one, in_place=()) for one in graph.operators))
+        room, cycles = (chance.choice((1, 2)), AMPLE), (chance.choice((1, 2)), chance.choice((1, 3)))
+        problem = in_two(graph, room, cycles, chance.choice((Order.FREE, Order.GIVEN)))
+        results = [plan_problem(replace(problem, memories=each)) for each in (problem.memories, problem.memories[::-1])]
+        assert results[0].status is results[1].status is Status.OPTIMAL
+        assert results[0].objective_value == results[1].objective_value
+
+
+def in_two(graph: Graph, room: tuple[int, int], cycles_a_byte: tuple[int, int], order: Order) -> Problem:
+    """For least cycles of transfers, in a scratchpad `cheap` and another, `dear`."""
+    memories = tuple(map(Memory, ("cheap", "dear"), room))
+    rates = {
+        way: Rate(0, ((8, cycles),))
+        for memory, cycles in zip(memories, cycles_a_byte, strict=True)
+        for way in ((DRAM, memory.name), (memory.name, DRAM))
+    }
+    return Problem(graph, memories, Objective.DMA_CYCLES, order, transfers=Transfers((), rates))
 
 
 def test_many_equal_states_are_chosen_among() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onchip.answer.problem import Problem
+from onchip.arch.memory import DRAM
 from onchip.facts.overwriting import inside_others, overwritable_inputs
 from onchip.ir.operator import Operator
-from onchip.ir.tensor import Role
+from onchip.ir.tensor import Role, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,22 @@ def greatest_need(problem: Problem) -> OperatorNeed:
 
 def compulsory_bytes(problem: Problem) -> int:
     """Return the bytes of the first load of each input read by anyone and the write of each output."""
+    return sum(tensor.size_bytes for tensor in (*_loaded(problem), *_written(problem)))
+
+
+def compulsory_cost(problem: Problem) -> int:
+    """Return what these cost, in the objective's unit, each by the scratchpad that is cheapest for it."""
+    names = [memory.name for memory in problem.memories]
+    loads = (min(problem.transfer_cost(tensor, DRAM, name) for name in names) for tensor in _loaded(problem))
+    writes = (min(problem.transfer_cost(tensor, name, DRAM) for name in names) for tensor in _written(problem))
+    return sum(loads) + sum(writes)
+
+
+def _loaded(problem: Problem) -> list[Tensor]:
     read = {name for operator in problem.graph.operators for name in operator.reads}
-    return sum(
-        tensor.size_bytes
-        for tensor in problem.counted_tensors
-        if tensor.role is Role.OUTPUT or (tensor.role in (Role.INPUT, Role.PARAMETER) and tensor.name in read)
-    )
+    roles = (Role.INPUT, Role.PARAMETER)
+    return [tensor for tensor in problem.counted_tensors if tensor.role in roles and tensor.name in read]
+
+
+def _written(problem: Problem) -> list[Tensor]:
+    return [tensor for tensor in problem.counted_tensors if tensor.role is Role.OUTPUT]

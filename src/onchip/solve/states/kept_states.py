@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import Memory
+from onchip.facts.bounds import compulsory_cost
 from onchip.facts.states import loaded_cost
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
@@ -32,10 +33,17 @@ class KeptStates:
     def objective_value(self, value_of_rest: int) -> int:
         """Return what an objective value, or a bound, of the rest makes of the whole."""
         if self.problem.objective is not Objective.PEAK:
-            return self.moved_cost + value_of_rest
+            return self.moved_cost + self._dearer_cost + value_of_rest
         if not self.memory_of:
             return value_of_rest
         return self._layout_around(value_of_rest).arena_bytes(self._sizes(self.problem.memories[0]))
+
+    @cached_property
+    def _dearer_cost(self) -> int:
+        """What compulsory transfers cost more where states fill the scratchpads that are cheapest for them."""
+        if self.rest is None:
+            return 0
+        return compulsory_cost(self.rest) - compulsory_cost(replace(self.rest, memories=self.problem.memories))
 
     @cached_property
     def rest(self) -> Problem | None:
