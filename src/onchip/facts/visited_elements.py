@@ -22,7 +22,7 @@ def elements_visited(graph: Graph, operator: Operator) -> int:
         kernel = operator.attributes.get("kernel_shape")
         return written * prod(size for size in kernel if isinstance(size, int)) if isinstance(kernel, list) else written
     if operator.kind in _OF_ALL_THAT_IS_READ:
-        return max(written, *_elements_read(graph, operator).values())
+        return max((written, *_elements_read(graph, operator).values()))
     return written
 
 

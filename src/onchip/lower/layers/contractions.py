@@ -68,8 +68,11 @@ def element_places(operator: Operator, shapes: Sequence[Shape]) -> list[int]:
     """Return where the operands that meet element by element stand, the larger first, the output at place 0.
 
     Single elements beside two operands are constants (the scales of quantised ones); of a normalisation by the
-    statistics of a training the scale is met, to which all else has been reckoned.
+    statistics of a training the scale is met, to which all else has been reckoned. Raises NoLayerError where there is
+    none, as of random numbers.
     """
+    if len(shapes) < (3 if operator.kind == "BatchNormalization" else 2):
+        raise NoLayerError("it reads less than its kind does")
     places = list(range(1, 3 if operator.kind == "BatchNormalization" else len(shapes)))
     several = [place for place in places if prod(shapes[place]) > 1]
     if operator.kind in _OF_TWO and len(several) > 2:

@@ -205,7 +205,7 @@ def ensure_side_by_side(operator: Operator, parts: Mapping[str, Sight], whole: F
         raise NoLayerError("it joins other than whole maps")
     pixels = {(*part.size[1:], part.whole.bits) for part in parts.values()}
     channels, rank = sum(parts[name].size[0] for name in operator.inputs), len(shape)
-    is_along_channels = integer(operator, "axis", 0) % rank < rank - min(max(rank - _ROWS, 0), _ROWS)
+    is_along_channels = rank > 0 and integer(operator, "axis", 0) % rank < rank - min(max(rank - _ROWS, 0), _ROWS)
     are_whole = all(part.shows_all_repeated for part in parts.values()) and channels == whole.channels
     if pixels != {(whole.rows, whole.columns, whole.bits)} or not is_along_channels or not are_whole:
         raise NoLayerError("it does not join maps along their channels")

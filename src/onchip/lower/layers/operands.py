@@ -13,7 +13,7 @@ from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.lower.layers.contractions import element_places
 from onchip.lower.layers.layers_of import REDUCTIONS, shapes_of
 from onchip.lower.layers.products import is_first_shared, matrix_place, second_place
-from onchip.lower.layers.sliding_windows import Shape, weight_place
+from onchip.lower.layers.sliding_windows import NoLayerError, Shape, weight_place
 
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"})
 _PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
@@ -34,6 +34,8 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     """What the loop nests of an operator read; raises NoLayerError for one that has none."""
     shapes = list(shapes_of(graph, operator))
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
+    if len(names) < (3 if operator.kind == "HeadProducts" else 2):
+        raise NoLayerError("it reads less than its kind does")
     if operator.kind == "HeadProducts":
         return NestOperands(names[1], names[2])
     outside = nests_of_plugin(operator, tuple(shapes))

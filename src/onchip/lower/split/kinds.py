@@ -37,14 +37,15 @@ GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
 
 
 def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry | None:
-    """The operator's axes; None where it cannot be split: its kind, its shapes, or it is a tile already."""
+    """The operator's axes; None where it cannot be split: its kind, its shapes (scalars), or it is a tile."""
     tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
     if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
         return None
     if has_bounded_operand(operator, graph):
         return None
     describe = next((kinds[operator.kind] for kinds in _ROOMS if operator.kind in kinds), None)
-    return None if describe is None else describe(Outline(operator, graph, is_model))
+    geometry = None if describe is None else describe(Outline(operator, graph, is_model))
+    return geometry if geometry is not None and geometry.axes else None
 
 
 def has_bounded_operand(operator: Operator, graph: Graph) -> bool:
@@ -114,7 +115,7 @@ def _pool(outline: Outline) -> Geometry | None:
 
 def _global_pool(outline: Outline) -> Geometry | None:
     written, (source, *others) = outline.written, outline.shapes()
-    if len(source) != len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
+    if not 2 <= len(source) == len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
         return None
     outline.cut_along_output()
     is_sum = outline.operator.kind == "GlobalAveragePool" and len(source) > 2

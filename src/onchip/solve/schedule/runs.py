@@ -40,7 +40,9 @@ class Step:
     declared_bytes: int = 0
 
     def nest_places(self, homes: Sequence[str | None]) -> Iterator[NestPlace]:
-        """Each nest, where the operands have these homes."""
+        """Each nest, where the operands have these homes; what reads nothing has none."""
+        if not self.nests:
+            return
         first, *_, last = homes
         has_weight = len(self.operands) > 2
         is_input = has_weight and self.operands[1].operand is Operand.INPUT

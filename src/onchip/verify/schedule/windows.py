@@ -56,13 +56,13 @@ def _seen(operator: Operator, inputs: Sequence[Shape], weight: Shape | None, out
             return _beside(inputs, _slid(operator, first, weight, output, region))
         case "ConvTranspose" if len(first) == len(output) > 2 and weight is not None:
             return _beside(inputs, _spread(operator, first, weight, output, region))
-        case kind if kind in GLOBAL_POOLS:
+        case kind if kind in GLOBAL_POOLS and len(first) == len(output):
             return (tuple(region[:2]) + whole_region(first[2:]),)
         case kind if kind in ELEMENTWISE | _PER_CHANNEL and all(_is_broadcast(shape, output) for shape in inputs):
             return tuple(_broadcast(shape, region) for shape in inputs)
         case "Slice" if SEEN_SHAPES not in operator.attributes and len(first) == len(output):
             return (_sliced(operator, first, region),)
-        case "Pad" if operator.attributes.get("mode", "constant") == "constant":
+        case "Pad" if operator.attributes.get("mode", "constant") == "constant" and len(first) == len(output):
             return _beside(inputs, _padded(operator, first, output, region))
         case "Resize" | "Upsample" if len(first) == len(output) and SEEN_SHAPES not in operator.attributes:
             return _beside(inputs, _resized(operator, first, output, region))
