@@ -16,12 +16,14 @@ from onchip.answer.result import Status
 from onchip.app.capacity import CapacityRequest, capacity_curve, least_room_bytes, unit_of
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
+from onchip.arch.sharing import Share
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import graph_to_json
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.budgets import roomy_problem
 from onchip.solve.run.limits import Limits, Run
 from oracles.one_scratchpad import least_traffic, random_graph
+from oracles.states import random_graph_with_states
 from support.diamond import diamond_fields
 from support.series import series
 from support.timed_problems import timed_graph, timed_problem
@@ -148,6 +150,25 @@ def test_a_curve_of_least_latency_begins_where_something_fits_and_nothing_does_b
         problem = replace(roomy, memories=(replace(roomy.memories[0], capacity_bytes=capacity),))
         status = solve_for_latency(problem, Run(Limits(SECONDS_OF_A_SEARCH))).status
         assert (status is not Status.INFEASIBLE) == is_possible
+
+
+@pytest.mark.parametrize("objective", [Objective.TRAFFIC, Objective.PEAK])
+def test_a_curve_of_a_network_with_state_is_that_of_plans_at_every_capacity(
+    tmp_path: Path, objective: Objective
+) -> None:
+    """A state that stays, and is overwritten, may fit where no operator has room for its old and its new value."""
+    below_required = 0
+    for seed in range(30):
+        path = tmp_path / "graph.json"
+        path.write_text(graph_to_json(random_graph_with_states(seed, 3, greatest_size=3)))
+        outcome = capacity_curve(CapacityRequest(str(path), objective=objective, share=Share.ALL))
+        curve = [(step.first, step.last, step.value) for step in outcome.steps]
+        for capacity in range(max(1, curve[0][0] - 3), outcome.problem.memories[0].capacity_bytes + 1):
+            memories = (replace(outcome.problem.memories[0], capacity_bytes=capacity),)
+            value = plan_problem(replace(outcome.problem, memories=memories)).objective_value
+            assert value == (None if capacity < curve[0][0] else least_at(curve, capacity)), (seed, capacity)
+        below_required += curve[0][0] < outcome.budgets.required_bytes
+    assert below_required > 0
 
 
 def machine(folder: Path, bits_per_cycle: int) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
+from onchip.answer.result import Status
 from onchip.app.durations import durations_of
 from onchip.app.networks import network_to_plan
 from onchip.app.phases import phase
@@ -19,11 +20,12 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
 from onchip.errors import UsageError
-from onchip.facts.bounds import compulsory_bytes
+from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
+from onchip.ir.operator import InPlace
 from onchip.reports.sweep.capacity import CapacityOutcome
 from onchip.solve.run.budgets import Budgets, budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
@@ -79,10 +81,8 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
     if (unfit := infeasible_operator(roomy)) is not None:
         return CapacityOutcome(roomy, budgets, (), compulsory_bytes(roomy), 0, watch.seconds, unfit)
     following = _Following(request, roomy, start, deadline)
-    if request.objective is Objective.PEAK:
-        curve = following.of_least_arena(budgets)
-    else:
-        curve = following.from_least_room(budgets)
+    is_arena = request.objective is Objective.PEAK
+    curve = following.of_least_arena() if is_arena else following.from_least_room(budgets)
     compulsory = compulsory_bytes(roomy)
     return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds)
 
@@ -138,17 +138,17 @@ class _Following:
         """The size that holds everything."""
         return self.roomy.memories[0].capacity_bytes
 
-    def of_least_arena(self, budgets: Budgets) -> Curve:
+    def of_least_arena(self) -> Curve:
         """The curve of a plan without spills: it is the same in all sizes from its own arena on, below nothing fits."""
-        curve = Curve(budgets.required_bytes, self.greatest_bytes)
+        curve = Curve(need_with_states_in_place(self.roomy), self.greatest_bytes)
         self._ask(curve, self.greatest_bytes)
-        least = max(budgets.required_bytes, curve.bounds[self.greatest_bytes])
+        least = max(curve.first, curve.bounds[self.greatest_bytes])
         return replace(curve, first=least)
 
     def from_least_room(self, budgets: Budgets) -> Curve:
         """The curve from the size on in which every operator fits."""
         is_timed = self.roomy.objective is Objective.LATENCY
-        first = least_room_bytes(self.roomy) if is_timed else budgets.required_bytes
+        first = least_room_bytes(self.roomy) if is_timed else need_with_states_in_place(self.roomy)
         curve = Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
         curve.add(curve.last, None, None, 0)
         for capacity in self._capacities(curve, budgets.min_peak_bytes):
@@ -166,7 +166,10 @@ class _Following:
             yield capacity
 
     def _ask(self, curve: Curve, capacity: int) -> bool:
-        """Plan for a size and take what that says of the curve; returns whether it was interrupted."""
+        """Plan for a size and take what that says of the curve; returns whether it was interrupted.
+
+        Where nothing fits the curve begins later.
+        """
         self.asked += 1
         problem = replace(self.roomy, memories=(replace(self.roomy.memories[0], capacity_bytes=capacity),))
         method = METHODS.get(problem.objective, "exact")
@@ -175,6 +178,9 @@ class _Following:
             until = until.within(until.seconds_left * SHARE_OF_A_PLAN)
         known = WarmStart.of(problem, *curve.known_at(capacity))
         result = plan_problem(problem, method, self.request.limits, started_as_stage(self.start), until, known)
+        if result.status is Status.INFEASIBLE:
+            curve.first = capacity + curve.unit
+            return False
         end = None if result.answer is None else _highest_address(result.answer.problem or problem, result.answer)
         curve.add(capacity, result.objective_value, end, result.lower_bound, result.answer)
         if result.objective_value != result.lower_bound:
@@ -188,6 +194,23 @@ def least_room_bytes(problem: Problem) -> int:
     return max(
         min(ways.least_need_bytes(number, parts) for parts in one.cycles) for number, one in enumerate(ways.operators)
     )
+
+
+def need_with_states_in_place(problem: Problem) -> int:
+    """M_R, or less where the next value of a state may be written over the old one: nothing fits in fewer bytes.
+
+    What stays beside other operators may take more.
+    """
+    graph = problem.graph
+    pairs: dict[str, list[InPlace]] = {}
+    for state in graph.states:
+        if state.in_place:
+            pairs.setdefault(graph.producer[state.new].name, []).append(InPlace(state.old, state.new))
+    operators = tuple(
+        replace(one, in_place=(*(pair for pair in pairs.get(one.name, ()) if pair.input in one.inputs), *one.in_place))
+        for one in graph.operators
+    )
+    return greatest_need(replace(problem, graph=replace(graph, operators=operators))).need_bytes
 
 
 def unit_of(problem: Problem) -> int:
