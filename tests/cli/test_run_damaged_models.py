@@ -1,4 +1,4 @@
-"""`onchip run` of models whose weights, or whose nodes, onnxruntime cannot take: one line, and nothing beside it."""
+"""`onchip run` of models that cannot be run, or not to the same values twice: one line, and nothing beside it."""
 
 from __future__ import annotations
 
@@ -35,3 +35,10 @@ def test_what_onnxruntime_logs_is_not_said_besides(tmp_path: Path) -> None:
     network = model([make_node("Gather", ["x", "beyond"], ["y"])], [value("x", [4])], ["y"], [beyond])
 
     assert "operator 'y': onnxruntime refuses it" in refusal_of_a_run(network, tmp_path)
+
+
+def test_random_numbers_are_not_held_against_other_random_numbers(tmp_path: Path) -> None:
+    nodes = [make_node("RandomNormal", [], ["r"], shape=[4]), make_node("Add", ["x", "r"], ["y"])]
+    line = refusal_of_a_run(model(nodes, [value("x", [4])], ["y"]), tmp_path)
+
+    assert "operator 'r': RandomNormal writes other values in each run" in line

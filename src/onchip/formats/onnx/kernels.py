@@ -30,6 +30,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
 _LARGE_FILE_BYTES = 100 * 2**20  # onnxruntime holds a file's weights several times while it loads them
 
 
@@ -147,6 +150,7 @@ class OnnxKernels:
             return self._prepared[key]
         wanted = tuple(self._wanted(name) for name in operator.outputs)
         part = self.network.part(wanted, given)
+        self._ensure_values_follow(operator)
         strange = [name for name in part.given if not is_native(self.values.type_of(name)[0])]
         inside = [name for name in part.constants if not self.values.is_fed(name)]
         embedded = [numpy_helper.from_array(self.values.array(name), name) for name in inside]
@@ -159,6 +163,13 @@ class OnnxKernels:
         if not strange:  # else its bytes are part of the model, and may be others next time
             self._prepared[key] = prepared
         return prepared
+
+    def _ensure_values_follow(self, operator: Operator) -> None:
+        """Raise GraphError for random numbers: they are others in each run, whatever the plan."""
+        if operator.kind in _RANDOM:
+            what = f"{operator.kind} writes other values in each run"
+            expected = "operators whose values follow from what they read"
+            raise GraphError(what, file=str(self._path), place=f"operator {operator.name!r}", expected=expected)
 
     def _tensor_of(self, name: str, content: Bytes) -> onnx.TensorProto:
         shape, element_type = self.network.types.shape_and_element_type(name)
