@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import NamedMapping
-from onchip.answer.layer_mapping import LayerMapping
 from onchip.app.map import MappingRequest, map_layers
 from onchip.app.measure import MeasureRequest, measure_mapping
 from onchip.arch.host import HOST
@@ -17,13 +15,11 @@ from onchip.arch.host_compiler import host_compiler
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
-from onchip.ir.layer import LOOPS, Layer
 from onchip.reports.mapping.measured import MeasuredMapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.limits import Limits
 
 SEARCH_SECONDS: Final = 20.0
-PADDING_PERCENT: Final = 5
 
 
 def machine_for(method: str, folder: Path) -> str:
@@ -47,7 +43,7 @@ def machine_for(method: str, folder: Path) -> str:
 
 
 def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0) -> NamedMapping:
-    """A mapping of one layer on the host; of `exact` one whose loops may end short, where bounds have awkward factors.
+    """A mapping of one layer on the host.
 
     `exact` looks for the least product of time and energy (here cycles that are not hidden), the others by their own
     rules. Raises InputError where the method finds none.
@@ -61,7 +57,6 @@ def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0)
             bits,
             limits=Limits(SEARCH_SECONDS, seed=seed),
             use_cache=False,
-            padding_percent=PADDING_PERCENT if method == "exact" else 0,
             partial_bits=32,
         )
         outcome = map_layers(request)
@@ -69,19 +64,7 @@ def mapped(source: str, method: str = "exact", *, bits: int = 32, seed: int = 0)
         raise InputError(f"{method} finds no mapping", place=source, expected="one that fits")
     (found,) = outcome.document.answer
     (layer,) = outcome.layers.layers.values()
-    return replace(found, layer=layer, mapping=ending_short(layer, found.mapping))
-
-
-def ending_short(layer: Layer, mapping: LayerMapping) -> LayerMapping:
-    """A mapping of a longer layer for this one: what lies beyond its bounds is not executed."""
-    nest = list(mapping.nest)
-    for name, bound in layer.bounds.items():
-        places = [at for at, loop in enumerate(nest) if loop.dimension == name and loop.size > 1]
-        if places and mapping.bounds[name] > bound:
-            inner = prod(nest[at].size for at in places[:-1])
-            nest[places[-1]] = replace(nest[places[-1]], size=-(-bound // inner))
-    shorter = replace(mapping, nest=tuple(nest))
-    return replace(shorter, ragged=tuple(name for name in LOOPS if shorter.bounds[name] != layer.bounds[name]))
+    return replace(found, layer=layer)
 
 
 def run(one: NamedMapping, seconds: float, repeats: int = 5) -> MeasuredMapping:

@@ -11,7 +11,7 @@ import platform
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -33,6 +33,7 @@ LINE_BITS: Final = 512
 GREATEST_BUFFER_BYTES: Final = 256 * 2**20
 """What is read to measure DRAM, and the most of a cache."""
 LONGEST_SECONDS: Final = 60.0
+PROBES: Final = 3
 _UNITS: Final = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -73,28 +74,36 @@ def host_caches(folder: Path = CACHES) -> tuple[HostCache, ...]:
 
 
 def host_rates(caches: Sequence[HostCache], compiler: HostCompiler) -> HostRates:
-    """What the processor does in a microsecond, measured in a few seconds; raises InputError where that fails."""
+    """What the processor does in a microsecond, measured in some seconds; raises InputError where that fails.
+
+    The best of several runs of a second or two each, as what others do to the core and its caches may last that long.
+    """
     sizes = [min(cache.capacity_bytes // 2, GREATEST_BUFFER_BYTES // 8) for cache in caches]
     with tempfile.TemporaryDirectory() as folder, as_file(files("onchip.arch") / "host_probe.c") as source:
         program = Path(folder) / "probe"
         compiler.build(source, program, is_library=False)
-        try:
-            ended = subprocess.run(
-                [str(program), *map(str, (*sizes, GREATEST_BUFFER_BYTES))],
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_SECONDS,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            raise InputError(f"the probe ended wrongly ({error})", place="measuring", expected="rates") from None
+        found = [_probed(program, (*sizes, GREATEST_BUFFER_BYTES)) for _ in range(PROBES)]
+    of_each = zip(*(one.moved for one in found), strict=True)
+    rates = [(max(read for read, _ in each), max(written for _, written in each)) for each in of_each]
+    return replace(
+        found[0],
+        clock_mhz=max(one.clock_mhz for one in found),
+        multiplied=max(one.multiplied for one in found),
+        moved=_none_faster_than_the_one_before(rates),
+    )
+
+
+def _probed(program: Path, sizes: Sequence[int]) -> HostRates:
+    try:
+        ended = subprocess.run(
+            [str(program), *map(str, sizes)], capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InputError(f"the probe ended wrongly ({error})", place="measuring", expected="rates") from None
     said = json.loads(ended.stdout)
+    rates = tuple((read, written) for read, written in said["rates"])
     return HostRates(
-        said["vector_bytes"],
-        said["registers"],
-        said["clock_mhz"],
-        said["multiplied_per_microsecond"],
-        _none_faster_than_the_one_before(said["rates"]),
+        said["vector_bytes"], said["registers"], said["clock_mhz"], said["multiplied_per_microsecond"], rates
     )
 
 

@@ -8,6 +8,8 @@ from onchip.formats.c.nest_kernel import NestKernel
 from onchip.formats.c.nest_loops import CNest
 from onchip.ir.layer import LOOPS, WEIGHT
 
+READ_ONCE = "*(const volatile vector *)from"
+"""As an instruction of its own: compilers else read it again for each row, and wait for their ports."""
 SMALLER = """\
 static inline ALWAYS long smaller(long one, long other)
 {
@@ -70,8 +72,8 @@ def helping_functions(nest: CNest, kernel: NestKernel) -> Iterator[str]:
     whole = {
         "element": "__builtin_convertvector(__builtin_convertvector(*(const few *)from, halfway), vector)"
         if is_narrow
-        else "*(const vector *)from",
-        "held": "*(const vector *)from",
+        else READ_ONCE,
+        "held": READ_ONCE,
         "sum": "*(const TOTALS *)from",
     }
     totals = "totals" if nest.adds_in_floats else "vector"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
-from onchip.formats.c.nest_loops import CNest
-from onchip.formats.c.nest_places import OperandPlace
+from onchip.formats.c.nest_loops import CLoop, CNest
+from onchip.formats.c.nest_places import LINE_ELEMENTS, OperandPlace
 from onchip.formats.c.nest_text import CText, at, times
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
 
@@ -93,18 +94,64 @@ class NestKernel:
         inputs = {operand: self.places[operand] for operand in (INPUT, WEIGHT)}
         with ExitStack() as stack:
             for loop in reversed(self.nest.steps):
-                stack.enter_context(text.loop(loop))
+                if loop is self.nest.steps[0] and self._next_inputs:
+                    self._by_lines(text, stack, loop)
+                else:
+                    stack.enter_context(text.loop(loop))
                 text.move(loop, inputs, self.kinds)
             added = tuple(name for name in ADDED_UP if self.nest.tile[name] > 1)
-            self._over(text, stack, (*added, *self._in_order))
+            outside, inside = self._in_order
+            self._over(text, stack, (*added, *outside))
             x = at(text.pointers[INPUT], *self._offsets(INPUT, (*added, *self._axes)))
             w = at(text.pointers[WEIGHT], *self._offsets(WEIGHT, (*added, *self._axes)))
-            by_lanes = self.nest.lane_loop is not None
-            kind = "held" if self.nest.adds_in_floats else "element"
-            weights = self._loaded(w, kind, whole=WEIGHT in self.nest.packed) if by_lanes else f"(sum)*({w})"
+            weights = f"(sum)*({w})"
+            if self.nest.lane_loop is not None:
+                weights = self._read_weights(text, w, is_inside=self.nest.lane_loop in inside)
+            self._over(text, stack, inside)
             one = f"*({x})" if self.nest.adds_in_floats else f"(sum)*({x})"
             values = self._loaded(x, "element") if self.nest.lane_loop == "G" else one
             text.add(f"{sums} += {weights} * {values};")
+
+    @property
+    def _next_inputs(self) -> int:
+        """How many elements on the inputs of the next tile begin, where each step reads on along a line; else 0.
+
+        They come as single rows, which no processor foresees. Where tiles have rows in common there is little to fetch.
+        """
+        nest, place = self.nest, self.places[INPUT]
+        if nest.layer.input_bits != 32 or not nest.steps or nest.layer.r * nest.layer.s > 1:
+            return 0
+        loop = nest.steps[0]
+        if place.loops.get(loop.name) != 1 or loop.size % LINE_ELEMENTS or loop.dimension in self.ending:
+            return 0
+        return next((place.loops[outer.name] for outer in nest.around if place.loops.get(outer.name)), 0)
+
+    def _by_lines(self, text: CText, stack: ExitStack, loop: CLoop) -> None:
+        """A loop over lines of inputs, in which those of the next tile are fetched, around that over their elements."""
+        line = f"{loop.name}_line"
+        head = f"for (long {line} = 0; {line} < {loop.size}; {line} += {LINE_ELEMENTS})"
+        stack.enter_context(text.block(head))
+        rows = tuple(name for name in self._axes if name in RELEVANT[INPUT] and name != self.nest.lane_loop)
+        with ExitStack() as over_rows:
+            self._over(text, over_rows, rows)
+            place = at(text.pointers[INPUT], (line, 1), *self._offsets(INPUT, rows))
+            text.add(f"__builtin_prefetch({place} + {self._next_inputs});")
+        end = f"{line} + {LINE_ELEMENTS}"
+        stack.enter_context(text.block(f"for (long {loop.name} = {line}; {loop.name} < {end}; {loop.name}++)"))
+
+    def _read_weights(self, text: CText, pointer: str, *, is_inside: bool) -> str:
+        """Read each vector of weights once for all rows, all at once where they stand inside; return where it is."""
+        lane_loop = self.nest.lane_loop or ""
+        kind = "held" if self.nest.adds_in_floats else "element"
+        weights = self._loaded(pointer, kind, whole=WEIGHT in self.nest.packed)
+        if not is_inside:
+            text.add(f"const vector weights = {weights};")
+            return "weights"
+        text.add(f"vector weights[{self.nest.vectors(lane_loop)}];")
+        with ExitStack() as stack:
+            self._over(text, stack, (lane_loop,))
+            text.add(f"weights[{_digit(lane_loop)}] = {weights};")
+        return f"weights[{_digit(lane_loop)}]"
 
     @property
     def _axes(self) -> tuple[str, ...]:
@@ -112,15 +159,19 @@ class NestKernel:
         return tuple(name for name in OF_SUMS if self.nest.vectors(name) > 1)
 
     @property
-    def _in_order(self) -> tuple[str, ...]:
-        """Its loops from the outside in: what the inner ones read is kept, so they are the fewer."""
+    def _in_order(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Its loops from the outside in, those within which weights are read and those for which they are kept.
+
+        What the inner ones read is kept, so they are the fewer: vectors, or rows.
+        """
         axes, lanes = self._axes, self.nest.lane_loop
-        rows = 1
-        for name in axes:
-            rows *= 1 if name == lanes else self.nest.vectors(name)
-        if lanes not in axes or rows < self.nest.vectors(lanes):
-            return tuple(sorted(axes, key=lambda name: name != lanes))
-        return tuple(sorted(axes, key=lambda name: name == lanes))
+        groups = tuple(name for name in axes if name == "G" != lanes)
+        rows = tuple(name for name in axes if name not in (*groups, lanes))
+        if lanes not in axes:
+            return groups, rows
+        if prod(map(self.nest.vectors, rows)) < self.nest.vectors(lanes):
+            return (*groups, lanes), rows
+        return groups, (*rows, lanes)
 
     def _over(self, text: CText, stack: ExitStack, names: Sequence[str]) -> None:
         """Loops over the tile along these dimensions, written out where their sizes are known."""

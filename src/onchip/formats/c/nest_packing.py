@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
+from operator import itemgetter
+from typing import Final
 
-from onchip.formats.c.nest_loops import CNest
+from onchip.formats.c.nest_loops import CLoop, CNest
 from onchip.formats.c.nest_places import (
     OperandPlace,
     input_block,
@@ -17,10 +20,16 @@ from onchip.formats.c.nest_places import (
 from onchip.formats.c.nest_text import CText, at, times
 from onchip.ir.layer import INPUT, RELEVANT, WEIGHT
 
+MOST_UNTIL_NEXT: Final = 2**16
+"""Elements copied between neighbours, so that what is fetched ahead is still near when it is wanted."""
+
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """Writes a tile of weights one vector after the other; lanes beyond the last channel are zeros."""
+    """Writes a tile of weights one vector after the other; lanes beyond the last channel are zeros.
+
+    It is read as it lies in the network, neighbours one after the other: lines and pages are met once.
+    """
 
     nest: CNest
     name: str = "packed_weight"
@@ -39,19 +48,16 @@ class PackedWeights:
             {WEIGHT: "const element", self.name: "held" if nest.adds_in_floats else "element"},
         )
         text.pointers[self.name] = self.name
+        digits = [name for name in ("R", "S", "C", "G", "K") if nest.vectors(name) > 1]
+        loops = [loop for loop in (*nest.steps, *nest.around[: nest.packed[WEIGHT]]) if loop.name in network.loops]
+        apart = [(network.loops[loop.name], loop) for loop in loops] + [(network.tile[name], name) for name in digits]
         with ExitStack() as stack:
-            for loop in reversed((*nest.steps, *nest.around[: nest.packed[WEIGHT]])):
-                if loop.dimension in RELEVANT[WEIGHT]:
-                    stack.enter_context(text.loop(loop))
-                    text.move(loop, {self.name: place, WEIGHT: network}, kinds)
-            digits = [name for name in ("R", "S", "C", "G", "K") if nest.vectors(name) > 1]
-            for name in digits:
-                digit = f"{name.lower()}0"
-                reached = times(digit, nest.lanes) if name == nest.lane_loop else digit
-                limit = (
-                    str(nest.tile[name]) if name not in text.left else f"smaller({nest.tile[name]}, {text.left[name]})"
-                )
-                stack.enter_context(text.block(f"for (long {digit} = 0; {reached} < {limit}; {digit}++)"))
+            for _, one in sorted(apart, key=itemgetter(0), reverse=True):
+                if isinstance(one, CLoop):
+                    stack.enter_context(text.loop(one))
+                    text.move(one, {self.name: place, WEIGHT: network}, kinds)
+                else:
+                    stack.enter_context(text.block(self._over_tile(text, one)))
             target = at(text.pointers[self.name], *((f"{name.lower()}0", place.tile[name]) for name in digits))
             source = at(text.pointers[WEIGHT], *((f"{name.lower()}0", network.tile[name]) for name in digits))
             text.add(
@@ -59,7 +65,30 @@ class PackedWeights:
                 if nest.lane_loop
                 else f"*({target}) = *({source});"
             )
+            if beside := self._next_beside:
+                text.add(f"__builtin_prefetch({source} + {beside});")
         text.pointers = {**pointers, WEIGHT: self.name}
+
+    @property
+    def _next_beside(self) -> int:
+        """How many elements on the weights beside these begin, where these are copied soon after; else 0.
+
+        Rows of few elements are far apart, and no processor foresees the next; what stands beside is in the same page.
+        """
+        nest = self.nest
+        outside = nest.around[nest.packed[WEIGHT] :]
+        to_next = next((at for at, loop in enumerate(outside) if loop.dimension == nest.lane_loop == "K"), None)
+        if to_next is None or nest.layer.g > 1:
+            return 0
+        until_next = prod(loop.size for loop in outside[:to_next] if loop.dimension in RELEVANT[WEIGHT])
+        return outside[to_next].step if self.place.elements * until_next <= MOST_UNTIL_NEXT else 0
+
+    def _over_tile(self, text: CText, name: str) -> str:
+        """The head of a loop over the tile in registers along one dimension, which ends where the dimension does."""
+        digit, size = f"{name.lower()}0", self.nest.tile[name]
+        reached = times(digit, self.nest.lanes) if name == self.nest.lane_loop else digit
+        limit = str(size) if name not in text.left else f"smaller({size}, {text.left[name]})"
+        return f"for (long {digit} = 0; {reached} < {limit}; {digit}++)"
 
     def _lanes(self, text: CText) -> str:
         nest = self.nest

@@ -19,6 +19,7 @@ from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.bounds import bound_of_all, chains_below
 from onchip.solve.mapping.wide.floors import floor_of_any
+from onchip.solve.mapping.wide.longer import longer_layers
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts
 from onchip.solve.run.limits import Run
@@ -41,6 +42,8 @@ SHARE_OF_WAYS: Final = 0.5
 
 The bound has what is left then, and ways what it leaves: without a look at its root a gap may be fifty times as wide.
 """
+SHARE_OF_LONGER: Final = 0.3
+"""Of what is left then, for layers with a loop that is longer than it has to be."""
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
 
@@ -78,6 +81,7 @@ class WideMapper:
         self._look_beyond()
         even = self._even()
         self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
+        self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
         if even is None or even.answer is None:
             return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
         self._offer(even.answer)
@@ -138,6 +142,28 @@ class WideMapper:
                 way.value = value * self._least_part(way.executed)
                 if way.value < self.value:
                     self._offer(ended_short(self.problem.layer, way.mapping))
+
+    def _look_at_longer(self, run: Run) -> None:
+        """The best even mappings of layers with a loop longer than it has to be, cut off; again where one was better.
+
+        Each has half of the time that is left: with what is known as a limit most end at once.
+        """
+        layer, before = self.problem.layer, inf
+        while self.value < before and not any(self.problem.homes):
+            before = self.value
+            for executed in longer_layers(layer):
+                if run.stop is not None:
+                    return
+                limit, value = self.value / self._least_part(executed), self.value
+                longer = replace(self.problem, layer=executed)
+                own = without_bound(run.within(run.seconds_left / 2) if run.deadline.is_set else run)
+                found = ExactMapper(longer, self.objective, own, best=limit).solve().answer
+                if found is not None:
+                    self._offer(ended_short(self.problem.layer, found))
+                if self.value < value:
+                    best = executed
+            if self.value < before:
+                layer = best
 
     def _least_part(self, executed: Layer) -> float:
         """About what is left of a longer layer's cost where it is cut off."""
