@@ -42,7 +42,7 @@ SHARE_OF_WAYS: Final = 0.5
 
 The bound has what is left then, and ways what it leaves: without a look at its root a gap may be fifty times as wide.
 """
-SHARE_OF_LONGER: Final = 0.3
+SHARE_OF_LONGER: Final = 0.2
 """Of what is left then, for layers with a loop that is longer than it has to be."""
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
@@ -81,7 +81,8 @@ class WideMapper:
         self._look_beyond()
         even = self._even()
         self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
-        self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
+        if even is not None:
+            self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
         if even is None or even.answer is None:
             return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
         self._offer(even.answer)
@@ -144,26 +145,32 @@ class WideMapper:
                     self._offer(ended_short(self.problem.layer, way.mapping))
 
     def _look_at_longer(self, run: Run) -> None:
-        """The best even mappings of layers with a loop longer than it has to be, cut off; again where one was better.
+        """The best even mappings of layers with a loop longer than it has to be, cut off; again from one that is better."""
+        layer = None if any(self.problem.homes) else self.problem.layer
+        while layer is not None:
+            layer = self._better_of_longer(layer, run)
+
+    def _better_of_longer(self, layer: Layer, run: Run) -> Layer | None:
+        """The longer layer whose mapping is the answer now, if any is.
 
         Each has half of the time that is left: with what is known as a limit most end at once.
         """
-        layer, before = self.problem.layer, inf
-        while self.value < before and not any(self.problem.homes):
-            before = self.value
-            for executed in longer_layers(layer):
-                if run.stop is not None:
-                    return
-                limit, value = self.value / self._least_part(executed), self.value
-                longer = replace(self.problem, layer=executed)
-                own = without_bound(run.within(run.seconds_left / 2) if run.deadline.is_set else run)
+        better = None
+        for executed in longer_layers(layer):
+            if run.stop is not None:
+                return None
+            before, longer = self.value, replace(self.problem, layer=executed)
+            own = without_bound(run.within(run.seconds_left / 2) if run.deadline.is_set else run)
+            limit = before / self._least_part(executed)
+            try:
                 found = ExactMapper(longer, self.objective, own, best=limit).solve().answer
-                if found is not None:
-                    self._offer(ended_short(self.problem.layer, found))
-                if self.value < value:
-                    best = executed
+            except InputError:  # it has too many tiles
+                continue
+            if found is not None:
+                self._offer(ended_short(self.problem.layer, found))
             if self.value < before:
-                layer = best
+                better = executed
+        return better
 
     def _least_part(self, executed: Layer) -> float:
         """About what is left of a longer layer's cost where it is cut off."""
