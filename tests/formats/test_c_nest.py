@@ -106,6 +106,52 @@ def test_a_tile_that_is_read_often_is_copied_and_one_that_is_read_once_is_not() 
     assert c_nest(layer, once).packed == {}
 
 
+def _rows_by_columns(c: int, rows: int) -> tuple[Layer, LayerMapping]:
+    """A product of some rows by 64 columns, whose tiles of weights are copied: 4 rows and 2 vectors in registers."""
+    layer = _bits(Layer(n=rows, k=64, c=2 * c), 32)
+    nest = (
+        Loop("K", 8, "lane"),
+        Loop("K", 2),
+        Loop("N", 4),
+        Loop("C", c),
+        Loop("K", 2),
+        Loop("N", -(-rows // 4)),
+        Loop("C", 2),
+        Loop("K", 2),
+    )
+    ragged = ("N",) if rows % 4 else ()
+    return layer, LayerMapping(nest, weight=(Kept("near", 5),), output=(Kept("sums", 3),), ragged=ragged)
+
+
+@pytest.mark.parametrize(("c", "rows"), [(32, 24), (48, 22), (20, 24)])
+def test_what_is_fetched_ahead_and_copied_in_another_order_changes_no_sum(tmp_path: Path, c: int, rows: int) -> None:
+    layer, mapping = _rows_by_columns(c, rows)
+    source, weight = _values(layer, c)
+    for compiler in COMPILERS:
+        made = run_compiled(compiled(layer, mapping, tmp_path, compiler), layer, source, weight)
+        assert np.array_equal(made, PlainNest().run(layer, source, weight))
+
+
+def test_weights_are_read_once_for_all_rows_of_a_tile() -> None:
+    text = nest_source(*_rows_by_columns(32, 24), "nest")
+    tile = text[text.index("void tile(") : text.index("void nest(")]
+    assert tile.count("element_vector(") == 1
+    assert "sums[n0][k0] += weights[k0] * " in tile
+    assert "const volatile vector *" in text
+
+
+def test_weights_are_copied_as_they_lie_and_those_beside_them_are_fetched() -> None:
+    text = nest_source(*_rows_by_columns(32, 24), "nest")
+    copy = text[text.index("/* The weights of this tile") :]
+    assert copy.index("long c1 ") < copy.index("long k1 ") < copy.index("long k0 ") < copy.index("copy_vector(")
+    assert "__builtin_prefetch(weight_k1 + k0 * 8 + 32);" in copy
+
+
+def test_inputs_of_the_next_tile_are_fetched_line_by_line_where_steps_follow_a_line() -> None:
+    assert "__builtin_prefetch(input + c1_line + n0 * 64 + 256);" in nest_source(*_rows_by_columns(32, 24), "nest")
+    assert "c1_line" not in nest_source(*_rows_by_columns(20, 24), "nest")
+
+
 def test_sums_beyond_the_registers_stay_loops() -> None:
     layer = _bits(Layer(n=128, k=16, c=8), 32)
     mapping = LayerMapping((Loop("K", 16, "lane"), Loop("N", 128), Loop("C", 8)), output=(Kept("sums", 2),))

@@ -21,12 +21,10 @@ GREATEST_SUMS: Final = 32
 """Vectors of sums that a compiler is asked to keep in registers."""
 GREATEST_UNROLLED: Final = 512
 """Multiply-accumulates of vectors that are written out one after the other."""
-LEAST_USES: Final = {WEIGHT: 8, INPUT: 64}
-"""Multiply-accumulates for each element of a tile where it pays to copy it first.
-
-Of inputs single elements are read, one after the other in each row: that a tile of rows is no longer in pieces gains
-less than that weights are, which are read as vectors from one row after the other.
-"""
+LEAST_USES: Final = 8
+"""Multiply-accumulates for each element of a tile where it pays to copy it first."""
+LEAST_USES_OF_FLOAT_INPUTS: Final = 64
+"""The same of inputs of float32: single elements are read, one after the other in each row, wherever rows lie."""
 MOST_EXACT_TERMS: Final = 2**10
 """Products of int8 whose sum a float holds exactly: each is at most 2^14, and all whole numbers to 2^24 are floats."""
 LEAST_EXACT_TERMS: Final = 2**6
@@ -186,6 +184,8 @@ def _named(nest: list[tuple[Loop, int]], tile: dict[str, int]) -> list[tuple[CLo
 def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple[CLoop, int]]) -> int | None:
     """How many of the loops around span the tile that is copied: of those that pay the one read most, and largest."""
     found: list[tuple[bool, int, int]] = []
+    is_float_input = operand == INPUT and nest.layer.input_bits == 32
+    least = LEAST_USES_OF_FLOAT_INPUTS if is_float_input else LEAST_USES
     for kept in mapping.kept(Operand(operand)):
         place = sum(at < kept.loops for _, at in around)
         while place < len(around) and around[place][0].dimension not in RELEVANT[operand]:
@@ -193,6 +193,6 @@ def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple
         reuse = prod(loop.size for loop, _ in around[:place] if loop.dimension not in RELEVANT[operand])
         at_once = prod(nest.vectors(name) for name in LOOPS if name not in RELEVANT[operand])
         elements = prod(nest.span(name, place) for name in RELEVANT[operand])
-        if reuse * at_once >= LEAST_USES[operand]:
+        if reuse * at_once >= least:
             found.append((elements <= GREATEST_COPY, reuse, place))
     return max(found)[2] if found else None

@@ -145,7 +145,7 @@ class WideMapper:
                     self._offer(ended_short(self.problem.layer, way.mapping))
 
     def _look_at_longer(self, run: Run) -> None:
-        """The best even mappings of layers with a loop longer than it has to be, cut off; again from one that is better."""
+        """Best even mappings of layers with a loop longer than it has to be, cut off; again from one that is better."""
         layer = None if any(self.problem.homes) else self.problem.layer
         while layer is not None:
             layer = self._better_of_longer(layer, run)
