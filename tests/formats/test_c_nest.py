@@ -102,8 +102,14 @@ def _product(*around: Loop) -> LayerMapping:
 def test_a_tile_that_is_read_often_is_copied_and_one_that_is_read_once_is_not() -> None:
     layer = _bits(Layer(n=32, k=32, c=64), 32)
     often, once = _product(Loop("N", 8), Loop("K", 2)), _product(Loop("K", 2), Loop("N", 8))
-    assert c_nest(layer, often).packed == {"weight": 1}
+    assert c_nest(layer, often).packed == {"weight": 2}
     assert c_nest(layer, once).packed == {}
+
+
+def test_weights_beside_a_tile_are_copied_with_it_while_these_are_few() -> None:
+    for columns, place in ((2, 2), (32, 2), (64, 1)):
+        layer = _bits(Layer(n=32, k=16 * columns, c=64), 32)
+        assert c_nest(layer, _product(Loop("N", 8), Loop("K", columns))).packed == {"weight": place}
 
 
 def _rows_by_columns(c: int, rows: int) -> tuple[Layer, LayerMapping]:

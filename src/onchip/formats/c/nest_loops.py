@@ -25,6 +25,8 @@ LEAST_USES: Final = 8
 """Multiply-accumulates for each element of a tile where it pays to copy it first."""
 LEAST_USES_OF_FLOAT_INPUTS: Final = 64
 """The same of inputs of float32: single elements are read, one after the other in each row, wherever rows lie."""
+GREATEST_WITH_NEIGHBOURS: Final = 2**15
+"""Elements of a copy of weights that takes in more columns than its tile has."""
 MOST_EXACT_TERMS: Final = 2**10
 """Products of int8 whose sum a float holds exactly: each is at most 2^14, and all whole numbers to 2^24 are floats."""
 LEAST_EXACT_TERMS: Final = 2**6
@@ -195,4 +197,13 @@ def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple
         elements = prod(nest.span(name, place) for name in RELEVANT[operand])
         if reuse * at_once >= least:
             found.append((elements <= GREATEST_COPY, reuse, place))
-    return max(found)[2] if found else None
+    return _with_neighbours(operand, nest, around, max(found)[2]) if found else None
+
+
+def _with_neighbours(operand: str, nest: CNest, around: list[tuple[CLoop, int]], place: int) -> int:
+    """The place of a copy, further out while it takes in weights beside these and stays small: rows in longer runs."""
+    while operand == WEIGHT and place < len(around) and around[place][0].dimension == nest.lane_loop == "K":
+        if prod(nest.span(name, place + 1) for name in RELEVANT[operand]) > GREATEST_WITH_NEIGHBOURS:
+            break
+        place += 1
+    return place
