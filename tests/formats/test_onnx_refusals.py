@@ -112,11 +112,21 @@ def test_an_output_nobody_writes_is_refused(tmp_path: Path) -> None:
     assert refused(model([RELU], [X], ["ghost"]), tmp_path).startswith("network output 'ghost': no node writes it")
 
 
-def test_a_parameter_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    parameters = [weight("w", [4]), weight("w", [4])]
-    line = refused(model([make_node("Add", ["x", "w"], ["a"])], [X], ["a"], parameters), tmp_path)
-
+def test_two_parameters_of_one_name_are_refused_unless_they_are_the_same(tmp_path: Path) -> None:
+    node, other = make_node("Add", ["x", "w"], ["a"]), weight("w", [1])
+    line = refused(model([node], [X], ["a"], [weight("w", [4]), other]), tmp_path)
     assert line == "tensor 'w': two parameters have this name; expected one"
+    same = model([node], [X], ["a"], [weight("w", [4]), weight("w", [4])])
+    path = tmp_path / "same.onnx"
+    path.write_bytes(same.SerializeToString())
+    assert [one.name for one in read_onnx(path).operators] == ["a"]
+
+
+def test_filters_whose_outputs_are_no_groups_are_refused(tmp_path: Path) -> None:
+    node = make_node("Conv", ["x", "w"], ["a"], name="c", group=3)
+    image = value("x", [1, 6, 8, 8])
+    line = refused(model([node], [image], ["a"], [weight("w", [4, 2, 3, 3])]), tmp_path)
+    assert line.startswith("node 'c': it has 4 outputs in 3 groups")
 
 
 def test_a_function_whose_names_are_no_text_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.longer import LARGEST_PRIME, MOST_LENGTHENED, longer_layers
+from onchip.solve.mapping.wide.longer import MOST_LENGTHENED, SMALL_PRIMES, longer_layers
 from onchip.solve.mapping.wide.wide import WideMapper
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
@@ -24,7 +24,7 @@ def test_each_has_one_loop_that_is_a_little_longer_and_may_be_cut_in_many_places
         (loop,) = [name for name in LOOPS if longer.bounds[name] != LAYER.bounds[name]]
         length, bound = longer.bounds[loop], LAYER.bounds[loop]
         assert bound < length <= bound + bound / MOST_LENGTHENED
-        assert max(prime_counts(length)) <= LARGEST_PRIME
+        assert set(prime_counts(length)) <= set(SMALL_PRIMES)
         assert length / bound >= before
         seen.add((loop, length))
         before = length / bound

@@ -151,8 +151,8 @@ def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerat
 
 
 def machine_key() -> str:
-    """Return what tells this processor from others, as a short text for a file's name."""
-    text = platform.machine() + platform.processor()
+    """Return what tells this processor, and how it is probed, from others, as a short text for a file's name."""
+    text = platform.machine() + platform.processor() + (files("onchip.arch") / "host_probe.c").read_text()
     info = Path("/proc/cpuinfo")
     if info.exists():
         lines = info.read_text(encoding="utf-8", errors="replace").splitlines()

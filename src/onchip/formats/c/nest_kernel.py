@@ -165,7 +165,7 @@ class NestKernel:
         What the inner ones read is kept, so they are the fewer: vectors, or rows.
         """
         axes, lanes = self._axes, self.nest.lane_loop
-        groups = tuple(name for name in axes if name == "G" != lanes)
+        groups = tuple(name for name in axes if name == "G" and name != lanes)
         rows = tuple(name for name in axes if name not in (*groups, lanes))
         if lanes not in axes:
             return groups, rows

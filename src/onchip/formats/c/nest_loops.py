@@ -190,8 +190,7 @@ def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple
     least = LEAST_USES_OF_FLOAT_INPUTS if is_float_input else LEAST_USES
     for kept in mapping.kept(Operand(operand)):
         place = sum(at < kept.loops for _, at in around)
-        while place < len(around) and around[place][0].dimension not in RELEVANT[operand]:
-            place += 1
+        place = _past_others(operand, around, place)
         reuse = prod(loop.size for loop, _ in around[:place] if loop.dimension not in RELEVANT[operand])
         at_once = prod(nest.vectors(name) for name in LOOPS if name not in RELEVANT[operand])
         elements = prod(nest.span(name, place) for name in RELEVANT[operand])
@@ -202,8 +201,16 @@ def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple
 
 def _with_neighbours(operand: str, nest: CNest, around: list[tuple[CLoop, int]], place: int) -> int:
     """The place of a copy, further out while it takes in weights beside these and stays small: rows in longer runs."""
-    while operand == WEIGHT and place < len(around) and around[place][0].dimension == nest.lane_loop == "K":
+    has_columns = operand == WEIGHT and nest.lane_loop == "K"
+    while has_columns and place < len(around) and around[place][0].dimension == "K":
         if prod(nest.span(name, place + 1) for name in RELEVANT[operand]) > GREATEST_WITH_NEIGHBOURS:
             break
+        place = _past_others(operand, around, place + 1)
+    return place
+
+
+def _past_others(operand: str, around: list[tuple[CLoop, int]], place: int) -> int:
+    """The place behind the loops that lead to none of its other elements."""
+    while place < len(around) and around[place][0].dimension not in RELEVANT[operand]:
         place += 1
     return place

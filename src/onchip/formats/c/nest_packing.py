@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import prod
 from operator import itemgetter
 from typing import Final
 
@@ -76,12 +75,14 @@ class PackedWeights:
         Rows of few elements are far apart, and no processor foresees the next; what stands beside is in the same page.
         """
         nest = self.nest
-        outside = nest.around[nest.packed[WEIGHT] :]
-        to_next = next((at for at, loop in enumerate(outside) if loop.dimension == nest.lane_loop == "K"), None)
-        if to_next is None or nest.layer.g > 1:
+        if nest.lane_loop != "K" or nest.layer.g > 1:
             return 0
-        until_next = prod(loop.size for loop in outside[:to_next] if loop.dimension in RELEVANT[WEIGHT])
-        return outside[to_next].step if self.place.elements * until_next <= MOST_UNTIL_NEXT else 0
+        copied = self.place.elements
+        for loop in nest.around[nest.packed[WEIGHT] :]:
+            if loop.dimension == "K":
+                return loop.step if copied <= MOST_UNTIL_NEXT else 0
+            copied *= loop.size if loop.dimension in RELEVANT[WEIGHT] else 1
+        return 0
 
     def _over_tile(self, text: CText, name: str) -> str:
         """The head of a loop over the tile in registers along one dimension, which ends where the dimension does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 import onnx
@@ -67,12 +67,7 @@ def check_nodes(graph: onnx.GraphProto) -> None:
 def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> dict[str, int]:
     """The index of the node that writes each tensor; -1 for network inputs and parameters."""
     producer = dict.fromkeys((value.name for value in graph.input), -1)
-    parameters = [tensor.name for tensor in graph.initializer]
-    parameters += [tensor.values.name for tensor in graph.sparse_initializer]
-    if len(set(parameters)) < len(parameters):  # which of them counts, one runtime decides so and another so
-        twice = Counter(parameters).most_common(1)[0][0]
-        raise GraphError("two parameters have this name", place=f"tensor {twice!r}", expected="one")
-    producer |= dict.fromkeys(parameters, -1)
+    producer |= dict.fromkeys(_parameters(graph), -1)
     for index, node in enumerate(graph.node):
         for output in filter(None, node.output):
             if output in producer:
@@ -85,6 +80,15 @@ def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> d
         if not any(node.output):
             raise GraphError("it writes nothing", place=f"node {names[index]!r}", expected="at least one output")
     return producer
+
+
+def _parameters(graph: onnx.GraphProto) -> Iterator[str]:
+    """The names of all; raises GraphError for two that differ and have one name."""
+    seen: dict[str, onnx.TensorProto] = {}
+    for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
+        if seen.setdefault(tensor.name, tensor) != tensor:  # which of them counts, runtimes decide differently
+            raise GraphError("two parameters have this name", place=f"tensor {tensor.name!r}", expected="one")
+        yield tensor.name
 
 
 def _every_operand_is_known(graph: onnx.GraphProto, names: list[str], producer: dict[str, int]) -> None:

@@ -41,7 +41,7 @@ def _fault_of_convolution(node: onnx.NodeProto, types: _Types) -> tuple[str, str
     given, filters = _shape(node.input[0], types), _shape(node.input[_FILTERS[kind_of(node)]], types)
     if given is None or filters is None or len(given) < 3 or len(given) != len(filters):
         return None
-    attributes = {attribute.name: get_attribute_value(attribute) for attribute in node.attribute}
+    attributes = {one.name: get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
     groups, window = attributes.get("group", 1), tuple(attributes.get("kernel_shape", filters[2:]))
     if groups < 1:
         return f"it has {groups} groups", "at least 1"
@@ -49,6 +49,8 @@ def _fault_of_convolution(node: onnx.NodeProto, types: _Types) -> tuple[str, str
         return f"its auto_pad is {attributes['auto_pad'].decode(errors='replace')!r}", "a padding that ONNX knows"
     if window != filters[2:]:
         return f"its kernel_shape is {list(window)}, its filters have the shape {list(filters)}", "one size"
+    if kind_of(node) != "ConvTranspose" and filters[0] % groups:
+        return f"it has {filters[0]} outputs in {groups} groups", "as many in each"
     read = filters[0] if kind_of(node) == "ConvTranspose" else filters[1] * groups
     if read != given[1]:
         what = f"its input has {given[1]} channels, its filters {list(filters)} with group {groups} read {read}"

@@ -43,7 +43,7 @@ SHARE_OF_WAYS: Final = 0.5
 The bound has what is left then, and ways what it leaves: without a look at its root a gap may be fifty times as wide.
 """
 SHARE_OF_LONGER: Final = 0.2
-"""Of what is left then, for layers with a loop that is longer than it has to be."""
+"""Of what is left after these, for layers with a loop that is longer than it has to be."""
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
 
@@ -81,11 +81,12 @@ class WideMapper:
         self._look_beyond()
         even = self._even()
         self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
+        if even is not None and even.answer is not None:
+            self._offer(even.answer)
         if even is not None:
             self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
         if even is None or even.answer is None:
             return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
-        self._offer(even.answer)
         self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self._part_of_time(SHARE_OF_WAYS))
         beyond = self._beyond(even)
         is_beaten = even.objective_value is None or even.objective_value > round(self.value * (1 + CLOSE))
