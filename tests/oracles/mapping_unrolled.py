@@ -189,9 +189,14 @@ def _fit(accelerator: Accelerator, needs: Sequence[dict[str, int]]) -> bool:
 
 
 def filled_mappings(layer: Layer, accelerator: Accelerator) -> Iterator[LayerMapping]:
-    """LOMA's: every order of the factors, each memory filled from the units up, so that least bits come from above."""
+    """LOMA's: every order of the factors, each memory filled from the units up, so that least bits come from above.
+
+    Units that one memory of inputs serves have neighbouring tiles: their loops stand inside those of units apart.
+    """
     beside, turns = unrolled(layer, accelerator)
     keepers = _keepers(layer, accelerator)
+    apart = {loop: [not serves(level, loop) for level in keepers["input"]] for loop in beside}
+    beside.sort(key=lambda loop: max((at for at, is_apart in enumerate(apart[loop]) if is_apart), default=-1))
     for order in orders(factors(turns)):
         cuts: dict[str, tuple[int, ...]] | None = dict.fromkeys(CHANGES, ())
         for level in accelerator.levels:
