@@ -15,7 +15,7 @@ from onchip.formats.c.nest_loops import CNest
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 
 LINE_ELEMENTS: Final = 16
-"""Rows of copied inputs are an odd number of so many elements apart: they do not meet in one set of a cache."""
+"""Of float32 in a line of a cache. Rows of copied inputs are an odd number of lines apart, to meet in no one set."""
 INPUT_AXES: Final = ("N", "H", "W", "G", "C")
 
 

@@ -86,7 +86,8 @@ def _parameters(graph: onnx.GraphProto) -> Iterator[str]:
     """The names of all; raises GraphError for two that differ and have one name."""
     seen: dict[str, onnx.TensorProto] = {}
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
-        if seen.setdefault(tensor.name, tensor) != tensor:  # which of them counts, runtimes decide differently
+        first = seen.setdefault(tensor.name, tensor)
+        if first is not tensor and first != tensor:  # which of them counts, runtimes decide differently
             raise GraphError("two parameters have this name", place=f"tensor {tensor.name!r}", expected="one")
         yield tensor.name
 

@@ -81,9 +81,9 @@ class WideMapper:
         self._look_beyond()
         even = self._even()
         self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
-        if even is not None and even.answer is not None:
-            self._offer(even.answer)
         if even is not None:
+            if even.answer is not None:
+                self._offer(even.answer)
             self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
         if even is None or even.answer is None:
             return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
