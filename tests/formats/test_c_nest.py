@@ -130,7 +130,7 @@ def _rows_by_columns(c: int, rows: int) -> tuple[Layer, LayerMapping]:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize(("c", "rows"), [(32, 24), (48, 22), (20, 24)])
+@pytest.mark.parametrize(("c", "rows"), [(32, 24), (48, 22), (20, 24), (13, 24)])
 def test_what_is_fetched_ahead_and_copied_in_another_order_changes_no_sum(
     tmp_path: Path, c: int, rows: int, compiler: str
 ) -> None:
@@ -156,8 +156,29 @@ def test_weights_are_copied_as_they_lie_and_those_beside_them_are_fetched() -> N
 
 
 def test_inputs_of_the_next_tile_are_fetched_line_by_line_where_steps_follow_a_line() -> None:
-    assert "__builtin_prefetch(input + c1_line + n0 * 64 + 256);" in nest_source(*_rows_by_columns(32, 24), "nest")
-    assert "c1_line" not in nest_source(*_rows_by_columns(20, 24), "nest")
+    assert "__builtin_prefetch(input + c1_part + n0 * 64 + 256);" in nest_source(*_rows_by_columns(32, 24), "nest")
+    assert "prefetch(input" not in nest_source(*_rows_by_columns(20, 24), "nest")
+
+
+@pytest.mark.parametrize(("steps", "written_out"), [(32, 16), (20, 10), (16, 8), (26, 13), (13, 1), (2, 1)])
+def test_as_many_steps_are_written_out_as_divide_the_loop_along_a_line_but_never_all(
+    steps: int, written_out: int
+) -> None:
+    text = nest_source(*_rows_by_columns(steps, 24), "nest")
+    assert ("c1_part" in text) == (written_out > 1)
+    if written_out > 1:
+        assert f"for (long c1_part = 0; c1_part < {steps}; c1_part += {written_out})" in text
+
+
+def test_of_tiles_that_pay_the_one_that_is_copied_least_often_and_then_the_smallest_is_copied() -> None:
+    layer = _bits(Layer(n=64, k=1024, c=128), 32)
+    nest = (
+        *(Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 64), Loop("N", 2), Loop("C", 2)),
+        *(Loop("N", 8), Loop("K", 64)),
+    )
+    for kept, place in (((4,), 1), ((4, 6), 3), ((4, 6, 7), 3)):
+        weight = tuple(Kept(name, loops) for name, loops in zip(("near", "far", "farther"), kept, strict=False))
+        assert c_nest(layer, LayerMapping(nest, weight=weight, output=(Kept("sums", 2),))).packed["weight"] == place
 
 
 def test_sums_beyond_the_registers_stay_loops() -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from onchip.formats.c.nest_loops import CLoop, CNest
+from onchip.formats.c.nest_loops import GREATEST_UNROLLED, CLoop, CNest
 from onchip.formats.c.nest_places import LINE_ELEMENTS, OperandPlace
 from onchip.formats.c.nest_text import CText, at, times
-from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT
 
 OF_SUMS: Final = RELEVANT[OUTPUT]
 ADDED_UP: Final = ("R", "S", "C")
@@ -94,8 +94,8 @@ class NestKernel:
         inputs = {operand: self.places[operand] for operand in (INPUT, WEIGHT)}
         with ExitStack() as stack:
             for loop in reversed(self.nest.steps):
-                if loop is self.nest.steps[0] and self._next_inputs:
-                    self._by_lines(text, stack, loop)
+                if loop is self.nest.steps[0] and self._written_out > 1:
+                    self._in_parts(text, stack, loop)
                 else:
                     stack.enter_context(text.loop(loop))
                 text.move(loop, inputs, self.kinds)
@@ -122,22 +122,36 @@ class NestKernel:
         if nest.layer.input_bits != 32 or not nest.steps or nest.layer.r * nest.layer.s > 1:
             return 0
         loop = nest.steps[0]
-        if place.loops.get(loop.name) != 1 or loop.size % LINE_ELEMENTS or loop.dimension in self.ending:
+        if place.loops.get(loop.name) != 1 or self._written_out != LINE_ELEMENTS:
             return 0
         return next((place.loops[outer.name] for outer in nest.around if place.loops.get(outer.name)), 0)
 
-    def _by_lines(self, text: CText, stack: ExitStack, loop: CLoop) -> None:
-        """A loop over lines of inputs, in which those of the next tile are fetched, around that over their elements."""
-        line = f"{loop.name}_line"
-        head = f"for (long {line} = 0; {line} < {loop.size}; {line} += {LINE_ELEMENTS})"
+    @property
+    def _written_out(self) -> int:
+        """How many of the innermost steps are written out one after the other, up to those along a line of inputs.
+
+        They divide the loop and are not all of it (then GCC keeps sums in memory). Others that share the core slow
+        loops of short bodies most.
+        """
+        loop = self.nest.steps[0]
+        if loop.dimension in self.ending:
+            return 1
+        most = min(LINE_ELEMENTS, loop.size // 2, GREATEST_UNROLLED // prod(map(self.nest.vectors, LOOPS)))
+        return max((count for count in range(1, most + 1) if loop.size % count == 0), default=1)
+
+    def _in_parts(self, text: CText, stack: ExitStack, loop: CLoop) -> None:
+        """A loop around steps written out; where these read a line of inputs, that of the next tile is fetched."""
+        part, count = f"{loop.name}_part", self._written_out
+        stack.enter_context(text.block(f"for (long {part} = 0; {part} < {loop.size}; {part} += {count})"))
+        if self._next_inputs:
+            rows = tuple(name for name in self._axes if name in RELEVANT[INPUT] and name != self.nest.lane_loop)
+            with ExitStack() as over_rows:
+                self._over(text, over_rows, rows)
+                place = at(text.pointers[INPUT], (part, 1), *self._offsets(INPUT, rows))
+                text.add(f"__builtin_prefetch({place} + {self._next_inputs});")
+        text.add("UNROLLED")
+        head = f"for (long {loop.name} = {part}; {loop.name} < {part} + {count}; {loop.name}++)"
         stack.enter_context(text.block(head))
-        rows = tuple(name for name in self._axes if name in RELEVANT[INPUT] and name != self.nest.lane_loop)
-        with ExitStack() as over_rows:
-            self._over(text, over_rows, rows)
-            place = at(text.pointers[INPUT], (line, 1), *self._offsets(INPUT, rows))
-            text.add(f"__builtin_prefetch({place} + {self._next_inputs});")
-        end = f"{line} + {LINE_ELEMENTS}"
-        stack.enter_context(text.block(f"for (long {loop.name} = {line}; {loop.name} < {end}; {loop.name}++)"))
 
     def _read_weights(self, text: CText, pointer: str, *, is_inside: bool) -> str:
         """Read each vector of weights once for all rows, all at once where they stand inside; return where it is."""

@@ -31,7 +31,7 @@ MOST_EXACT_TERMS: Final = 2**10
 """Products of int8 whose sum a float holds exactly: each is at most 2^14, and all whole numbers to 2^24 are floats."""
 LEAST_EXACT_TERMS: Final = 2**6
 """Fewer are not worth adding up apart from the others."""
-GREATEST_COPY: Final = 2**18
+GREATEST_COPY: Final = 2**22
 """Elements of a tile that is copied; a larger one only where no smaller one pays."""
 
 
@@ -184,7 +184,7 @@ def _named(nest: list[tuple[Loop, int]], tile: dict[str, int]) -> list[tuple[CLo
 
 
 def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple[CLoop, int]]) -> int | None:
-    """How many of the loops around span the tile that is copied: of those that pay the one read most, and largest."""
+    """How many of the loops around span the copied tile: of tiles that pay that copied least often, then the smallest."""
     found: list[tuple[bool, int, int]] = []
     is_float_input = operand == INPUT and nest.layer.input_bits == 32
     least = LEAST_USES_OF_FLOAT_INPUTS if is_float_input else LEAST_USES
@@ -195,8 +195,8 @@ def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple
         at_once = prod(nest.vectors(name) for name in LOOPS if name not in RELEVANT[operand])
         elements = prod(nest.span(name, place) for name in RELEVANT[operand])
         if reuse * at_once >= least:
-            found.append((elements <= GREATEST_COPY, reuse, place))
-    return _with_neighbours(operand, nest, around, max(found)[2]) if found else None
+            found.append((elements > GREATEST_COPY, -reuse, place))
+    return _with_neighbours(operand, nest, around, min(found)[2]) if found else None
 
 
 def _with_neighbours(operand: str, nest: CNest, around: list[tuple[CLoop, int]], place: int) -> int:
