@@ -143,12 +143,12 @@ class NestKernel:
         """A loop around steps written out; where these read a line of inputs, that of the next tile is fetched."""
         part, count = f"{loop.name}_part", self._written_out
         stack.enter_context(text.block(f"for (long {part} = 0; {part} < {loop.size}; {part} += {count})"))
-        if self._next_inputs:
+        if ahead := self._next_inputs:
             rows = tuple(name for name in self._axes if name in RELEVANT[INPUT] and name != self.nest.lane_loop)
             with ExitStack() as over_rows:
                 self._over(text, over_rows, rows)
                 place = at(text.pointers[INPUT], (part, 1), *self._offsets(INPUT, rows))
-                text.add(f"__builtin_prefetch({place} + {self._next_inputs});")
+                text.add(f"__builtin_prefetch({place} + {ahead});")
         text.add("UNROLLED")
         head = f"for (long {loop.name} = {part}; {loop.name} < {part} + {count}; {loop.name}++)"
         stack.enter_context(text.block(head))

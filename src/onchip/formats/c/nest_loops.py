@@ -184,7 +184,7 @@ def _named(nest: list[tuple[Loop, int]], tile: dict[str, int]) -> list[tuple[CLo
 
 
 def _packed(operand: str, mapping: LayerMapping, nest: CNest, around: list[tuple[CLoop, int]]) -> int | None:
-    """How many loops around the copied tile spans: of tiles that pay that copied least often, then the smallest."""
+    """How many loops around the copied tile spans. Of tiles that pay it is the one copied least, then the smallest."""
     found: list[tuple[bool, int, int]] = []
     is_float_input = operand == INPUT and nest.layer.input_bits == 32
     least = LEAST_USES_OF_FLOAT_INPUTS if is_float_input else LEAST_USES
