@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -115,8 +116,15 @@ def read(name: str, folder: Path) -> tuple[Graph, Path]:
 
 
 def in_steps(whole: Graph, *, is_model: bool = True, beyond: int = 64) -> Graph:
-    """Split for little more room than the least in which some part of each step fits."""
-    least = next(size for size in range(16, 1 << 20, 16) if _fits(whole, size, is_model=is_model))
+    """Split for little more room than the least in which some part of each step fits; all do in more than that."""
+
+    def fits(size: int) -> bool:
+        return _fits(whole, size, is_model=is_model)
+
+    enough = next(size for size in (16 << at for at in range(16)) if fits(size))
+    sizes = range(enough // 2 + 16, enough, 16) if enough > 16 else range(0)
+    at = bisect_left(sizes, True, key=fits)
+    least = sizes[at] if at < len(sizes) else enough
     return split_operators(_problem(whole, least + beyond), Split.AUTO, is_model=is_model)
 
 
