@@ -86,7 +86,7 @@ def test_mappings_stand_side_by_side(onchip: Program, network: Path, chip: Path,
     suffix = "yaml" if verb == "map" else "json"
     files = [tmp_path / f"{objective}.{suffix}" for objective in ("energy", "latency")]
     for file in files:
-        asked = (verb, network, "--accelerator", chip, "--objective", file.stem, "--time-limit", "20", "-o", file)
+        asked = (verb, network, "--accelerator", chip, "--objective", file.stem, "--time-limit", "3", "-o", file)
         assert onchip(*asked).code == 0
 
     assert onchip("diff", files[0], files[0]).code == 0

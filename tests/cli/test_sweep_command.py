@@ -106,7 +106,7 @@ def test_other_verbs_are_swept_over_fields_of_a_machine(
     onchip: Program, network: Path, chip: Path, store: Path, verb: str
 ) -> None:
     asked = ("sweep", network, "--accelerator", chip, "--verb", verb, "--objective", "energy", "--store", store)
-    swept = onchip(*asked, "--parameter", "dram.read_energy_pj=10,1000", "--option", "time_limit=20", "--json").json
+    swept = onchip(*asked, "--parameter", "dram.read_energy_pj=10,1000", "--option", "time_limit=3", "--json").json
 
     assert swept["failed"] == 0, swept["rows"]
     low, high = swept["rows"]
