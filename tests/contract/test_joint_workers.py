@@ -19,6 +19,7 @@ from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Limits, Run
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
+from support.series import series
 from support.tight_problems import cost_of, tight_problem
 
 MOST_SECONDS_TO_END = 10  # of a slow and busy machine; without being asked it would take minutes
@@ -41,7 +42,7 @@ def hard_problem() -> IndexedProblem:
     return IndexedProblem.of(Problem(graph, (Memory("sram", need + need // 4),)))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", series(range(200), 100))
 def test_several_workers_prove_what_the_plain_search_proves(seed: int) -> None:
     indexed = tight_problem(seed)
     plain = PlainSearch(indexed).solve()
@@ -51,7 +52,7 @@ def test_several_workers_prove_what_the_plain_search_proves(seed: int) -> None:
         assert cost_of(indexed, outcome) == plain.cost
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", series(range(60), 30))
 def test_so_they_do_with_upper_bounds_ties_and_greed(seed: int) -> None:
     indexed, run = tight_problem(seed), Run(Limits(workers=2 + seed % 3))
     optimum = PlainSearch(indexed).solve().cost
@@ -64,7 +65,7 @@ def test_so_they_do_with_upper_bounds_ties_and_greed(seed: int) -> None:
         assert found.cost == optimum == cost_of(indexed, found)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", series(range(60), 30))
 def test_with_few_states_what_they_say_is_true(seed: int) -> None:
     indexed = tight_problem(seed)
     optimum = PlainSearch(indexed).solve().cost
@@ -78,7 +79,7 @@ def test_with_few_states_what_they_say_is_true(seed: int) -> None:
             assert greed or outcome.stop is not Stop.COMPLETED or outcome.cost == outcome.lower_bound
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", series(range(20), 10))
 def test_while_they_search_the_bound_rises_and_stays_below_the_optimum(seed: int) -> None:
     indexed = IndexedProblem.of(
         Problem(random_graph(seed, operators=40, window=10), (Memory("sram", 30),), count=Count.ACTIVATIONS)

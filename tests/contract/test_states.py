@@ -64,7 +64,7 @@ def stay(plan: Plan | None) -> list[str]:
     return [one.tensor for one in plan.instructions if isinstance(one, Allocate) and one.is_state]
 
 
-@pytest.mark.parametrize("seed", series((seed for seed in range(50) if seed != 25), 24))
+@pytest.mark.parametrize("seed", series((seed for seed in range(50) if seed != 25), 12))
 @pytest.mark.parametrize("alignment", [1, 3])
 def test_the_least_traffic_is_that_of_every_state_of_the_scratchpad(seed: int, alignment: int) -> None:
     problem = tight_problem(seed, alignment)
@@ -73,7 +73,7 @@ def test_the_least_traffic_is_that_of_every_state_of_the_scratchpad(seed: int, a
     assert (result.objective_value, result.status) == (least, Status.INFEASIBLE if least is None else Status.OPTIMAL)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", series(range(15), 8))
 @pytest.mark.parametrize("alignment", [1, 3])
 def test_so_is_the_least_arena(seed: int, alignment: int) -> None:
     problem = tight_problem(seed, alignment, Objective.PEAK)

@@ -54,7 +54,7 @@ ACCOUNTINGS = (ZIGZAG, DEFINES)
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
-@pytest.mark.parametrize("seed", series(range(60), 20))
+@pytest.mark.parametrize("seed", series(range(60), 10))
 def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int, accounting: Accounting) -> None:
     random = Random(seed)
     accelerator = random_accelerator(random)
@@ -131,7 +131,7 @@ def _with_cuts(random: Random, problem: LayerProblem, loops: list[Loop]) -> Laye
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
-@pytest.mark.parametrize("seed", series(range(40), 15))
+@pytest.mark.parametrize("seed", series(range(40), 8))
 def test_so_do_those_with_units_in_parts(seed: int, accounting: Accounting) -> None:
     random = Random(seed)
     accelerator = random_accelerator(random)

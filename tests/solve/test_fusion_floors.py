@@ -36,6 +36,7 @@ from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.stacks.workers import Costing
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
+from support.series import series
 from support.stacks import tilings_of
 from support.tiny_networks import tiny
 
@@ -97,7 +98,7 @@ KINDS = pytest.mark.parametrize(
     ("mapped", "keeps"),
     [(at_random, False), (in_the_mapspace, True), (in_the_mapspace_of_a_narrow_machine, True)],
 )
-SEEDS = pytest.mark.parametrize("seed", range(60))
+SEEDS = pytest.mark.parametrize("seed", series(range(60), 30))
 
 
 @KINDS
@@ -112,7 +113,7 @@ def test_inputs_cost_at_least_their_floor(mapped: Maker, keeps: bool, seed: int)
         assert least <= energy_of(cost, Operand.INPUT) * ROUNDED
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", series(range(120), 60))
 def test_either_of_two_added_maps_costs_at_least_the_floor_of_an_input(seed: int) -> None:
     """Also where a narrow memory keeps the first, and has no room for the second."""
     random = Random(seed)
@@ -185,7 +186,7 @@ def bound_of(costs: StackCosts, choice: StackChoice) -> Criteria | None:
     return bound
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", series(range(30), 15))
 @pytest.mark.parametrize("objective", FusionObjective)
 def test_bounds_hold_on_odd_machines(seed: int, objective: FusionObjective) -> None:
     costs = odd_costs(seed, "loma", objective)
@@ -197,7 +198,7 @@ def test_bounds_hold_on_odd_machines(seed: int, objective: FusionObjective) -> N
             assert all(map(int.__le__, bound, cost)), choice
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", series(range(60), 30))
 def test_boxes_bound_each_of_their_tilings_on_odd_machines(seed: int) -> None:
     costs = odd_costs(seed, "loma", FusionObjective.EDP)
     bounds = StackBounds(
@@ -218,7 +219,7 @@ def test_boxes_bound_each_of_their_tilings_on_odd_machines(seed: int) -> None:
             boxes += box.quarters() if box.count > 1 else ()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", series(range(30), 15))
 @pytest.mark.parametrize("objective", [FusionObjective.EDP, FusionObjective.DRAM])
 def test_a_stack_costs_at_least_its_end_and_the_floors_of_the_layers_before(
     seed: int, objective: FusionObjective

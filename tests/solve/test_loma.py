@@ -191,7 +191,7 @@ def _beside(problem: LayerProblem, unrolling: dict[str, dict[str, int]]) -> tupl
 
 
 @pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
-@pytest.mark.parametrize("seed", series(range(60), 25))
+@pytest.mark.parametrize("seed", series(range(60), 12))
 def test_all_orders_are_filled_as_the_definition_says(seed: int, accounting: Accounting) -> None:
     problem, unrolling = _small(seed)
     beside = _beside(problem, unrolling)
@@ -250,7 +250,7 @@ def _fits(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting) 
 
 
 @pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
-@pytest.mark.parametrize("seed", series(range(40), 15))
+@pytest.mark.parametrize("seed", series(range(40), 8))
 def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int, accounting: Accounting) -> None:
     random = Random(seed)
     accelerator, homes = _machine(random)
