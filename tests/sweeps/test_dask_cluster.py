@@ -14,6 +14,7 @@ import pytest
 
 from onchip.errors import InputError
 from onchip.solve.run.start import NoAnswerError
+from onchip.sweeps import dask_cluster
 from onchip.sweeps.dask_cluster import DaskCluster
 from onchip.sweeps.point import PointAnswer, PointStatus
 from onchip.sweeps.processes import answer_in_own_process
@@ -106,6 +107,13 @@ def test_a_sweep_on_a_cluster_finds_what_processes_find(cluster: Any, onchip: Pr
     assert known[0] == known[1]
 
 
+@pytest.fixture
+def soon_tired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a scheduler gives up after two seconds."""
+    monkeypatch.setattr(dask_cluster, "SECONDS_TO_CONNECT", 2)
+
+
+@pytest.mark.usefixtures("soon_tired")
 def test_a_scheduler_that_goes_away_ends_the_sweep_in_a_line() -> None:
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None, silence_logs=60) as lost:
         workers = DaskCluster.at(lost.scheduler_address, after_a_while)
@@ -116,6 +124,7 @@ def test_a_scheduler_that_goes_away_ends_the_sweep_in_a_line() -> None:
     workers.close()
 
 
+@pytest.mark.usefixtures("soon_tired")
 def test_a_scheduler_that_is_not_there_is_said() -> None:
     for address in ("tcp://127.0.0.1:1", "nonsense://x"):
         with pytest.raises(InputError, match="no scheduler of Dask answers"):
