@@ -67,8 +67,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in (
         "plan resnet18 --bits 8 --sram m_r -o plan.json",
         "schedule lenet5 --accelerator simba --time-limit 1 -o schedule.json",
-        "map lenet5 --accelerator simba --time-limit 3 -o mapping.yaml",
-        "fuse lenet5 --accelerator simba --time-limit 2 -o strategy.json",
+        "map lenet5 --accelerator simba --time-limit 1 -o mapping.yaml",
+        "fuse lenet5 --accelerator simba --time-limit 1 -o strategy.json",
         "pack buffers.csv --minimize -o packed.csv",
     ):
         with pytest.MonkeyPatch.context() as patch:
@@ -85,8 +85,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "reading searching verifying writing drawing",
         ),
         ("schedule lenet5 --accelerator simba --time-limit 1 -o s.json", "reading searching verifying writing"),
-        ("map lenet5 --accelerator simba --time-limit 3 -o m.yaml", "reading searching writing"),
-        ("fuse lenet5 --accelerator simba --time-limit 2 -o f.json", "reading searching verifying writing"),
+        ("map lenet5 --accelerator simba --time-limit 1 -o m.yaml", "reading searching writing"),
+        ("fuse lenet5 --accelerator simba --time-limit 1 -o f.json", "reading searching verifying writing"),
         ("pack buffers.csv --minimize -o p.csv", "reading searching verifying writing"),
         ("pack buffers.csv --capacity 1KiB --overflow", "reading searching verifying"),
         ("info lenet5", "reading searching"),
@@ -107,7 +107,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("audit plan.json resnet18", "reading verifying auditing"),
         ("audit packed.csv buffers.csv --minimize", "verifying auditing"),
         pytest.param(
-            "audit mapping.yaml lenet5 --accelerator simba --time-limit 1", "auditing", marks=pytest.mark.slow
+            "audit mapping.yaml lenet5 --accelerator simba --time-limit 0.1", "auditing", marks=pytest.mark.slow
         ),
     ],
 )

@@ -19,6 +19,7 @@ from support.diamond import Ended, Program
 from support.small_disk import small_disk_at
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
+SOON = ("--time-limit", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +72,10 @@ def test_a_folder_that_is_none(
 def test_every_verb_that_maps_says_so_once(onchip: Program, chip: Path, network: Path, cache: Path) -> None:
     cache.write_text("a file")
     for verb in ("map", "fuse", "schedule"):
-        ended = onchip(verb, network, "--accelerator", chip)
+        ended = onchip(verb, network, "--accelerator", chip, *SOON)
         assert ended.code == 0
         assert "mappings cannot be kept" in line_in(ended)
-    ended = onchip("fuse", network, "--accelerator", chip, "--workers", "2")
+    ended = onchip("fuse", network, "--accelerator", chip, "--workers", "2", *SOON)
     assert ended.code == 0
     assert "mappings cannot be kept" in line_in(ended)
 
