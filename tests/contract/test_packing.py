@@ -24,6 +24,7 @@ from onchip.solve.run.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive
 from support.packable import brimful, is_packable
+from support.series import series
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 CAPACITY = 1048576
@@ -81,8 +82,9 @@ def test_pack_agrees_with_trying_every_place(problem: PackingProblem, repair_rou
         assert result.status is Status.INFEASIBLE
 
 
-def test_brimful_problems_are_packed_or_proven_unpackable() -> None:
-    problems = [problem for seed in range(4000) if (problem := brimful(seed)) is not None]
+@pytest.mark.parametrize("part", series(range(2), 1))
+def test_brimful_problems_are_packed_or_proven_unpackable(part: int) -> None:
+    problems = [problem for seed in range(2000 * part, 2000 * (part + 1)) if (problem := brimful(seed)) is not None]
 
     findings = [BranchingSearch(problem, Run()).search() for problem in problems]
 

@@ -32,6 +32,7 @@ from onchip.solve.mapping.exact.exact import OBJECTIVES, mapping_of
 from onchip.solve.mapping.exact.space import space_of, ways_of
 from onchip.solve.mapping.objective import MappingObjective
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy, units_of
+from support.series import series
 
 MOST_MAPPINGS = 1200
 ENOUGH = 1e30
@@ -109,8 +110,10 @@ def _way_of(accelerator: Accelerator, mapping: LayerMapping) -> Way:
     return tuple(tuple(own.values()) for own in sizes.values())
 
 
-MACHINES = [*(("odd", seed) for seed in range(40)), *(("toy", seed) for seed in range(12))]
-MACHINES += [*(("lean", seed) for seed in range(8)), *(("homed", seed) for seed in range(8))]
+SEEDS_OF_KINDS = {"odd": 40, "toy": 12, "lean": 8, "homed": 8}
+MACHINES = [
+    one for kind, seeds in SEEDS_OF_KINDS.items() for one in series([(kind, seed) for seed in range(seeds)], seeds // 2)
+]
 on_machines = pytest.mark.parametrize(("kind", "seed"), MACHINES)
 
 
