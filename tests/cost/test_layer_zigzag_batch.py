@@ -167,11 +167,12 @@ def _can_be_unrolled(accelerator: Accelerator, mapping: LayerMapping) -> bool:
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
 @pytest.mark.parametrize("name", ["eyeriss-like", "meta-prototype"])
-def test_so_do_those_on_real_machines(name: str, accounting: Accounting) -> None:
-    random, accelerator = Random(name), load_accelerator(name)
+@pytest.mark.parametrize("part", series(range(2), 1))
+def test_so_do_those_on_real_machines(part: int, name: str, accounting: Accounting) -> None:
+    random, accelerator = Random(f"{name} {part}"), load_accelerator(name)
     layer = replace(Layer.of_text("conv:k32c8p12q12r3s3:stride2:pad1x1x0x0"), partial_bits=16)
     problem = LayerProblem(layer, accelerator)
-    drawn = [random_mapping(random, problem) for _ in range(2000)]
+    drawn = [random_mapping(random, problem) for _ in range(1000)]
     mappings = [mapping for mapping in drawn if _can_be_unrolled(accelerator, mapping)]
     costs = ZigzagCosts(problem, accounting).of(mappings)
     fit = [

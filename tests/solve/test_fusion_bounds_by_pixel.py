@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.solve.run.limits import Limits
 from onchip.solve.stacks.objective import FusionObjective
+from support.series import series
 
 
 def windowed(rows: int, columns: int, constant: tuple[int, ...]) -> Graph:
@@ -32,14 +34,19 @@ def windowed(rows: int, columns: int, constant: tuple[int, ...]) -> Graph:
     return Graph("windowed", tensors, operators)
 
 
-@pytest.mark.parametrize("machine", ["simba", "meta-prototype-df"])
-@pytest.mark.parametrize("objective", list(FusionObjective))
-@pytest.mark.parametrize(("rows", "columns", "constant"), [(1, 40, (40,)), (6, 10, (6, 10)), (6, 10, (10,))])
+CASES = list(
+    product(("simba", "meta-prototype-df"), ((1, 40, (40,)), (6, 10, (6, 10)), (6, 10, (10,))), FusionObjective)
+)
+MIXED = [CASES[5 * at % len(CASES)] for at in range(len(CASES))]
+"""The same ones, so that the first few have every machine, window and objective among them."""
+
+
+@pytest.mark.parametrize(("machine", "window", "objective"), series(MIXED, 12))
 def test_no_stack_costs_less_than_its_bound(
-    tmp_path: Path, machine: str, objective: FusionObjective, rows: int, columns: int, constant: tuple[int, ...]
+    tmp_path: Path, machine: str, window: tuple[int, int, tuple[int, ...]], objective: FusionObjective
 ) -> None:
     network = tmp_path / "windowed.json"
-    write_graph(windowed(rows, columns, constant), network)
+    write_graph(windowed(*window), network)
     found = fuse_network(FusionRequest(str(network), machine, objective, limits=Limits(5.0), use_cache=False))
     assert found.result.objective_value is not None
     assert found.result.lower_bound <= found.result.objective_value
