@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -46,16 +47,19 @@ def sums_bytes(
 
 
 def counted_traffic(
-    geometry: Geometry, sizes: tuple[int, ...], order: tuple[int, ...], held: frozenset[int], passes: bool
-) -> int:
+    geometry: Geometry, sizes: tuple[int, ...], order: tuple[int, ...], sets: Sequence[frozenset[int]], passes: bool
+) -> list[int]:
+    """With each set of operands held."""
     tiles = tiles_in_order(geometry, sizes, order)
-    traffic = 0
-    for index, access in enumerate(geometry.reads):
-        regions = [access.region(tile, geometry.axes) for tile in tiles]
-        traffic += access.size_bytes if index in held else loaded_bytes(regions, access.element_bytes)
-    for access in geometry.writes:
-        traffic += access.size_bytes + sums_bytes(geometry, access, tiles, passes)
-    return traffic
+    loads = [
+        loaded_bytes([access.region(tile, geometry.axes) for tile in tiles], access.element_bytes)
+        for access in geometry.reads
+    ]
+    written = sum(access.size_bytes + sums_bytes(geometry, access, tiles, passes) for access in geometry.writes)
+    return [
+        written + sum(one.size_bytes if at in held else loads[at] for at, one in enumerate(geometry.reads))
+        for held in sets
+    ]
 
 
 def greatest_items(geometry: Geometry, sizes: tuple[int, ...]) -> list[Item]:
@@ -99,11 +103,15 @@ def least_traffic_by_hand(geometry: Geometry, room: SplitRoom) -> int | None:
             possible = [held for held in sets if may_be_held(room, items, held, geometry)]
             cut = [axis for axis, size in enumerate(sizes) if size < geometry.axes[axis].size]
             found += [
-                counted_traffic(
-                    geometry, sizes, (*(a for a in range(len(sizes)) if a not in cut), *order), held, room.can_pass_on()
-                )
+                traffic
                 for order in permutations(cut)
-                for held in possible
+                for traffic in counted_traffic(
+                    geometry,
+                    sizes,
+                    (*(a for a in range(len(sizes)) if a not in cut), *order),
+                    possible,
+                    room.can_pass_on(),
+                )
             ]
         if found:
             return min(found)
@@ -131,7 +139,7 @@ def test_traffic_in_closed_form_is_that_counted_tile_by_tile(data: st.DataObject
         cut = [axis for axis, each in enumerate(one.sizes) if len(each) > 1]
         order = tuple(data.draw(st.permutations(cut)))
         outer = tuple(axis for axis in range(len(sizes)) if axis not in order)
-        expected = counted_traffic(geometry, sizes, (*outer, *order), frozenset(), passes=True)
+        expected = counted_traffic(geometry, sizes, (*outer, *order), [frozenset()], passes=True)[0]
         assert int(one.traffic_in(order)[0]) == expected
 
 
