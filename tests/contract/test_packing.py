@@ -24,7 +24,7 @@ from onchip.solve.run.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive
 from support.packable import brimful, is_packable
-from support.series import series
+from support.series import HALVES, series
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 CAPACITY = 1048576
@@ -59,9 +59,12 @@ def instance(name: str) -> PackingProblem:
     return PackingProblem(read_buffers(INSTANCES / f"{name}.{CAPACITY}.csv").buffers, CAPACITY)
 
 
-@settings(max_examples=240, deadline=None)
+@HALVES
+@settings(max_examples=120, deadline=None)
 @given(problem=problems(), workers=st.sampled_from((1, 1, 2, 5)))
-def test_the_exact_search_alone_agrees_with_trying_every_place(problem: PackingProblem, workers: int) -> None:
+def test_the_exact_search_alone_agrees_with_trying_every_place(
+    half: int, problem: PackingProblem, workers: int
+) -> None:
     search = BranchingSearch(problem, Run(Limits(workers=workers)))
 
     finding = search.search()

@@ -17,6 +17,7 @@ from onchip.lower.split.choice import Chooser
 from onchip.lower.split.kinds import geometry_of
 from onchip.lower.split.room import Item, SplitRoom
 from onchip.lower.split.traffic import Splits
+from support.series import HALVES
 from support.tiled import networks
 
 Taken = list[tuple[Region | None, ...]]
@@ -143,9 +144,10 @@ def test_traffic_in_closed_form_is_that_counted_tile_by_tile(data: st.DataObject
         assert int(one.traffic_in(order)[0]) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@HALVES
+@settings(max_examples=15, deadline=None)
 @given(st.data())
-def test_no_split_has_less_traffic(data: st.DataObject) -> None:
+def test_no_split_has_less_traffic(half: int, data: st.DataObject) -> None:
     capacities = data.draw(st.lists(st.sampled_from((24, 48, 96, 200)), min_size=1, max_size=3))
     memories = tuple(Memory(f"s{at}", size) for at, size in enumerate(capacities))
     if data.draw(st.booleans()):

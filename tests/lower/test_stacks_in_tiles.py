@@ -53,6 +53,7 @@ from support.fusable_graphs import (
     unpadded,
 )
 from support.fused import fitting, level, machine
+from support.series import HALVES
 from support.tiled import Network
 
 NETWORKS = {"residual": residual(8), "unpadded": unpadded(9), "transposed": transposed(5), "classifier": classifier()}
@@ -102,9 +103,10 @@ def executed(problem: Problem, plan: Plan, kernels: ArithmeticKernels) -> tuple[
     return run, kernels.difference_from_whole_model(inputs, run.outputs)
 
 
-@settings(max_examples=100, deadline=None)
+@HALVES
+@settings(max_examples=50, deadline=None)
 @given(tiled_graphs(), st.integers(0, 2))
-def test_tiles_give_the_values_of_the_network(case: tuple[Graph, Cut, Graph], seed: int) -> None:
+def test_tiles_give_the_values_of_the_network(half: int, case: tuple[Graph, Cut, Graph], seed: int) -> None:
     graph, _, tiled = case
     assert whole_tensor_differences(tiled, graph, seed) == ()
 

@@ -21,12 +21,14 @@ from onchip.lower.split.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import limbs, mixed, product_of_limbs
+from support.series import HALVES
 from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
 
 MASK = 2**16 - 1
 
 
-@settings(max_examples=120, deadline=None)
+@HALVES
+@settings(max_examples=60, deadline=None)
 @given(
     networks(),
     st.lists(st.integers(20, 500), min_size=1, max_size=3),
@@ -35,7 +37,7 @@ MASK = 2**16 - 1
     st.data(),
 )
 def test_tiles_give_the_values_of_the_whole(
-    graph: Graph, capacities: list[int], count: Count, seed: int, data: st.DataObject
+    half: int, graph: Graph, capacities: list[int], count: Count, seed: int, data: st.DataObject
 ) -> None:
     problem = problem_of(graph, *capacities, alignment_bytes=data.draw(st.sampled_from((1, 8))), count=count)
     if data.draw(st.booleans()):

@@ -37,6 +37,7 @@ from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
 from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from support import fused_files
+from support.series import HALVES
 from support.stacks import chain, fsrcnn, random_stack, tilings_of
 
 CHIP = fused_files.CHIP.replace("512B", "256B")
@@ -136,7 +137,8 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
     return [choice for arc in arcs for choice in arc.choices]
 
 
-@settings(max_examples=40, deadline=None)
+@HALVES
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([SMALL, FREE, WIDE, REGISTERS, PARTS, *NARROW]),
@@ -146,7 +148,7 @@ def choices_on(network: FusableNetwork, accelerator: Accelerator) -> Sequence[St
     st.data(),
 )
 def test_no_stack_costs_less_than_its_bound(
-    seed: int, accelerator: Accelerator, asked: tuple[str, FusionObjective], data: st.DataObject
+    half: int, seed: int, accelerator: Accelerator, asked: tuple[str, FusionObjective], data: st.DataObject
 ) -> None:
     kind, objective = asked
     stack = random_stack(seed)

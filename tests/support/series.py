@@ -12,3 +12,7 @@ def series(cases: Iterable[object], first: int) -> list[object]:
     listed = list(cases)
     parts = [case if isinstance(case, tuple) else (case,) for case in listed[first:]]
     return [*listed[:first], *(pytest.param(*part, marks=pytest.mark.long) for part in parts)]
+
+
+HALVES = pytest.mark.parametrize("half", series(range(2), 1))
+"""Of a test whose cases are drawn anew each time: every run draws one half of them, `make test-long` the other."""
