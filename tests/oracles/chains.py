@@ -14,7 +14,7 @@ from onchip.native import least_chain_below
 
 Table = NDArray[np.float64]
 Tables = list[Table | None]
-Row = tuple[float, Tables, Tables, Tables, bool, bool, list[list[tuple[Table, Table]]]]
+Row = tuple[float, Tables, Tables, Tables, bool, bool, list[list[tuple[Table, Table]]], int | None]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Searched:
     turns: list[list[float]]
     is_single: list[list[int]]
     room_bits: list[float]
+    ports: list[list[int]]
+    last_cycles: Table
     boundaries: list[tuple[int, int, Table]]
     criteria: list[Row]
     is_product: bool
@@ -44,6 +46,8 @@ class Searched:
             self.turns,
             self.is_single,
             self.room_bits,
+            self.ports,
+            self.last_cycles,
             self.boundaries,
             self.criteria,
             self.is_product,
@@ -116,10 +120,13 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
     ]
     sums = []
     known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]
-    for fixed, costs, more, rest, _, is_linear, waits in searched.criteria:
+    for fixed, costs, more, rest, _, is_linear, waits, port in searched.criteria:
         parts = [1.0 - one if is_linear else float(one == 0.0) for one in stays]
         summed = fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts)
         summed += _sum(searched, rest, places, [float(one == 0.0) for one in stays])
+        if port is not None:
+            there = [place for place, is_there in zip(places, searched.ports[port], strict=True) if is_there]
+            summed += float(searched.last_cycles.reshape(searched.shape)[min(there)]) if there else 0.0
         for (operand, _, _), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
             windows = window(searched, operand, place, inner), window(searched, operand, place, ())
             for times, longest in own:

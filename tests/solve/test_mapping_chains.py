@@ -48,6 +48,8 @@ def _random_search(seed: int) -> Searched:
         [np.cumprod(random.integers(1, 4, side)).astype(np.float64).tolist() for side in shape],
         [random.integers(0, 2, side).tolist() for side in shape],
         [7.0, 9.0],
+        random.integers(0, 2, (2, 3)).tolist(),
+        random.integers(0, 5, points).astype(np.float64),
         [(operand, int(random.integers(2)), random.integers(1, 6, points).astype(np.float64)) for operand in operands],
         [
             (
@@ -68,6 +70,7 @@ def _random_search(seed: int) -> Searched:
                     else []
                     for _ in operands
                 ],
+                [None, 0, 1][int(random.integers(3))],
             )
             for number in range(4)
         ],
@@ -110,12 +113,12 @@ def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(s
 
 def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
-    for one in range(6):
-        bits, costs, more, rest, times, longest = (short if one == at else whole for at in range(6))
-        row: Row = (0.0, [costs], [more], [rest], True, True, [[(times, longest)]])
+    for one in range(7):
+        bits, costs, more, rest, times, longest, last_cycles = (short if one == at else whole for at in range(7))
+        row: Row = (0.0, [costs], [more], [rest], True, True, [[(times, longest)]], None)
         searched = Searched(
             *([4], [[1] * 16], [[1]], [[0.0] * 4], [[1]], [[1.0] * 4], [[1] * 4]),
-            *([1.0], [(0, 0, bits)], [row]),
+            *([1.0], [], last_cycles, [(0, 0, bits)], [row]),
             is_product=False,
         )
         with pytest.raises(ValueError, match="costs are not of each point"):
@@ -170,7 +173,7 @@ def _lattices(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[
 
 
 def _note(asked: list[Searched], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
-    asked.append(Searched(*rows[:11]))  # type: ignore[arg-type]
+    asked.append(Searched(*rows[:13]))  # type: ignore[arg-type]
     return 0.0, True, 0, [], []
 
 

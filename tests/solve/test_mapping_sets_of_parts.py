@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 from math import prod
+from random import Random
 
-from onchip.solve.mapping.wide.dimension import dimension_of
+from onchip.solve.mapping.wide.dimension import apart, cells_of, dimension_of
 from onchip.solve.mapping.wide.starts import Units
 from support.lines import Line, lines_of
 
@@ -64,6 +66,51 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
                 assert sum(lengths) >= own.together[0]
                 assert all(one % own.whole[0] == 0 for one in lengths)
     assert seen > 100
+
+
+def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None:
+    """Of units at work in each place or not, in the fewest turns or more: all kinds of a loop over units."""
+    seen = Counter[tuple[bool, bool]]()
+    for line in (line for seed in range(6) for line in lines_of(seed)):
+        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
+        in_time = [at for at in range(len(line.loops)) if at not in beside]
+        sizes = tuple(line.loops[at][0] for at in beside)
+        units, turns = prod(sizes), len(line.sums(in_time))
+        if units == 1:
+            continue
+        within = [[at for at in in_time if at < end] for end in range(len(line.loops) + 1)]
+        met = [len(line.sums(own + beside)) for own in within]
+        each = zip(met, within, strict=True)
+        is_full = all(one in (line.bound, units * prod(line.loops[at][0] for at in own)) for one, own in each)
+        is_fewest = turns == -(-line.bound // units)
+        kind = Units(units, units, sizes, is_full, is_full and is_fewest, is_full and not is_fewest, not is_full)
+        assert kind.fewest_turns(line.bound) <= turns
+        seen[is_full, is_fewest] += 1
+        for reached, own in zip(met, within, strict=True):
+            dimension = dimension_of(line.bound, kind, [(reached, reached)], 0)
+            places = line.sums([at for at in in_time if at not in own])
+            assert dimension.parts(units, 1)[0] <= len(places)
+            assert len(line.sums(own)) <= dimension.turns[0]
+            last = [one for one in Line(1 << 30, line.loops).sums(own) if max(places) + one < line.bound]
+            assert dimension.last_turns[0] <= len(last)
+    assert min(seen.values()) > 20
+    assert len(seen) == 4
+
+
+def test_ranges_apart_are_the_same_coordinates() -> None:
+    random = Random(3)
+    for _ in range(500):
+        step = random.randint(1, 4)
+        starts = sorted(random.sample(range(1, 40), random.randint(2, 6)))
+        ranges = cells_of([one * step for one in starts])
+        units = Units(step, step, (step,), are_full=True)
+        found = apart(ranges, units)
+        assert [one[0] for one in found][:1] == [ranges[0][0]]
+        assert all(two[0] == one[1] + 1 for one, two in pairwise(found))
+        assert found[-1][1] == ranges[-1][1]
+        assert all(first % step == 0 for first, _ in found)
+        assert {first for first, _ in ranges} <= {first for first, _ in found}
+        assert len(apart(found, units)) > len(found) or all(last - first < step for first, last in found)
 
 
 def _lengths(line: Line, places: list[int], apart: list[int], inside: list[int]) -> Iterator[int]:

@@ -868,6 +868,8 @@ def least_chain_below(
     turns: Sequence[Sequence[float]],
     is_single: Sequence[Sequence[int]],
     room_bits: Sequence[float],
+    ports: Sequence[Sequence[int]],
+    last_cycles: NDArray[np.float64],
     boundaries: Sequence[tuple[int, int, NDArray[np.float64]]],
     criteria: Sequence[
         tuple[
@@ -878,6 +880,7 @@ def least_chain_below(
             bool,
             bool,
             Sequence[Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]],
+            int | None,
         ]
     ],
     is_product: bool,

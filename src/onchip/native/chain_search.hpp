@@ -8,12 +8,14 @@
 // stays; if a dimension that does not lead to its elements moves on between both points, any may. The
 // last point of the lattice, with all loops inside, is outside all places. A tile is needed
 // until the last turn of the loops that lead to its elements: where no such loop can stand between two points, a tile
-// of the outer one is replaced within the turns of the inner one.
+// of the outer one is replaced within the turns of the inner one. In the last cycles no tile is replaced: in none since
+// the last one of the innermost boundary at a port.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +44,7 @@ struct Criterion {
     bool is_linear;            // in how often tiles come: if fewer stay it has a part of `more`
     std::vector<std::vector<Wait>>
         waits;  // by boundary, of memories with room for one tile; `costs` have them in full windows
+    std::optional<std::size_t> port;  // all of whose transfers it counts; to these the last cycles are added
 };
 
 struct Problem {
@@ -53,6 +56,8 @@ struct Problem {
     std::vector<std::vector<double>> turns;  // by dimension and cell, cycles of the loops that lead there at most
     std::vector<std::vector<std::uint8_t>> is_single;  // by dimension and cell, whether no loop may stand inside it
     std::vector<double> room_bits;                     // by memory
+    std::vector<std::vector<std::uint8_t>> ports;      // by port and boundary, whether that has transfers there
+    Costs last_cycles;  // by point, of a boundary's tile after the last one was replaced, at least
     std::vector<Boundary> boundaries;  // of an operand from the units upwards, operands one after the other
     std::vector<Criterion> criteria;
     bool is_product;

@@ -76,13 +76,28 @@ void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
     }
 }
 
+// Of all transfers at a port none has a window in the last cycles of the innermost boundary there.
+void add_last_cycles(const Problem& problem, std::size_t boundary, std::size_t x, const std::vector<Placed>& tiles,
+                     std::vector<double>& added) {
+    if (problem.last_cycles[x] == 0.0) return;
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        const auto& own = problem.ports[port];
+        const auto is_there = [&](const Placed& one) { return own[one.boundary] != 0; };
+        if (!own[boundary] || std::any_of(tiles.begin(), tiles.end(), is_there)) continue;
+        for (std::size_t k = 0; k < added.size(); ++k) {
+            if (problem.criteria[k].port == port) added[k] += problem.last_cycles[x];
+        }
+    }
+}
+
 }  // namespace
 
 bool is_of_each_point(const Problem& problem, std::size_t points) {
     const auto fits = [&](Costs costs) { return costs.size() == points; };
     const auto may_be_none = [&](Costs costs) { return costs.empty() || fits(costs); };
-    bool found = std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
-                             [&](const Boundary& own) { return fits(own.bits); });
+    bool found =
+        fits(problem.last_cycles) && std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
+                                                 [&](const Boundary& own) { return fits(own.bits); });
     for (const Criterion& own : problem.criteria) {
         for (const auto* tables : {&own.costs, &own.more, &own.rest})
             found = found && std::all_of(tables->begin(), tables->end(), may_be_none);
@@ -107,6 +122,7 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion) {
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             std::vector<Placed>& tiles, std::vector<double>& added) {
     narrow(problem, at, boundary, x, tiles, added);
+    add_last_cycles(problem, boundary, x, tiles, added);
     go_outside(problem, at, x, tiles, added);
 }
 

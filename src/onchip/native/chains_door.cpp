@@ -64,8 +64,8 @@ using Tables = std::vector<std::optional<Table>>;
 // What is waited for one by one at each boundary: how often, and how long, by point.
 using Waits = std::vector<std::vector<std::tuple<Table, Table>>>;
 // A row of a criterion: what is fixed, what each boundary costs by point or None, what more, what then, whether it
-// guides, is linear, and what is waited for.
-using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, bool, Waits>;
+// guides, is linear, what is waited for, and the port whose transfers it counts.
+using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, bool, Waits, std::optional<std::size_t>>;
 
 std::vector<chains::Costs> costs_of(const Tables& tables) {
     std::vector<chains::Costs> found;
@@ -88,6 +88,7 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             std::vector<std::vector<std::uint8_t>> leads, std::vector<std::vector<double>> stays,
                             std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
                             std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
+                            std::vector<std::vector<std::uint8_t>> ports, const Table& last_cycles,
                             const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
                             bool is_product, double limit, std::size_t most_steps) {
     chains::Problem problem{std::move(shape),
@@ -98,14 +99,16 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             std::move(turns),
                             std::move(is_single),
                             std::move(room_bits),
+                            std::move(ports),
+                            {last_cycles.data(), last_cycles.shape(0)},
                             {},
                             {},
                             is_product};
     for (const auto& [operand, memory, bits] : boundaries)
         problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}});
-    for (const auto& [fixed, costs, more, rest, guides, is_linear, waits] : criteria)
+    for (const auto& [fixed, costs, more, rest, guides, is_linear, waits, port] : criteria)
         problem.criteria.push_back(
-            {fixed, costs_of(costs), costs_of(more), costs_of(rest), guides, is_linear, waits_of(waits)});
+            {fixed, costs_of(costs), costs_of(more), costs_of(rest), guides, is_linear, waits_of(waits), port});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;
@@ -119,8 +122,8 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
-               "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "boundaries"_a, "criteria"_a, "is_product"_a,
-               "limit"_a, "most_steps"_a);
+               "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a, "last_cycles"_a, "boundaries"_a,
+               "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
 }
 
 }  // namespace onchip

@@ -27,21 +27,28 @@ from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
-from onchip.solve.mapping.wide.together import least_together
+from onchip.solve.mapping.wide.together import Found, least_together
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()))
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (20_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
-In the last stages chains are searched by all criteria together, on lattices without loops that are shared out.
+In the last stages chains are searched by all criteria together, on lattices without loops that are shared out; in the
+very last where the search of the one before came to its end, among ever finer cells.
 """
-STEPS: Final = {2: 1_000_000, 3: 4_000_000}
+CELLS_AND_PAIRS: Final = 2_000_000
+"""Cells in the last stage times pairs of boundaries, as about so many are the criteria."""
+STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000}
 """Of a search by all criteria together, by stage."""
-NODES: Final = {2: 1, 3: 4}
+ROUNDS: Final = {2: 3, 3: 3, 4: 12}
+"""Of such searches, each among the cells that the one before left."""
+NODES: Final = {2: 1, 3: 4, 4: 4}
 """That such a search counts as, by stage."""
 FIRST_OF_KINDS: Final = 2
 """The first stage in which mappings of one way are told apart."""
+FIRST_OF_SUMS: Final = 3
+"""The same, by where sums are added to."""
 MOST_NODES: Final = 400
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
@@ -75,13 +82,14 @@ class WayBounds:
             self._add(self._root(), 0.0, 0, enough, run)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
-            is_last = node.way.is_one and node.stage + 1 == len(STAGES)
-            if node.floor >= enough or (is_last and not node.way.has_kinds_of_sums):
+            tells_sums_apart = node.way.is_one and node.stage >= FIRST_OF_SUMS and node.way.has_kinds_of_sums
+            is_last = node.way.is_one and node.stage + 1 == len(STAGES) and not tells_sums_apart
+            if node.floor >= enough or is_last:
                 break
             heappop(self._open)
-            if is_last:
+            if tells_sums_apart:
                 for kind in node.way.kinds_of_sums():
-                    self._add(kind, node.floor, node.stage, enough, run)
+                    self._add(kind, node.floor, FIRST_OF_SUMS, enough, run)
                 continue
             if node.way.is_one and node.way.has_kinds and node.stage + 1 >= FIRST_OF_KINDS:
                 for kind in node.way.kinds():
@@ -102,18 +110,28 @@ class WayBounds:
         if run.stop is not None:
             heappush(self._open, _Node(floor, self.nodes, way, stage - 1))
             return
-        own = max(floor, self._floor(way, stage, enough, run))
+        if STAGES[stage][1]:
+            own = max(floor, self._floor(way, stage, enough))
+        else:
+            found = self._together(way, stage, enough, run)
+            own = max(floor, found.least)
+            if not found.is_ended and stage + 2 == len(STAGES):
+                stage += 1  # on more cells it would not end either
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage))
 
-    def _floor(self, way: UnrolledWays, stage: int, enough: float, run: Run) -> float:
+    def _together(self, way: UnrolledWays, stage: int, enough: float, run: Run) -> Found:
+        most_cells, _ = STAGES[stage]
+        if stage + 1 == len(STAGES):
+            most_cells = max(most_cells, CELLS_AND_PAIRS // max(way.boundaries, 1) ** 2)
+        found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run, ROUNDS[stage])
+        if found.chain:
+            self.chains.append(LeastChain(found.least, way, found.chain))
+        return found
+
+    def _floor(self, way: UnrolledWays, stage: int, enough: float) -> float:
         energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
-        if not shorts:
-            found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run)
-            if found.chain:
-                self.chains.append(LeastChain(found.least, way, found.chain))
-            return found.least
         for short in shorts:
             lattice = Lattice.of(way.bounds, way.units, most_cells, short)
             energies.append(ChainEnergy(way, lattice))

@@ -19,6 +19,7 @@ from onchip.answer.layer_mapping import Move
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
+from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
@@ -104,12 +105,29 @@ class ChainTime:
         found += [self._criterion(run, other) for _, run in alone[:HIGHEST] for other in before]
         return sorted(found, key=lambda one: -one.least)
 
-    def all_criteria(self) -> Iterator[tuple[float, Boundaries, Mapping[Place, Waits]]]:
-        """Yield what is fixed, what boundaries cost and wait for, of every criterion that is no mean of others."""
+    def all_criteria(self) -> Iterator[tuple[float, Boundaries, Mapping[Place, Waits], PortOf | None]]:
+        """Yield what is fixed, what boundaries cost and wait for, of every criterion that is no mean of others.
+
+        And the port whose transfers it counts, if any.
+        """
         for run in self._running:
             if not run.is_mean:
                 for before in self._before:
-                    yield run.fixed, self._joined(run, before), run.waits
+                    yield run.fixed, self._joined(run, before), run.waits, run.port
+
+    @cached_property
+    def places_by_port(self) -> dict[PortOf, set[Place]]:
+        """Return the boundaries that have transfers at a port, of ports that the units have none at."""
+        return {port: set(own) for port, own in self._by_port.items() if port not in self._at_units}
+
+    @property
+    def last_cycles(self) -> Along:
+        """Return for how long at least a tile stays that nothing follows: nothing is replaced in these cycles.
+
+        None of one cycle, as a port that is asked in every cycle has all of them for transfers.
+        """
+        turns = self.lattice.last_turns(range(len(LOOPS)))
+        return np.where(turns > 1, turns, 0.0)
 
     def _criterion(self, run: Running, before: Waiting) -> Criterion:
         costs = self._joined(run, before)
@@ -230,6 +248,8 @@ class ChainTime:
         most_bits = max(
             problem.layer.bits(chain.operand), problem.layer.partial_bits * (chain.operand is Operand.OUTPUT)
         )
+        below = self.way.served(lower)
+        block = chain.largest(below, is_block=True)  # at least so much comes from above at once
         whole = OperandChain(self.way, self.lattice.with_whole_shares, chain.operand)
         if chain.operand is Operand.OUTPUT:
             moves = [
@@ -245,9 +265,10 @@ class ChainTime:
             if own:
                 port = port_for(memory, own, move)
                 served, width = self.way.served(memory), own[port].bits_per_cycle
-                longest = np.ceil(chain.largest(served, is_block=memory == lower) * wide / width)
+                largest = np.maximum(block, block if memory == lower else chain.largest(served))
+                longest = np.ceil(largest * wide / width)
                 apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
-                together = chain.elements(served) * wide / width / apart
+                together = chain.elements(served, below) * wide / width / apart
                 window = self._window(chain, self.way.levels[lower])
                 most = np.ceil(whole.at_once(served) * most_bits / width)
                 cycles = cycles_of(chain, longest, most, together, window, returns=returns)

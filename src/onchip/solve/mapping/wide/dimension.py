@@ -43,7 +43,8 @@ class Dimension:
 
     `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
     `places` are the parts that loops in time outside a cell come to at most, those of all units together. `known_turns`
-    are those inside a place if all its parts but the last have as many, else 0.
+    are those inside a place if all its parts but the last have as many, else 0; `fewest_turns` are executed in all, at
+    least.
 
     What is said of it is kept: of ways in halves all dimensions but one are as before.
     """
@@ -56,6 +57,7 @@ class Dimension:
     places: Cells
     shared_out: bool
     known_turns: Cells
+    fewest_turns: int
     _said: dict[tuple[str, int, int], NDArray[np.float64]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -72,7 +74,15 @@ class Dimension:
     def parts(self, served: int, apart: int) -> NDArray[np.float64]:
         """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
         longest = self.most_length(served, apart)
-        return self.bound / longest if self.shared_out else np.ceil(self.bound / longest)
+        if self.shared_out:
+            return self.bound / longest
+        return np.maximum(np.ceil(self.bound / longest), np.ceil(self.fewest_turns / self.turns))
+
+    @property
+    def last_turns(self) -> NDArray[np.float64]:
+        """Return how many turns the last part takes at least."""
+        known = np.maximum(self.known_turns, 1)
+        return np.where(self.known_turns > 0, (self.fewest_turns - 1) % known + 1, 1).astype(np.float64)
 
     def most_parts(self, apart: int) -> NDArray[np.float64]:
         """Return how many parts it has at most, with so many units apart."""
@@ -141,6 +151,16 @@ def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float)
     return found
 
 
+def apart(ranges: Sequence[Range], units: Units) -> list[Range]:
+    """Each range's first coordinate, and the others in two; of units that are all at work whole turns."""
+    found, step = list[Range](), units.most if units.are_full else 1
+    for first, last in ranges:
+        middle = first + (last - first + step) // (2 * step) * step
+        starts = sorted({one for one in (first, first + step, middle) if one <= last})
+        found += cells_of([*starts, last + 1])
+    return found
+
+
 def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -> Dimension:
     """Return a loop's dimension with these cells; of at most `short` iterations it is shared out."""
     return _dimension_of(bound, units, tuple(cells), short)
@@ -157,13 +177,16 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
         turns[:-1] = last[:-1] // units.most
         if bound <= units.most:
             turns[-1] = 1
+    if units.turns_are_fewest:
+        turns[-1] = min(turns[-1], units.fewest_turns(bound))
     places = _most_places(bound, units, first)
     if bound <= short and units.most == 1:
-        return Dimension(bound, first, last, turns, np.zeros(len(first)), places, True, np.zeros_like(first))
+        return Dimension(bound, first, last, turns, np.zeros(len(first)), places, True, np.zeros_like(first), bound)
     at_end, fewest = _at_end(bound, units), -(-first // units.most)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
+    stays[first == bound] = 0.0  # no loop of it moves on outside
     known = _known_turns(units, first, last)
-    return Dimension(bound, first, last, turns, stays, places, False, known)
+    return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound))
 
 
 def _most_places(bound: int, units: Units, first: Cells) -> Cells:

@@ -3,8 +3,9 @@
 Two things are known of tiles. Any tile has a multiple of the elements that it has of dimensions which are whole in all
 of them. And of all tiles that move once it may be known how many there are at most: if the largest takes so many
 accesses, a smaller one spares one only where it is smaller by what the last access has, and by a whole access for each
-further one. So what all tiles together lack of the largest spares no more than that. Where a dimension's parts are all
-known, full ones and the last, tiles with the one and tiles with the other are sets of their own.
+further one. So what all tiles together lack of the largest spares no more than that, and what they take is a whole
+number. Where a dimension's parts are all known, full ones and the last, tiles with the one and tiles with the other
+are sets of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from onchip.solve.mapping.wide.lattice import Along, Served
 
 MOST_AT_ONCE: Final = 256
 """Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
+ROUNDING: Final = 1e-12
+"""Of sums and products of real numbers, more than they are off."""
 FEW: Final = 4
 """Accesses that a smaller tile spares, looked at one by one."""
 
@@ -45,20 +48,25 @@ def element_accesses(
     found = least_share(chain.at_once(served), whole, bits, shortest)
     if not (counts_tiles and chain.way.is_one) or chain.lattice.shares_out:
         return found
-    least = _of_all_tiles(chain, served, bits, shortest) / np.maximum(chain.elements(served, below), 1.0)
+    least = _of_all_tiles(chain, served, bits, shortest, below) / np.maximum(chain.elements(served, below), 1.0)
     return np.where(chain.may_stay, found, np.maximum(found, least))
 
 
 @asked_once_of_any
-def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int) -> Along:
+def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int, below: Served | None) -> Along:
     """Return what all tiles take if each moves once: each set of tiles that are alike by itself."""
-    sets = chain.tiles_alike(served)
+    sets, elements = chain.tiles_alike(served), chain.elements(served, below)
     none_is_empty = chain.has_as_many(sum((one.parts for one in sets), np.zeros(1)), served)
     total: Along = np.zeros((1,) * len(LOOPS))
     for one in sets:
         least = least_accesses(one.longest, one.parts, one.together, one.whole, none_is_empty, bits, shortest)
-        total = total + np.maximum(least, one.together * bits / shortest)
-    return total
+        total = total + whole_accesses(np.maximum(least, one.together * bits / shortest))
+    return np.maximum(total, whole_accesses(elements * bits / shortest))
+
+
+def whole_accesses(found: Along) -> Along:
+    """Return how many accesses tiles take that take so many at least: each takes a whole number."""
+    return np.ceil(found * (1 - ROUNDING))
 
 
 def least_accesses(

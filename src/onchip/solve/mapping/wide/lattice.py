@@ -22,7 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.dimension import Dimension, PartsAlike, Said, cells_of, dimension_of, parted
+from onchip.solve.mapping.wide.dimension import (
+    Dimension,
+    PartsAlike,
+    Range,
+    Said,
+    apart,
+    cells_of,
+    dimension_of,
+    parted,
+)
 from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
@@ -98,28 +107,32 @@ class Lattice:
         moving = tuple(replace(one, stays=np.zeros_like(one.stays)) for one in self.dimensions)
         return Lattice(moving, known_of_any=self.known_of_any, _known=self._known)
 
-    def within(self, units: Sequence[Units], cells: Sequence[Sequence[int]], most_cells: int) -> Lattice:
-        """Return some of its cells, each in as many as there may be; the last of a dimension is always among them."""
-        each = zip(self.dimensions, cells, strict=True)
-        ranges = [
-            [
-                (int(own.first[at]), int(own.last[at]))
-                for at, is_kept in enumerate(kept)
-                if is_kept or at + 1 == len(kept)
-            ]
-            for own, kept in each
-        ]
+    def within(self, units: Sequence[Units], left: Sequence[Sequence[int]], most_cells: int) -> Lattice:
+        """Return some of its cells, each in as many as there may be; the last of a dimension is always among them.
+
+        Where these are its own cells, each in some.
+        """
+        each = zip(self.cells, left, strict=True)
+        ranges = [[own[at] for at, is_kept in enumerate(kept) if is_kept or at + 1 == len(kept)] for own, kept in each]
         coarseness = 0.0
         while True:
             parts = [
                 parted(own.bound, side, kept, coarseness)
                 for own, side, kept in zip(self.dimensions, units, ranges, strict=True)
             ]
+            if parts == self.cells:
+                parts = [apart(own, side) for own, side in zip(parts, units, strict=True)]
+                parts = parts if prod(map(len, parts)) <= most_cells else self.cells
             if prod(map(len, parts)) <= most_cells or coarseness > max(own.bound for own in self.dimensions):
                 break
             coarseness = max(coarseness * FINER, 0.05)
         sides = zip(self.dimensions, units, parts, strict=True)
         return Lattice(tuple(dimension_of(own.bound, side, kept, 0) for own, side, kept in sides))
+
+    @property
+    def cells(self) -> list[list[Range]]:
+        """By dimension, the first and the last coordinates of its cells."""
+        return [list(zip(own.first.tolist(), own.last.tolist(), strict=True)) for own in self.dimensions]
 
     def along(self, loop: int, values: NDArray[np.float64]) -> Along:
         """Return values by a loop's cells so that they broadcast."""
@@ -173,6 +186,10 @@ class Lattice:
     def most_turns(self, loops: Sequence[int]) -> Along:
         """Return how many iterations in time of these loops lead to a place, at most."""
         return self._product("turns", lambda one, _, __: one.turns.astype(np.float64), loops, ALONE)
+
+    def last_turns(self, loops: Sequence[int]) -> Along:
+        """Return how many iterations in time of these loops lead to the last part of a place, at least."""
+        return self._product("last turns", lambda one, _, __: one.last_turns, loops, ALONE)
 
     def stays(self, loops: Sequence[int]) -> Along:
         """Return the greatest part of elements, led to by these loops, that lie where tiles may stay."""

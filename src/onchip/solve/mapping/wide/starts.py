@@ -17,7 +17,8 @@ class Units:
     """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
 
     Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
-    If turns are `fewest`, no more are executed than so many units need.
+    If turns are `fewest`, no more are executed than so many units need; if they are `more`, more are. If any unit is
+    idle in some place, that takes more turns too.
     """
 
     least: int
@@ -25,6 +26,13 @@ class Units:
     sizes: tuple[int, ...] | None
     are_full: bool = False
     turns_are_fewest: bool = False
+    turns_are_more: bool = False
+    any_is_idle: bool = False
+
+    def fewest_turns(self, bound: int) -> int:
+        """Return how many turns are executed at least."""
+        needed = -(-bound // self.most) + self.turns_are_more
+        return max(needed, self.fewest_idle_turns(bound)) if self.any_is_idle else needed
 
     def fewest_idle_turns(self, bound: int) -> int:
         """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.

@@ -32,7 +32,7 @@ from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, UnrolledW
 from onchip.solve.run.limits import Run
 
 ROUNDS: Final = 3
-"""Of searches, each among the cells that the one before left."""
+"""Of searches, each among the cells that the one before left; more may be asked for if all come to their end."""
 GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
 RANKED: Final = 12
@@ -48,9 +48,9 @@ COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 Costs = NDArray[np.float64]
 Tables = list[Costs | None]
 FlatWaits = list[list[tuple[Costs, Costs]]]
-Row = tuple[float, Tables, Tables, Tables, bool, bool, FlatWaits]
+Row = tuple[float, Tables, Tables, Tables, bool, bool, FlatWaits, int | None]
 """Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it guides, is
-linear; waits."""
+linear; waits; the port that it counts all transfers of."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,13 @@ class Found:
     """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be.
 
     `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
+    `is_ended`: the search was not cut short.
     """
 
     least: float
     cells: list[list[int]]
     chain: Mapping[Place, list[tuple[int, int]]] = field(default_factory=dict)
+    is_ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class ChainsTogether:
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
         sides = zip(self.lattice.dimensions, self.way.units, strict=True)
-        found, _, _, points, cells = least_chain_below(
+        found, is_ended, _, points, cells = least_chain_below(
             self.lattice.shape,
             [_may_stand_inside(own, units.most) for own, units in sides],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
@@ -106,6 +108,8 @@ class ChainsTogether:
             [one.turns.astype(np.float64).tolist() for one in self.lattice.dimensions],
             [single_cells(own, units) for own, units in zip(self.lattice.dimensions, self.way.units, strict=True)],
             [float(self.way.problem.room_bits(memory)) for memory in memories],
+            [[place in own for place in places] for own in self.time.places_by_port.values()],
+            self._flat(self.time.last_cycles),
             [(operands.index(place[0]), memories.index(self._memory(place)), self._bits(place)) for place in places],
             criteria,
             objective is MappingObjective.EDP,
@@ -113,7 +117,7 @@ class ChainsTogether:
             most_steps,
         )
         chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
-        return Found(limit if found >= below else found * unit, cells, chain)
+        return Found(limit if found >= below else found * unit, cells, chain, is_ended)
 
     def _cell(self, point: int) -> list[tuple[int, int]]:
         each = zip(self.lattice.dimensions, np.unravel_index(point, self.lattice.shape), strict=True)
@@ -151,22 +155,23 @@ class ChainsTogether:
         for at, (first, both) in enumerate(zip(more, rest, strict=True)):
             if first is not None and both is not None:
                 rest[at] = np.maximum(both - first, 0.0)
-        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, True, none
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, True, none, None
 
     def _of_time(self) -> list[Row]:
         """The highest guide, about: they say most of what is left."""
         each = zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True)
+        ports = list(self.time.places_by_port)
         nothing: Tables = [None] * len(self._places)
         found = [
-            (fixed, self._tables(costs), self._more(costs, moving), self._waits(waits))
-            for (fixed, costs, waits), (_, moving, _) in each
+            (fixed, self._tables(costs), self._more(costs, moving), self._waits(waits), port)
+            for (fixed, costs, waits, port), (_, moving, _, _) in each
         ]
         found.sort(key=lambda one: -self._least_apart(one[0], one[1]))
         ranked = [(self._least(one[0], one[1]) if at < RANKED else 0.0, at, one) for at, one in enumerate(found)]
         ranked.sort(key=lambda one: (-one[0], one[1]))
         return [
-            (fixed, costs, more, nothing, at < GUIDES, False, waits)
-            for at, (_, _, (fixed, costs, more, waits)) in enumerate(ranked)
+            (fixed, costs, more, nothing, at < GUIDES, False, waits, ports.index(port) if port in ports else None)
+            for at, (_, _, (fixed, costs, more, waits, port)) in enumerate(ranked)
         ]
 
     def _least_apart(self, fixed: float, costs: Tables) -> float:
@@ -208,15 +213,21 @@ class ChainsTogether:
 
 
 def least_together(
-    way: UnrolledWays, objective: MappingObjective, limit: float, most_cells: int, most_steps: int, run: Run
+    way: UnrolledWays,
+    objective: MappingObjective,
+    limit: float,
+    most_cells: int,
+    most_steps: int,
+    run: Run,
+    rounds: int = ROUNDS,
 ) -> Found:
     """Return what no mapping of one way is below, on ever finer lattices; the limit where none is below that.
 
     Of a run that has to stop zero, or what is known by then.
     """
     lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0), Found(0.0, [])
-    for _ in range(ROUNDS):
-        if run.stop is not None:
+    for number in range(rounds):
+        if run.stop is not None or not (number < ROUNDS or best.is_ended):
             break
         most_steps = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
         chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
@@ -225,7 +236,7 @@ def least_together(
         if best.least >= limit or not found.cells:
             break
         finer = lattice.within(way.units, found.cells, most_cells)
-        if finer.shape == lattice.shape:
+        if finer.cells == lattice.cells:
             break
         lattice = finer
     return best

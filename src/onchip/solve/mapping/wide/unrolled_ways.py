@@ -85,6 +85,8 @@ class UnrolledWays:
                 tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
                 self.kind in ALL_AT_WORK or (self.idle is not None and loop < self.idle),
                 self.kind is Kind.FEWEST_TURNS or (self.longer is not None and loop < self.longer),
+                loop == self.longer,
+                loop == self.idle,
             )
             for loop, (low, high) in enumerate(each)
         )
@@ -172,13 +174,7 @@ class UnrolledWays:
     @cached_property
     def fewest_turns(self) -> list[int]:
         """Return by loop how many turns it takes at least."""
-        found = [-(-bound // own.most) for bound, own in zip(self.bounds, self.units, strict=True)]
-        if self.idle is not None:
-            idle = self.units[self.idle].fewest_idle_turns(self.bounds[self.idle])
-            found[self.idle] = max(found[self.idle], idle)
-        if self.longer is not None:
-            found[self.longer] += 1
-        return found
+        return [own.fewest_turns(bound) for bound, own in zip(self.bounds, self.units, strict=True)]
 
     @property
     def least_turns(self) -> float:
@@ -189,6 +185,11 @@ class UnrolledWays:
     def memories(self, operand: Operand) -> Sequence[str]:
         """Return those that keep tiles of an operand, nearest the units first, and its home."""
         return self._memories[operand]
+
+    @property
+    def boundaries(self) -> int:
+        """Return how many boundaries between memories all operands cross together."""
+        return sum(len(one) - 1 for one in self._memories.values())
 
     @cached_property
     def _memories(self) -> dict[Operand, list[str]]:
@@ -205,7 +206,8 @@ class UnrolledWays:
         for bound, own in zip(self.bounds, self.units, strict=True):
             is_fewest = own.most == 1 or own.turns_are_fewest
             turns = -(-bound // own.most) if is_fewest else bound
-            found.append(Dimension(bound, at, at * min(own.most, bound), at, none, at * turns, False, at * is_fewest))
+            last, fewest = at * min(own.most, bound), own.fewest_turns(bound)
+            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_fewest, fewest))
         return Lattice(tuple(found))
 
     @cached_property

@@ -1,0 +1,101 @@
+"""What the bound on all mappings says of ports: of the last cycles, and of what comes from above at once."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import Operand
+from onchip.cost.layer.accesses import layer_accesses
+from onchip.cost.layer.limits import checked_boundaries
+from onchip.cost.layer.ragged_time import PortMove, RaggedTime, TileFilling
+from onchip.solve.mapping.wide.chain import OperandChain
+from onchip.solve.mapping.wide.chain_time import ChainTime, Place
+from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
+from support.nests import random_case
+from support.own_chains import cell_of, kind_of, places_of
+from support.ragged_nests import random_ragged_mapping
+from support.series import series
+from support.ways import way_of
+
+
+def _own_cells(way: UnrolledWays, places: list[tuple[int, ...]]) -> Lattice:
+    """A lattice whose cells are as fine as they may be around a mapping's places."""
+    lattice = Lattice.of(way.bounds, way.units, 1000, 0)
+    for _ in range(4):
+        cells = [cell_of(lattice, place) for place in places]
+        left = [[any(one[side] == at for one in cells) for at in range(own)] for side, own in enumerate(lattice.shape)]
+        lattice = lattice.within(way.units, left, 4000)
+    return lattice
+
+
+def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, tuple[int, ...]]] | None:
+    """A legal mapping with the places of its tiles."""
+    problem = random_case(seed, most_macs=1500).problem
+    mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+    try:
+        checked_boundaries(problem, mapping)
+    except MappingError:
+        return None
+    way = way_of(problem, mapping)
+    numbers = [
+        (operand, at)
+        for operand in map(Operand, problem.layer.operands)
+        for at in range(len(way.memories(operand)) - 1)
+    ]
+    return problem, mapping, dict(zip(numbers, places_of(problem, mapping), strict=True))
+
+
+@pytest.mark.parametrize("first", series(range(0, 240, 20), 4))
+def test_no_window_is_in_the_last_cycles_of_the_innermost_tiles(first: int) -> None:
+    """Of any tiles together: with times and cycles enough, what is waited for is all but the union of windows."""
+    random, tight = Random(first), 0
+    for problem, mapping, places in filter(None, map(_case, range(first, first + 20))):
+        way = kind_of(problem, mapping)
+        lattice = _own_cells(way, list(places.values()))
+        last, crossed = ChainTime(way, lattice).last_cycles, checked_boundaries(problem, mapping)
+        time = RaggedTime(problem.layer, mapping)
+        for _ in range(4 if places else 0):
+            chosen = random.sample(sorted(places), min(random.randint(1, 3), len(places)))
+            moves = [
+                PortMove(TileFilling.of(crossed[operand][at + 1]), 2 * time.cycles, time.cycles, returns=False)
+                for operand, at in chosen
+            ]
+            covered = sum(one.busy * one.times for one in moves) - time.stall(moves)
+            own = float(last[cell_of(lattice, min(places[one] for one in chosen))])
+            assert covered + own <= time.cycles, (str(mapping), chosen)
+            tight += own > 0 and covered + own == time.cycles
+    assert tight > 0
+
+
+@pytest.mark.parametrize("first", series(range(0, 240, 20), 4))
+def test_from_above_comes_at_once_what_an_instance_has_room_for(first: int) -> None:
+    """The largest tile of an input or a weight that an upper memory gives is no smaller than a block of one below."""
+    seen = 0
+    for case in filter(None, map(_case, range(first, first + 20))):
+        problem, mapping, places = case
+        way, accesses = (
+            way_of(problem, mapping),
+            layer_accesses(problem.accelerator, checked_boundaries(problem, mapping)),
+        )
+        lattice = _own_cells(way, list(places.values()))
+        for (operand, at), place in places.items():
+            lower, upper = way.memories(operand)[at : at + 2]
+            given = [
+                size
+                for one in accesses
+                if (one.memory, one.operand, one.move) == (upper, operand, Move.READ_FOR_BELOW)
+                for size, _ in one.sizes
+            ]
+            if operand is not Operand.OUTPUT and given:
+                block = OperandChain(way, lattice, operand).largest(way.served(lower), is_block=True)
+                at_own = tuple(
+                    min(one, side - 1) for one, side in zip(cell_of(lattice, place), block.shape, strict=True)
+                )
+                assert block[at_own] <= max(given), (str(mapping), operand, at)
+                seen += block[at_own] == max(given)
+    assert seen > 0
