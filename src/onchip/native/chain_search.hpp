@@ -57,7 +57,7 @@ struct Problem {
     std::vector<std::vector<std::uint8_t>> is_single;  // by dimension and cell, whether no loop may stand inside it
     std::vector<double> room_bits;                     // by memory
     std::vector<std::vector<std::uint8_t>> ports;      // by port and boundary, whether that has transfers there
-    Costs last_cycles;  // by point, of a boundary's tile after the last one was replaced, at least
+    Costs last_cycles;                 // by point, of a boundary's tile after the last one was replaced, at least
     std::vector<Boundary> boundaries;  // of an operand from the units upwards, operands one after the other
     std::vector<Criterion> criteria;
     bool is_product;

@@ -95,9 +95,8 @@ void add_last_cycles(const Problem& problem, std::size_t boundary, std::size_t x
 bool is_of_each_point(const Problem& problem, std::size_t points) {
     const auto fits = [&](Costs costs) { return costs.size() == points; };
     const auto may_be_none = [&](Costs costs) { return costs.empty() || fits(costs); };
-    bool found =
-        fits(problem.last_cycles) && std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
-                                                 [&](const Boundary& own) { return fits(own.bits); });
+    bool found = fits(problem.last_cycles) && std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
+                                                          [&](const Boundary& own) { return fits(own.bits); });
     for (const Criterion& own : problem.criteria) {
         for (const auto* tables : {&own.costs, &own.more, &own.rest})
             found = found && std::all_of(tables->begin(), tables->end(), may_be_none);
