@@ -30,7 +30,7 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto -m "not long"
 
-# The rest of the series of cases of which the others go through the first few: about as long again.
+# The rest of the series of cases of which the others go through the first few: longer than these.
 test-long: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n auto -m long
 

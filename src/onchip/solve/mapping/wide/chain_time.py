@@ -265,7 +265,7 @@ class ChainTime:
             if own:
                 port = port_for(memory, own, move)
                 served, width = self.way.served(memory), own[port].bits_per_cycle
-                largest = np.maximum(block, block if memory == lower else chain.largest(served))
+                largest = block if memory == lower else np.maximum(block, chain.largest(served))
                 longest = np.ceil(largest * wide / width)
                 apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
                 together = chain.elements(served, below) * wide / width / apart
