@@ -76,18 +76,14 @@ def test_no_window_is_in_the_last_cycles_of_the_innermost_tiles(first: int) -> N
 def test_from_above_comes_at_once_what_an_instance_has_room_for(first: int) -> None:
     """The largest tile of an input or a weight that an upper memory gives is no smaller than a block of one below."""
     seen = 0
-    for case in filter(None, map(_case, range(first, first + 20))):
-        problem, mapping, places = case
-        way, accesses = (
-            way_of(problem, mapping),
-            layer_accesses(problem.accelerator, checked_boundaries(problem, mapping)),
-        )
+    for problem, mapping, places in filter(None, map(_case, range(first, first + 20))):
+        way, crossed = way_of(problem, mapping), checked_boundaries(problem, mapping)
         lattice = _own_cells(way, list(places.values()))
         for (operand, at), place in places.items():
             lower, upper = way.memories(operand)[at : at + 2]
             given = [
                 size
-                for one in accesses
+                for one in layer_accesses(problem.accelerator, crossed)
                 if (one.memory, one.operand, one.move) == (upper, operand, Move.READ_FOR_BELOW)
                 for size, _ in one.sizes
             ]

@@ -1,4 +1,4 @@
-"""Parts of a dimension where all units are at work in each place, in the fewest turns: how many, how long."""
+"""Parts of a dimension by what is known of its units: all at work in each place, in the fewest turns, or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from math import prod
 from random import Random
 
-from onchip.solve.mapping.wide.dimension import apart, cells_of, dimension_of
+from onchip.solve.mapping.wide.dimension import cells_of, dimension_of, split_further
 from onchip.solve.mapping.wide.starts import Units
 from support.lines import Line, lines_of
 
@@ -97,20 +97,20 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
     assert len(seen) == 4
 
 
-def test_ranges_apart_are_the_same_coordinates() -> None:
+def test_ranges_split_further_are_the_same_coordinates() -> None:
     random = Random(3)
     for _ in range(500):
         step = random.randint(1, 4)
         starts = sorted(random.sample(range(1, 40), random.randint(2, 6)))
         ranges = cells_of([one * step for one in starts])
         units = Units(step, step, (step,), are_full=True)
-        found = apart(ranges, units)
+        found = split_further(ranges, units)
         assert [one[0] for one in found][:1] == [ranges[0][0]]
         assert all(two[0] == one[1] + 1 for one, two in pairwise(found))
         assert found[-1][1] == ranges[-1][1]
         assert all(first % step == 0 for first, _ in found)
         assert {first for first, _ in ranges} <= {first for first, _ in found}
-        assert len(apart(found, units)) > len(found) or all(last - first < step for first, last in found)
+        assert len(split_further(found, units)) > len(found) or all(last - first < step for first, last in found)
 
 
 def _lengths(line: Line, places: list[int], apart: list[int], inside: list[int]) -> Iterator[int]:

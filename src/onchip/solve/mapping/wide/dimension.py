@@ -151,7 +151,7 @@ def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float)
     return found
 
 
-def apart(ranges: Sequence[Range], units: Units) -> list[Range]:
+def split_further(ranges: Sequence[Range], units: Units) -> list[Range]:
     """Each range's first coordinate, and the others in two; of units that are all at work whole turns."""
     found, step = list[Range](), units.most if units.are_full else 1
     for first, last in ranges:

@@ -27,10 +27,10 @@ from onchip.solve.mapping.wide.dimension import (
     PartsAlike,
     Range,
     Said,
-    apart,
     cells_of,
     dimension_of,
     parted,
+    split_further,
 )
 from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
@@ -110,7 +110,7 @@ class Lattice:
     def within(self, units: Sequence[Units], left: Sequence[Sequence[int]], most_cells: int) -> Lattice:
         """Return some of its cells, each in as many as there may be; the last of a dimension is always among them.
 
-        Where these are its own cells, each in some.
+        Where that leaves it as it is, each cell is split further, if all of them together are no more than that.
         """
         each = zip(self.cells, left, strict=True)
         ranges = [[own[at] for at, is_kept in enumerate(kept) if is_kept or at + 1 == len(kept)] for own, kept in each]
@@ -121,7 +121,7 @@ class Lattice:
                 for own, side, kept in zip(self.dimensions, units, ranges, strict=True)
             ]
             if parts == self.cells:
-                parts = [apart(own, side) for own, side in zip(parts, units, strict=True)]
+                parts = [split_further(own, side) for own, side in zip(parts, units, strict=True)]
                 parts = parts if prod(map(len, parts)) <= most_cells else self.cells
             if prod(map(len, parts)) <= most_cells or coarseness > max(own.bound for own in self.dimensions):
                 break

@@ -31,8 +31,8 @@ from onchip.solve.mapping.wide.starts import Units
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, UnrolledWays
 from onchip.solve.run.limits import Run
 
-ROUNDS: Final = 3
-"""Of searches, each among the cells that the one before left; more may be asked for if all come to their end."""
+ROUNDS_IN_ANY_CASE: Final = 3
+"""Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""
 GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
 RANKED: Final = 12
@@ -219,15 +219,15 @@ def least_together(
     most_cells: int,
     most_steps: int,
     run: Run,
-    rounds: int = ROUNDS,
+    rounds: int,
 ) -> Found:
-    """Return what no mapping of one way is below, on ever finer lattices; the limit where none is below that.
+    """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
 
     Of a run that has to stop zero, or what is known by then.
     """
     lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0), Found(0.0, [])
     for number in range(rounds):
-        if run.stop is not None or not (number < ROUNDS or best.is_ended):
+        if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
             break
         most_steps = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
         chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
