@@ -89,3 +89,15 @@ def test_a_full_file_is_one_line_and_one_object(onchip: Program, diamond: Path) 
 def test_nothing_is_written_where_nothing_is_asked_for(onchip: Program, diamond: Path) -> None:
     assert onchip("plan", diamond, "--sram", "130", "-o", "/dev/null").code == 0
     assert Path("/dev/null").is_char_device()
+
+
+@NEEDS_SHELL
+@pytest.mark.parametrize("verb", ["check {} NET", "diff {} PLAN NET", "diff PLAN {}", "explain {} NET", "run {} NET"])
+@pytest.mark.parametrize("pipe", ["cat PLAN | {} /dev/stdin", "{} <(cat PLAN)"])
+def test_an_answer_may_come_through_a_pipe(planned: Path, diamond: Path, verb: str, pipe: str) -> None:
+    """Which gives it once, however often it is looked at."""
+    before, _, file = pipe.rpartition("{} ")
+    line = before + f"{sys.executable} -m onchip " + verb.format(file)
+    line = line.replace("PLAN", str(planned)).replace("NET", str(diamond))
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -12,19 +12,37 @@ from onchip.whole_files import ensure_place, write_whole
 
 GREATEST_FILE_BYTES: Final = 2**27
 """Of what is read whole, unpacked: what Python makes of it takes many times as much."""
+_FROM_PIPES: dict[tuple[int, int], bytes] = {}
+"""What came through pipes, which give it but once, by device and inode."""
 
 
 def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
-    """The bytes of a file, unpacked where its name ends in `.gz`; raises InputError, also for too many of them."""
+    """The bytes of a file, unpacked where its name ends in `.gz`; raises InputError, also for too many of them.
+
+    A pipe is read once in a process, and what it gave is given to whoever reads it again.
+    """
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(greatest_bytes + 1)
+        content = _from_pipe(path, greatest_bytes) if path.is_fifo() else _bytes_of(path, greatest_bytes)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = _reason(error)
         raise InputError(f"it cannot be read ({reason})", file=str(path), expected="a readable file") from None
     if len(content) > greatest_bytes:
         raise too_large(greatest_bytes).in_file(str(path))
     return content
+
+
+def _bytes_of(path: Path, greatest_bytes: int) -> bytes:
+    """At most one byte more than the greatest number, by which a file that has more is known."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        return file.read(greatest_bytes + 1)
+
+
+def _from_pipe(path: Path, greatest_bytes: int) -> bytes:
+    found = path.stat()
+    pipe = found.st_dev, found.st_ino
+    if pipe not in _FROM_PIPES:
+        _FROM_PIPES[pipe] = _bytes_of(path, greatest_bytes)
+    return _FROM_PIPES[pipe]
 
 
 def too_large(greatest_bytes: int) -> InputError:
