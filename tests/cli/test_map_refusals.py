@@ -103,3 +103,21 @@ def test_sums_narrower_than_elements_are_named_by_their_option(onchip: Program, 
     ended = onchip(verb, "lenet5", "--accelerator", chip, "--bits", 16, "--partial-bits", 8)
     what = "--partial-bits: sums in the making have 8 bits; expected at least those of an element (16)"
     assert (ended.code, ended.err) == (2, f"onchip: {what}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("problem: {N: 1,\n  K: 2\n", "line 3: malformed YAML: "),
+        ("loops:\n\t- N", "line 2: malformed YAML: "),
+        ("format: onchip-mapping\n", "the whole file: it describes no layer; expected Timeloop's `problem`"),
+    ],
+)
+def test_a_layer_file_that_is_no_yaml_is_named_with_its_line(
+    onchip: Program, chip: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "layer.yaml"
+    path.write_text(content)
+    ended = onchip("map", path, "--accelerator", chip)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith(f"onchip: {path}: {message}")

@@ -11,12 +11,15 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, UsageError
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.validation import Format
 from onchip.formats.yaml_events import leading_field_names
+from onchip.formats.yaml_nodes import parse_yaml
 from onchip.ir.layer import Layer
 
 SUFFIXES: Final = (".yaml", ".yml")
 TIMELOOP_ARCHITECTURE: Final = frozenset({"architecture", "arch"})
 TIMELOOP_LOOPS: Final = frozenset("RSPQCK")
+LAYER_FILE: Final = Format("layer file", 1, InputError)
 
 
 def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Accelerator:
@@ -52,7 +55,8 @@ def layer_file(source: str) -> tuple[Path, str | None] | None:
 
 def read_layers(path: Path) -> Mapping[str, Layer]:
     """The layer of a file of Timeloop, called like the file, or those of one of ZigZag; raises InputError."""
-    fields = leading_field_names(read_file(path))
+    content = read_file(path)
+    fields = leading_field_names(content)
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
         from onchip.formats.timeloop.problem import read_timeloop_problem
 
@@ -66,5 +70,6 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
                 raise InputError("two layers have this name", file=str(path), place=one.name, expected="one each")
             layers[one.name] = one.layer
         return layers
+    parse_yaml(content, LAYER_FILE, str(path))  # what is no YAML at all has a line where it is wrong
     expected = "Timeloop's `problem`, or ZigZag's list of layers with `operator_type`"
     raise InputError("it describes no layer", file=str(path), place="the whole file", expected=expected)
