@@ -9,7 +9,9 @@ import pytest
 
 from onchip.explanations.answer_difference import AnswerDifference
 from onchip.reports.sweep.difference import difference_lines
+from onchip.sweeps.store_schema import SQLITE
 from support.diamond import Program
+from support.fused_files import CHIP
 
 
 @pytest.fixture
@@ -124,11 +126,30 @@ def test_bad_input_of_diff_is_one_line(onchip: Program, planned: Path, diamond: 
     assert onchip("check", planned, diamond, "--fail-if", "traffic > 1").code == 2
 
 
-def test_kinds_that_differ_are_named_in_words(onchip: Program, planned: Path, tmp_path: Path) -> None:
+def test_kinds_that_differ_are_named_in_words(onchip: Program, planned: Path, chip: Path, tmp_path: Path) -> None:
     mapping = tmp_path / "mapping.yaml"
-    mapping.write_text("format: onchip-mapping\nversion: 1\n")
+    assert onchip("map", "gemm:m2n2k2", "--accelerator", chip, "-o", mapping).code == 0
     ended = onchip("diff", planned, mapping)
     assert (ended.code, f"{mapping}: it is a mapping, and {planned} is a plan; expected" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("chip.yaml", CHIP, 'format: it is "onchip-accelerator"; expected "onchip-mapping"'),
+        ("empty.yaml", "", "line 1: it is empty"),
+        ("points.db", SQLITE.decode(), "expected a store"),
+    ],
+)
+def test_what_is_no_answer_is_not_taken_for_one_of_another_kind(
+    onchip: Program, planned: Path, tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    other = tmp_path / name
+    other.write_text(content)
+    for files in ((planned, other), (other, planned)):
+        ended = onchip("diff", *files)
+        assert (ended.code, ended.err.count("\n"), said in ended.err) == (2, 1, True), ended.err
+        assert ended.err.startswith(f"onchip: {other}: ")
 
 
 def test_a_network_that_is_split_is_the_same_read_in_another_way(onchip: Program, tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from onchip.answer.document import Claim, Document
 from onchip.app.check import CheckRequest, check_file
@@ -36,6 +36,13 @@ AnswerT = TypeVar("AnswerT")
 MachineT = TypeVar("MachineT")
 
 STORE = "sweep"
+READERS: Final[Mapping[str, Callable[[Path], object]]] = {
+    AnswerFormat.PLAN: read_plan,
+    AnswerFormat.SCHEDULE: read_schedule,
+    AnswerFormat.STRATEGY: read_strategy,
+    AnswerFormat.MAPPING: read_mappings,
+    STORE: rows_of_store,
+}
 MORE_BEFORE = (TensorChangeKind.STAYS, TensorChangeKind.FEWER_MOVES)
 MORE_AFTER = (TensorChangeKind.SPILLS, TensorChangeKind.MORE_MOVES)
 MOST_NAMED = 3
@@ -78,6 +85,8 @@ def diff_files(request: DiffRequest) -> FileDifference:
     """
     kinds = _kind(request.before), _kind(request.after)
     if kinds[0] != kinds[1]:
+        for kind, path in zip(kinds, (request.before, request.after), strict=True):
+            READERS[kind](path)  # what is no answer at all is refused as that
         before, after = (kind.removeprefix("onchip-") for kind in kinds)
         what = f"it is a {after}, and {request.before} is a {before}"
         raise UsageError(what, file=str(request.after), expected="two answers of one kind")

@@ -47,9 +47,9 @@ ORDER BY studies.name, study, number
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file is a database; whoever reads one that is no file says what is wrong."""
+    """Whether a file is a database; whoever reads one that is no file says what is wrong. Of a pipe nothing is read."""
     try:
         with path.open("rb") as file:
-            return file.read(len(SQLITE)) == SQLITE
+            return path.is_file() and file.read(len(SQLITE)) == SQLITE
     except OSError:
         return False
