@@ -121,3 +121,13 @@ def test_a_layer_file_that_is_no_yaml_is_named_with_its_line(
     ended = onchip("map", path, "--accelerator", chip)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert ended.err.startswith(f"onchip: {path}: {message}")
+
+
+def test_a_memory_without_the_port_that_a_layer_needs_is_named_with_its_file(onchip: Program, tmp_path: Path) -> None:
+    path = tmp_path / "chip.yaml"
+    of_buffer = "ports: [{direction: read_write, bits_per_cycle: 64}]}\ndram"
+    assert of_buffer in CHIP
+    path.write_text(CHIP.replace(of_buffer, of_buffer.replace("read_write", "read")))
+    ended = onchip("map", "gemm:m2n2k2", "--accelerator", path)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith(f"onchip: {path}: layer 'gemm:m2n2k2': memory 'buffer': no port can write")

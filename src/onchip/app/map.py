@@ -21,7 +21,7 @@ from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import access_of, layer_cost
 from onchip.cost.layer.limits import array_of, check_memories
-from onchip.errors import InputError, InternalError
+from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
@@ -219,8 +219,10 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
 
 
 def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputError:
-    """The error with the layer and the file in which it stands."""
+    """The error with the layer and the file in which it stands: the machine's where it is wrong."""
     error.place = f"layer {name!r}" if error.place in (None, "layer") else f"layer {name!r}: {error.place}"
+    if isinstance(error, AcceleratorError):
+        return error.in_file(request.accelerator)
     return error if error.file or name == request.source else error.in_file(request.source)
 
 
