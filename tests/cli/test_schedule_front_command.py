@@ -71,3 +71,14 @@ def test_a_file_is_no_folder_for_a_front(onchip: Program, network: Path, chip: P
 
     assert (ended.code, place.read_text()) == (2, "kept")
     assert "it is a file" in ended.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no folder that nobody can write into")
+@pytest.mark.parametrize("place", ["/proc/front", "/proc/self"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    onchip: Program, network: Path, chip: Path, place: str
+) -> None:
+    ended = onchip("schedule", network, "--accelerator", chip, "--pareto", "energy,latency", "-o", place)
+
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith(f"onchip: {place}: it cannot be written (")

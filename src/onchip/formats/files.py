@@ -74,19 +74,24 @@ def ensure_writable(path: Path, *, inputs: tuple[str, ...] = ()) -> None:
     for name in inputs:
         if path.exists() and Path(name).exists() and path.samefile(name):
             raise InputError("it is read too", file=str(path), expected="an output that is no input")
-    try:
-        ensure_place(path)
-    except OSError as error:
-        reason = _reason(error)
-        raise InputError(f"it cannot be written ({reason})", file=str(path), expected="a writable path") from None
+    _ensure_place(path, path)
 
 
 def ensure_folder(folder: Path) -> None:
-    """Raise InputError where there can be no such folder: before the work."""
+    """Raise InputError where there can be no such folder, or nothing can be written into it: before the work."""
     if folder.exists() and not folder.is_dir():
         raise InputError("it is a file", file=str(folder), expected="a folder, or a name that is free")
     if not folder.parent.is_dir():
         raise InputError(f"there is no directory {str(folder.parent)!r}", file=str(folder), expected="one that exists")
+    _ensure_place(folder / folder.name if folder.is_dir() else folder, folder)
+
+
+def _ensure_place(path: Path, named: Path) -> None:
+    try:
+        ensure_place(path)
+    except OSError as error:
+        reason = _reason(error)
+        raise InputError(f"it cannot be written ({reason})", file=str(named), expected="a writable path") from None
 
 
 def make_folder(folder: Path) -> None:
