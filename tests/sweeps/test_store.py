@@ -148,3 +148,26 @@ def test_an_answer_that_is_none_or_too_large_is_refused(path: Path, packed: byte
         store.put({"a": replace(at_once(POINTS[0]), document=packed)}, BY_KEY)
         with pytest.raises(InputError):
             store.document("a")
+
+
+def test_a_store_at_rest_is_read_where_nothing_can_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite would make files of its own beside it."""
+    with Store.for_writing(path) as store:
+        store.add_study("first", POINTS)
+        store.put({"a": at_once(POINTS[0])}, BY_KEY)
+    before = set(path.parent.iterdir())
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Store.for_reading(path) as store:
+        assert [row.key for row in store.rows()] == ["a"]
+        assert set(path.parent.iterdir()) == before
+
+
+def test_of_a_store_that_is_written_the_newest_is_read_where_nothing_can_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Store.for_writing(path) as writer:
+        writer.add_study("first", POINTS)
+        writer.put({"a": at_once(POINTS[0])}, BY_KEY)
+        with Store.for_reading(path) as reader:
+            assert [row.key for row in reader.rows()] == ["a"]

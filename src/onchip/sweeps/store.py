@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,11 +54,17 @@ class Store:
 
     @classmethod
     def for_reading(cls, path: Path) -> Self:
-        """Open a store that there is, also while it is written; raises InputError for what is none of this version."""
+        """Open a store that there is, also while it is written; raises InputError for what is none of this version.
+
+        SQLite writes beside what it reads, but where nobody can: there a store that nobody writes is read as it is.
+        """
         if not path.is_file():
             raise InputError("there is no such store", file=str(path), expected=EXPECTED)
+        place = path.resolve()
+        is_at_rest = not place.with_name(f"{place.name}-wal").exists() and not os.access(place.parent, os.W_OK)
+        mode = "mode=ro&immutable=1" if is_at_rest else "mode=ro"
         with _errors_of(path):
-            database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            database = sqlite3.connect(f"{place.as_uri()}?{mode}", uri=True, isolation_level=None)
             _ensure_version(database, path)
         return cls(path, database)
 
