@@ -155,6 +155,44 @@ def test_bad_input_is_one_line(onchip: Program, diamond: Path, store: Path, name
     assert (store.read_bytes() if store.exists() else None) == before
 
 
+STUDY_OF_LANES = """format: onchip-study
+version: 1
+verb: map
+networks: [gemm:m2n2k2]
+accelerators: [simba]
+parameters:
+  lanes: {path: array.dimensions.lane, values: [4, 8]}
+constraints:
+  - lanes <= 8
+costs:
+  price: {by: accelerator, table: {simba: 3.5}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("dimensions.lane", "dimensions.K", "line 7: parameters.lanes: accelerator 'simba' has no such field"),
+        ("[4, 8]", "[4, 1.5]", "line 7: parameters.lanes: it is 1.5; expected a whole number"),
+        ("lanes <= 8", "lanes / 0 <= 8", "line 9: constraints[0]: 'lanes / 0 <= 8' has no value"),
+        ("lanes <= 8", "lanes < 4", "line 8: constraints: no combination of its parameters is allowed"),
+        ("{simba: 3.5}", "{eyeriss: 1}", "line 11: costs.price: it says nothing of accelerator 'simba'"),
+        ("gemm:m2n2k2", "nonsense", "nonsense: no such layer or network"),
+        ("[simba]", "[simbo]", "line 11: costs.price: it says nothing of accelerator 'simbo'"),
+    ],
+)
+def test_what_does_not_fit_in_a_study_is_named_with_its_line(
+    onchip: Program, store: Path, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    study = tmp_path / "study.yaml"
+    assert old in STUDY_OF_LANES
+    study.write_text(STUDY_OF_LANES.replace(old, new))
+    ended = onchip("sweep", study, "--store", store)
+
+    assert (ended.code, ended.out, ended.err.count("\n"), store.exists()) == (2, "", 1, False)
+    assert ended.err.startswith(f"onchip: {study}: {said}")
+
+
 def test_a_store_that_is_written_is_refused_to_another_writer(onchip: Program, diamond: Path, store: Path) -> None:
     with Store.for_writing(store):
         ended = onchip("sweep", diamond, "--sram", "200B", "--store", store)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from onchip.app.sweep_points import PointResolver
 from onchip.formats.own.study_yaml import StudyFields
 from onchip.sweeps.study_of_fields import read_study
 from onchip.sweeps.verbs import VERBS, SweptVerb
@@ -31,10 +32,13 @@ def test_the_commands_of_a_page_work(
         assert onchip(*words).code == 0, command
 
 
-def test_the_study_shown_has_every_field_and_can_be_read(tmp_path: Path) -> None:
+def test_the_study_shown_has_every_field_and_fits_its_machine(tmp_path: Path) -> None:
     text = next(body for language, body in BLOCK.findall(SWEEPS) if language == "yaml")
     (tmp_path / "study.yaml").write_text(text)
-    assert read_study(tmp_path / "study.yaml").name == "arrays"
+    study = read_study(tmp_path / "study.yaml")
+    resolver = PointResolver(study)
+    assert study.name == "arrays"
+    assert 0 < len(resolver.points(resolver.questions()[:100])) < study.greatest_count
     assert all(re.search(rf"^{name}:", text, re.MULTILINE) for name in StudyFields.__annotations__)
 
 

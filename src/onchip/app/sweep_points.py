@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,11 +39,11 @@ class PointResolver:
 
     def questions(self) -> tuple[StudyQuestion, ...]:
         """All questions in the study's order; raises InputError where its constraints allow none."""
-        questions = tuple(self.study.combinations(self._size))
-        if not questions:
-            raise InputError(
-                "no combination of its parameters is allowed", place="constraints", expected="at least one"
-            )
+        with self._located():
+            questions = tuple(self.study.combinations(self._size))
+            if not questions:
+                what = "no combination of its parameters is allowed"
+                raise InputError(what, place="constraints", expected="at least one")
         return questions
 
     def _size(self, network: str, objective: str, said: Mapping[str, object], budget: Budget) -> int:
@@ -60,7 +61,21 @@ class PointResolver:
 
     def points(self, questions: tuple[StudyQuestion, ...]) -> tuple[SweepPoint, ...]:
         """The points of questions, in their order; raises InputError for what cannot be read or does not fit."""
-        return tuple(self._point(one) for one in questions)
+        with self._located():
+            return tuple(self._point(one) for one in questions)
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Say of what is wrong with the study itself where it stands in its file, if it has one."""
+        try:
+            yield
+        except InputError as error:
+            if error.file is not None or self.study.located is None:
+                raise
+            names = {one.path: one.name for one in self.study.parameters}
+            if error.place in names:
+                error.place = f"parameters.{names[error.place]}"
+            raise self.study.located(error) from None
 
     def _point(self, asked: StudyQuestion) -> SweepPoint:
         verb = self.study.verb

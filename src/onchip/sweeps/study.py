@@ -100,8 +100,8 @@ def _resolved(value: Scalar | BudgetSize, network: str, size_of: Callable[[Budge
 class Study:
     """Networks, machines, parameters, objectives and options; the points are all combinations.
 
-    `swept_options` are options with several values. Raises UsageError for what does not fit together, with the place in
-    the study.
+    `swept_options` are options with several values; `located` gives an error that has its place in the study the file
+    and the line besides, where the study is a file. Raises UsageError for what does not fit together, with the place.
     """
 
     networks: tuple[str, ...]
@@ -115,6 +115,7 @@ class Study:
     costs: Mapping[str, Expression | CostTable] = field(default_factory=dict, hash=False)
     limits: PointLimits = PointLimits()
     name: str = "study"
+    located: Callable[[InputError], InputError] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._names_are_free()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from onchip.errors import InputError, UsageError
@@ -28,7 +29,7 @@ def read_study(path: Path) -> Study:
     """The study that a file says; raises InputError with file, line and field."""
     read = read_study_file(path)
     try:
-        return study_of(read.fields, path.stem)
+        return replace(study_of(read.fields, path.stem), located=read.located)
     except InputError as error:
         raise read.located(error) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from re import split
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -71,8 +72,10 @@ class StudyFile:
     file: str
 
     def located(self, error: InputError) -> InputError:
-        """The error of a field with the file and the line where it stands."""
-        error.place = self.document.place(error.place or "")
+        """The error with the file, and the line where it stands if its place is a field of the study."""
+        place = error.place or ""
+        if split(r"\W", place, maxsplit=1)[0] in StudyFields.__annotations__:
+            error.place = self.document.place(place)
         return error.in_file(self.file)
 
 
