@@ -42,3 +42,12 @@ def test_random_numbers_are_not_held_against_other_random_numbers(tmp_path: Path
     line = refusal_of_a_run(model(nodes, [value("x", [4])], ["y"]), tmp_path)
 
     assert "operator 'r': RandomNormal writes other values in each run" in line
+
+
+def test_what_a_dropout_drops_in_training_is_not_held_against_what_another_drops(tmp_path: Path) -> None:
+    training = TensorProto(name="training", data_type=TensorProto.BOOL, raw_data=b"\1")
+    half = TensorProto(name="half", data_type=TensorProto.FLOAT, float_data=[0.5])
+    nodes = [make_node("Dropout", ["x", "half", "training"], ["y"])]
+    line = refusal_of_a_run(model(nodes, [value("x", [4])], ["y"], [half, training]), tmp_path)
+
+    assert "operator 'y': Dropout writes other values in each run" in line

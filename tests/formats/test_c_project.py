@@ -175,3 +175,17 @@ def test_floats_at_odd_addresses_are_refused(tmp_path: Path) -> None:
     plan = planned(path, Request(str(path), Reading(), Target(sram=2**10), Objective.PEAK))
     edited(plan, lambda document: allocations(document)["x"].update(offset_bytes=101))
     assert "tensor 'x': it lies at 101, where no float can be read; expected a plan of" in refusal(path, plan)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "why"),
+    [(["x"], ["y", "mask"], "with more than one output"), (["x", "half", "training"], ["y"], "that trains")],
+)
+def test_a_dropout_that_does_more_than_hand_on_is_refused(
+    inputs: list[str], outputs: list[str], why: str, tmp_path: Path
+) -> None:
+    half = TensorProto(name="half", data_type=TensorProto.FLOAT, float_data=[0.5])
+    training = TensorProto(name="training", data_type=TensorProto.BOOL, raw_data=b"\1")
+    constants = [one for one in (half, training) if one.name in inputs]
+    path = saved(model([make_node("Dropout", inputs, outputs)], [value("x", [4])], outputs, constants), tmp_path)
+    assert f"operator 'y': there is no kernel for Dropout {why}; expected" in refusal(path, planned(path))

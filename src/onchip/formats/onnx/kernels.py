@@ -21,10 +21,11 @@ from onnx.helper import make_node
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.nodes import node_names
-from onchip.formats.onnx.program import Network
+from onchip.formats.onnx.program import Network, NodeProgram
 from onchip.formats.onnx.random import random_array
 from onchip.formats.onnx.runtime import Array, Session, aligned
 from onchip.formats.onnx.values import ConstantValues, is_native
+from onchip.formats.onnx.views import may_drop
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -150,7 +151,7 @@ class OnnxKernels:
             return self._prepared[key]
         wanted = tuple(self._wanted(name) for name in operator.outputs)
         part = self.network.part(wanted, given)
-        self._ensure_values_follow(operator)
+        self._ensure_values_follow(operator, part)
         strange = [name for name in part.given if not is_native(self.values.type_of(name)[0])]
         inside = [name for name in part.constants if not self.values.is_fed(name)]
         embedded = [numpy_helper.from_array(self.values.array(name), name) for name in inside]
@@ -164,9 +165,9 @@ class OnnxKernels:
             self._prepared[key] = prepared
         return prepared
 
-    def _ensure_values_follow(self, operator: Operator) -> None:
+    def _ensure_values_follow(self, operator: Operator, part: NodeProgram) -> None:
         """Raise GraphError for random numbers: they are others in each run, whatever the plan."""
-        if operator.kind in _RANDOM:
+        if operator.kind in _RANDOM or any(may_drop(node, self.network.types.constants) for node in part.nodes):
             what = f"{operator.kind} writes other values in each run"
             expected = "operators whose values follow from what they read"
             raise GraphError(what, file=str(self._path), place=f"operator {operator.name!r}", expected=expected)

@@ -7,10 +7,19 @@ from collections.abc import Iterator
 import onnx
 from onnx import numpy_helper
 
+from onchip.formats.onnx.constants import Constants
 from onchip.formats.onnx.model_types import ModelTypes
 from onchip.formats.onnx.nodes import kind_of, node_names
 
 _VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
+
+
+def may_drop(node: onnx.NodeProto, constants: Constants) -> bool:
+    """Whether a node is a Dropout that draws at random what it drops: it trains, or may."""
+    if kind_of(node) != "Dropout" or len(node.input) < 3 or not node.input[2]:
+        return False
+    value = constants.value(node.input[2])
+    return value is None or bool(numpy_helper.to_array(value).any())
 
 
 class Storage:
@@ -75,12 +84,6 @@ class Storage:
     def _is_view(self, node: onnx.NodeProto, outputs: tuple[str, ...]) -> bool:
         if kind_of(node) not in _VIEWS or len(outputs) != 1 or outputs[0] != node.output[0]:
             return False
-        if kind_of(node) == "Dropout" and self._may_train(node):
+        if may_drop(node, self._types.constants):
             return False
         return all(operand in self._types.constants for operand in node.input[1:] if operand)
-
-    def _may_train(self, node: onnx.NodeProto) -> bool:
-        if len(node.input) < 3 or not node.input[2]:
-            return False
-        value = self._types.constants.value(node.input[2])
-        return value is None or bool(numpy_helper.to_array(value).any())

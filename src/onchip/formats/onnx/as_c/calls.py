@@ -32,7 +32,7 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "Gelu": elementwise.gelu,
     "Cast": elementwise.copied,
     "Identity": elementwise.copied,
-    "Dropout": elementwise.copied,
+    "Dropout": elementwise.dropout,
     "Softmax": normalisation.softmax,
     "LogSoftmax": normalisation.softmax,
     "BatchNormalization": normalisation.batch_norm,

@@ -9,6 +9,7 @@ from typing import Final
 from onchip.formats.c_project.calls import Argument, KernelCall, Symbol, TensorOperand, table
 from onchip.formats.c_project.walks import broadcast_steps, copy_call, dense_steps, walk
 from onchip.formats.onnx.as_c.node import FLOAT, NodeInC
+from onchip.formats.onnx.views import may_drop
 
 _UNARY: Final = {
     "Abs": "ABS",
@@ -114,6 +115,15 @@ def binary_call(
     steps = (dense_steps(shape), broadcast_steps(left[1], shape), broadcast_steps(right[1], shape))
     over = walk(shape, *steps)
     return KernelCall("binary_f32", (Symbol(f"BINARY_{operation}"), over, left[0], right[0], written))
+
+
+def dropout(node: NodeInC) -> Iterator[KernelCall]:
+    """Yield the call that hands on what it reads; raises GraphError where it drops, or says that it does not."""
+    if may_drop(node.node, node.model.network.types.constants):
+        node.refuse("that trains")
+    if any(node.node.output[1:]):
+        node.refuse("with more than one output")
+    yield from copied(node)
 
 
 def copied(node: NodeInC) -> Iterator[KernelCall]:
