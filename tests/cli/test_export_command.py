@@ -201,3 +201,22 @@ def test_a_header_that_no_include_can_name_is_refused(
 
     assert ended.code == 2
     assert "#include" in ended.err
+
+
+@pytest.mark.parametrize("name", ["tiled.json", "tiled.json.gz"])
+def test_a_graph_is_packed_as_its_name_says(
+    onchip: Program, planned: Path, diamond: Path, tmp_path: Path, name: str
+) -> None:
+    graph = tmp_path / name
+    assert onchip("export", planned, diamond, "--to", "graph", "-o", graph).code == 0
+    assert (graph.read_bytes()[:2] == b"\x1f\x8b") is name.endswith(".gz")
+    assert onchip("check", planned, graph).code == 0
+
+
+@pytest.mark.parametrize("name", ["tiled.gz", "tiled.yaml", ".json", "json"])
+def test_a_graph_that_could_not_be_read_again_is_refused(
+    onchip: Program, planned: Path, diamond: Path, tmp_path: Path, name: str
+) -> None:
+    ended = onchip("export", planned, diamond, "--to", "graph", "-o", tmp_path / name)
+    assert (ended.code, (tmp_path / name).exists()) == (2, False)
+    assert "expected a name that ends in .json or .json.gz" in ended.err

@@ -114,7 +114,7 @@ def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:
             raise UsageError("there is no model to put the plan in", file=network, expected=f"{article} .{form} file")
         _ends_in(output, (f".{form}",))
     if form == ExportFormat.GRAPH:
-        _ends_in(output, (".json",))
+        _ends_in(output, (".json", ".json.gz"))
     return (output,)
 
 
@@ -127,7 +127,7 @@ def _outside_export(form: str) -> Callable[[PlanDocument, Problem], bytes]:
 
 
 def _ends_in(output: Path, endings: tuple[str, ...]) -> None:
-    if output.suffix not in endings:
+    if not (output.suffix and output.name.endswith(endings)):
         names = " or ".join(endings)
         raise UsageError(
             "its name says it is something else", file=str(output), expected=f"a name that ends in {names}"
