@@ -90,7 +90,7 @@ def export_command(options: ExportOptions) -> int:
     c: FILE is x.h or x.c; both are written. csv: FILE is x.csv; x.residencies.csv and x.transfers.csv are written.
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
-    graph: FILE is x.json or x.json.gz, the network as the plan runs it, in tiles and bands: plan, check or time that one.
+    graph: FILE is x.json[.gz], the network as the plan runs it, in tiles and bands: plan, check or time that one.
     tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
     Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
