@@ -13,6 +13,7 @@ import pytest
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.processes import LocalProcesses
 from onchip.sweeps.study import PointLimits
+from onchip.sweeps.worker import OUT_OF_MEMORY
 from support.swept_points import after_a_while, as_its_key_says, at_once, point_of
 
 MEMORY_BYTES = 2**31
@@ -54,6 +55,13 @@ def test_a_point_that_fails_leaves_the_others_alone() -> None:
     assert "memory" in str(failed["memory"])
     assert failed["raises"] == "ValueError: of this point"
     assert failed["slow"] == "it takes more than 2 s"
+
+
+def test_a_point_that_may_take_less_than_its_worker_has_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    found = answers_of(["memory 1", "memory 2"], as_its_key_says, PointLimits(memory_bytes=1))
+
+    assert [answer.reason for answer in found.values()] == [OUT_OF_MEMORY] * 2
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system ends workers there")

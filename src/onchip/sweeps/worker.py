@@ -77,16 +77,27 @@ def main() -> None:
         sys.path[:] = connection.recv()  # so that it finds what it is to call
         prepare, answer_point, memory_bytes = connection.recv()
         prepare()
+        outbox = _outbox(connection)  # its thread needs memory before there is a limit
         if memory_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
         connection.send([])  # ready: the time of a point does not count what it takes to begin
-        _serve(connection, count, answer_point)
+        _serve(connection, outbox, count, answer_point)
 
 
-def _serve(connection: Connection, count: AnswerCount, answer_point: Callable[[SweepPoint], PointAnswer]) -> None:
-    """Answer points as they come, until nobody asks any more; raises EOFError then."""
+def _outbox(connection: Connection) -> SimpleQueue[PointAnswer]:
+    """What is put into it is sent."""
     outbox: SimpleQueue[PointAnswer] = SimpleQueue()
     Thread(target=_send_together, args=(connection, outbox), daemon=True).start()
+    return outbox
+
+
+def _serve(
+    connection: Connection,
+    outbox: SimpleQueue[PointAnswer],
+    count: AnswerCount,
+    answer_point: Callable[[SweepPoint], PointAnswer],
+) -> None:
+    """Answer points as they come, until nobody asks any more; raises EOFError then."""
     while True:
         for point in connection.recv():
             answer = answered(answer_point, point)
