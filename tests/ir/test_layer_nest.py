@@ -39,6 +39,8 @@ def test_padding_of_two_numbers_is_height_and_width_and_of_four_is_top_left_bott
         ("conv:p2:stride1x1x1", "'stride1x1x1' is no option"),
         ("conv:k3c4:groups2", "3 channels k do not make 2 groups"),
         ("conv:k0", "conv:k0: K is 0; expected at least 1"),
+        ("gemm:m0n1k1", "gemm:m0n1k1: M is 0; expected at least 1"),
+        ("gemm:m1n1k0", "gemm:m1n1k0: K is 0; expected at least 1"),
         ("conv:k2:groups0", "2 channels k do not make 0 groups"),
         ("conv:p2:stride0", "stride is 0"),
         ("conv:p2r3:pad2", "leaves no input"),

@@ -174,6 +174,8 @@ def _sizes(text: str, letters: str, place: str) -> dict[str, int]:
             pairs = []
             break
         sizes[letter] = int(number)
+        if not sizes[letter]:
+            raise InputError(f"{letter.upper()} is 0", place=place, expected="at least 1")
     if not pairs:
         example = "".join(f"{letter}16" for letter in letters)
         raise InputError(f"{text!r} gives no sizes", place=place, expected=f"each of {letters} once, like {example}")
