@@ -12,6 +12,7 @@ import pytest
 from onchip.formats.tflite.as_c.quantisation import FixedPoint, divide_by_power, exponentials, upper_half
 from support.c_projects import built, needs_a_compiler
 from support.micro_models import branches, random_model
+from support.tflite_control_flow import looping
 from support.tflite_layers import a_network_of_many_kinds, bytes_side_by_side
 
 DATA = Path(__file__).parents[1] / "data" / "tflite"
@@ -53,6 +54,12 @@ def test_operators_of_bytes_give_equal_bits(tmp_path: Path) -> None:
 
 def test_float_maps_with_channels_last_agree(tmp_path: Path) -> None:
     project = built(a_network_of_many_kinds().write(tmp_path / "model.tflite"))
+    assert project.is_right, project.said
+
+
+@pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
+def test_a_loop_that_is_unrolled_agrees_with_the_file(tmp_path: Path) -> None:
+    project = built(looping(3).write(tmp_path / "model.tflite"))
     assert project.is_right, project.said
 
 
