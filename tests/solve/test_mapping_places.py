@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -133,8 +134,9 @@ def test_tiles_of_the_input_reach_over_as_many_rows_as_is_said(seed: int) -> Non
         for high, wide in product(range(1, outputs + 1), range(1, taps + 1)):
             tiles = {(p, r): _stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)}
             sides = np.array([float(high)]), np.array([float(wide)])
+            own = *sides, np.array([float(outputs // high)])
             assert rows.moved(*sides, taps_shared_out=False)[0] <= sum(tiles.values()) * ROUNDED
-            assert rows.largest(*sides)[0] <= rows.largest_block(*sides)[0] <= max(tiles.values())
+            assert rows.largest(*own)[0] <= rows.largest_block(*own)[0] <= max(tiles.values())
             assert max(tiles.values()) <= rows.most(*sides)[0]
             for tap in _cut(taps, wide):
                 of_tap = sum(size for (_, own), size in tiles.items() if own == tap) / len(tap)
@@ -210,34 +212,38 @@ def test_tiles_of_blocks_of_any_parts_meet_as_many_rows_as_is_said(seed: int) ->
 @pytest.mark.parametrize("seed", range(4))
 def test_the_largest_block_of_any_parts_reaches_as_far_as_is_said(seed: int) -> None:
     """From the first position of outputs and taps anywhere to the last."""
-    random, farther = Random(seed), 0
+    random, farther, amidst = Random(seed), 0, 0
     for rows, axis, outputs, taps in _rows(seed):
         of_outputs, of_taps = _parted(random, outputs), _parted(random, taps)
         blocks = [
             _stored(axis, range(min(own), max(own) + 1), range(min(other), max(other) + 1))
             for own, other in product(of_outputs, of_taps)
         ]
-        sides = np.array([float(max(map(len, of_outputs)))]), np.array([float(max(map(len, of_taps)))])
-        assert rows.largest(*sides)[0] <= rows.largest_block(*sides)[0] <= max(blocks)
-        farther += rows.largest(*sides)[0] < rows.largest_block(*sides)[0]
+        for high in range(1, max(map(len, of_outputs)) + 1):
+            parts = sum(len(own) >= high for own in of_outputs)
+            sides = (np.array([float(one)]) for one in (high, max(map(len, of_taps)), parts))
+            found = rows.largest_block(*(own := tuple(sides)))[0]
+            assert rows.largest(*own)[0] <= found <= max(blocks)
+            farther += rows.largest(*own)[0] < found
+            amidst += found > rows.largest_block(*own[:2], np.zeros(1))[0]
     assert farther > 10
+    assert amidst > 3
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_blocks_of_neighbours_reach_as_far_as_is_said_of_their_number(seed: int) -> None:
-    """Wherever they lie; the least of all of a number meet just that, where the first or the last are cut off most."""
-    met = 0
+def test_parts_of_neighbours_reach_as_far_as_is_said(seed: int) -> None:
+    """The largest of parts as long or longer, and of parts that are known how many reach over so many."""
     for rows, axis, outputs, taps in _rows(seed):
         neighbours = replace(rows, all_are_neighbours=True)
-        for high, wide in product(range(1, outputs + 1), range(1, taps + 1)):
-            starts = product(range(outputs - high + 1), range(taps - wide + 1))
-            blocks = [_stored(axis, range(p, p + high), range(r, r + wide)) for p, r in starts]
-            found = neighbours.largest_block(np.array([float(high)]), np.array([float(wide)]))[0]
-            largest = [_stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)]
-            assert found <= max(min(blocks), rows.largest_block(np.array([float(high)]), np.array([float(wide)]))[0])
-            assert found <= max(largest)
-            met += found == min(blocks) > rows.largest_block(np.array([float(high)]), np.array([float(wide)]))[0]
-    assert met > 5
+        lengths = {
+            (high, wide): [_stored(axis, p, r) for p in _cut(outputs, high) for r in _cut(taps, wide)]
+            for high, wide in product(range(1, outputs + 1), range(1, taps + 1))
+        }
+        for (high, wide), own in lengths.items():
+            found = neighbours.largest_block(np.array([float(high)]), np.array([float(wide)]), np.zeros(1))[0]
+            as_long = (others for (longer, wider), others in lengths.items() if longer >= high and wider >= wide)
+            assert found == min(max(others) for others in as_long)
+            assert neighbours.blocks(high, wide) == sorted(Counter(own).items(), reverse=True)
 
 
 def _parted(random: Random, count: int) -> list[list[int]]:

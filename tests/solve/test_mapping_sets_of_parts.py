@@ -55,7 +55,14 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
             reached = len(line.sums(within + beside))
             dimension = dimension_of(line.bound, units, [(reached, reached)], 0)
             instances = prod(line.loops[at][0] for at in served), prod(line.loops[at][0] for at in apart)
-            alike = dimension.parts_alike(*instances)
+            alike, all_of = (
+                dimension.parts_alike(*instances),
+                list(_lengths(line, line.sums([at for at in in_time if at >= inside]), apart, within + served)),
+            )
+            assert (
+                sum(one >= dimension.least_length(instances[1])[0] for one in all_of)
+                >= dimension.whole_parts(*instances)[0]
+            )
             places = line.sums([at for at in in_time if at >= inside])
             last = [] if len(alike) == 1 else [max(places)]
             for own, begin in zip(alike, ([one for one in places if one not in last], last), strict=False):

@@ -41,7 +41,7 @@ CELLS_AND_PAIRS: Final = 2_000_000
 """Cells in the last stage times pairs of boundaries, as about so many are the criteria."""
 STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000}
 """Of a search by all criteria together, by stage."""
-ROUNDS: Final = {2: 3, 3: 3, 4: 12}
+ROUNDS: Final = {2: 3, 3: 3, 4: 60}
 """Of such searches, each among the cells that the one before left."""
 NODES: Final = {2: 1, 3: 4, 4: 4}
 """That such a search counts as, by stage."""

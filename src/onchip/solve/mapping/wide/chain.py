@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.blocks_alike import blocks_alike
 from onchip.solve.mapping.wide.dimension import PartsAlike
 from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
@@ -76,15 +77,25 @@ class OperandChain:
         if self.operand is not Operand.INPUT:
             return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
         found: Along = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
-        for rows, sides, (output, tap) in self._sides(served):
+        for number, (rows, sides, (output, tap)) in enumerate(self._sides(served)):
             shares_out = self.lattice.dimensions[tap].shared_out
             own = rows.moved(*sides, taps_shared_out=shares_out)
             if not shares_out:
                 own = np.maximum(own, rows.met(*sides, *self._most_parts_of(output, tap, served)))
             if not shares_out and below is not None and rows.axis.stride > 1:
                 own = np.maximum(own, rows.in_blocks(sides[1], *self._most_parts_of(output, tap, below)))
+            if not shares_out and self.way.is_one:
+                own = np.maximum(own, sum(one.together for one in self._blocks(number, served)))
             found = found * own
         return found
+
+    @asked_once_of_any
+    def _blocks(self, number: int, served: Served) -> list[PartsAlike]:
+        """Return the parts of an axis, by number, alike ones together."""
+        rows, sides, loops = list(self._sides(served))[number]
+        own = self._most_parts_of(*loops, served)
+        any_part = PartsAlike(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1))
+        return blocks_alike(rows, self.lattice, any_part)
 
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
@@ -99,12 +110,9 @@ class OperandChain:
         tiles = self.lattice.parts_alike(loops, served)
         if self.operand is not Operand.INPUT:
             return tiles
-        most: Along = np.ones((1,) * len(LOOPS))
-        parts, met = most, most
-        for rows, sides, (output, tap) in self._sides(served):
-            own = self._most_parts_of(output, tap, served)
-            most, parts, met = most * rows.block(*sides), parts * own[0] * own[1], met * rows.met(*sides, *own)
-        return [PartsAlike(one.parts * parts, one.longest * most, one.together * met, one.whole) for one in tiles]
+        for number in range(len(self.way.rows)):
+            tiles = [one.beside(other) for one in tiles for other in self._blocks(number, served)]
+        return tiles
 
     def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
         """Return whether so many tiles are all there, each with an element."""
@@ -155,7 +163,7 @@ class OperandChain:
         found = self.lattice.least_size(CHANNELS, served)
         for rows in self.way.rows:
             sides = (LOOPS.index(rows.axis.output_loop),), (LOOPS.index(rows.axis.filter_loop),)
-            own = (self.lattice.least_size(side, served) for side in sides)
+            own = *(self.lattice.least_size(side, served) for side in sides), self.lattice.whole_parts(sides[0], served)
             found = found * (rows.largest_block(*own) if is_block or rows.all_are_neighbours else rows.largest(*own))
         return found
 

@@ -7,7 +7,7 @@ beginning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -35,6 +35,15 @@ class PartsAlike:
     longest: NDArray[np.float64]
     together: NDArray[np.float64]
     whole: NDArray[np.float64]
+
+    def beside(self, other: PartsAlike) -> PartsAlike:
+        """Return tiles that have one of these along some dimensions and one of the others along others."""
+        return PartsAlike(
+            self.parts * other.parts,
+            self.longest * other.longest,
+            self.together * other.together,
+            self.whole * other.whole,
+        )
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,16 @@ class Dimension:
         )
         return [full, last] if rest.any() else [full]
 
+    def whole_parts(self, served: int, apart: int) -> NDArray[np.float64]:
+        """How many parts have all indices that units can do in a place's turns, at least; zero where not known.
+
+        An index that is missing is missing in one part.
+        """
+        turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
+        all_turns = -(-self.bound // units)
+        found = all_turns // turns * apart - (all_turns * units - self.bound)
+        return np.where(self.known_turns > 0, np.maximum(found, 0.0), 0.0)
+
     def whole_length(self, apart: int) -> NDArray[np.float64]:
         """Return its length where a place holds all of it with no units apart, else 1."""
         return np.where(self.places * apart == 1, float(self.bound), 1.0)
@@ -151,10 +170,16 @@ def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float)
     return found
 
 
-def split_further(ranges: Sequence[Range], units: Units) -> list[Range]:
-    """Each range's first coordinate, and the others in two; of units that are all at work whole turns."""
+def split_further(ranges: Sequence[Range], units: Units, only: Container[Range] | None = None) -> list[Range]:
+    """Each range's first coordinate, and the others in two; of units that are all at work whole turns.
+
+    Of some ranges only, if it says so; the others stay.
+    """
     found, step = list[Range](), units.most if units.are_full else 1
     for first, last in ranges:
+        if only is not None and (first, last) not in only:
+            found.append((first, last))
+            continue
         middle = first + (last - first + step) // (2 * step) * step
         starts = sorted({one for one in (first, first + step, middle) if one <= last})
         found += cells_of([*starts, last + 1])

@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.arch.memory import Access
+from onchip.arch.memory import Access, Operand
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain, asked_once, asked_once_of_any
 from onchip.solve.mapping.wide.lattice import Along, Served
+from onchip.solve.mapping.wide.turn_accesses import accesses_of_turns
 
 MOST_AT_ONCE: Final = 256
 """Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
@@ -61,6 +62,8 @@ def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int,
     for one in sets:
         least = least_accesses(one.longest, one.parts, one.together, one.whole, none_is_empty, bits, shortest)
         total = total + whole_accesses(np.maximum(least, one.together * bits / shortest))
+    if chain.operand is Operand.INPUT and chain.lattice is chain.way.at_units:
+        total = np.maximum(total, accesses_of_turns(chain, served, bits, shortest))
     return np.maximum(total, whole_accesses(elements * bits / shortest))
 
 

@@ -12,7 +12,7 @@ the part that it lies in, whichever place that ends at; parts that end short the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import prod
@@ -129,6 +129,16 @@ class Lattice:
         sides = zip(self.dimensions, units, parts, strict=True)
         return Lattice(tuple(dimension_of(own.bound, side, kept, 0) for own, side, kept in sides))
 
+    def split_at(self, units: Sequence[Units], places: Iterable[Sequence[Range]]) -> Lattice:
+        """Return it with the cells that some places are in split further."""
+        of_places = [set(own) for own in zip(*places, strict=True)]
+        sides = zip(self.dimensions, units, self.cells, of_places, strict=True)
+        return Lattice(
+            tuple(
+                dimension_of(own.bound, side, split_further(cells, side, only), 0) for own, side, cells, only in sides
+            )
+        )
+
     @property
     def cells(self) -> list[list[Range]]:
         """By dimension, the first and the last coordinates of its cells."""
@@ -156,6 +166,10 @@ class Lattice:
         """Return how many parts some dimensions have together, at most."""
         return self._product("most parts", lambda one, _, apart: one.most_parts(apart), loops, served)
 
+    def whole_parts(self, loops: Sequence[int], served: Served) -> Along:
+        """Return how many parts are as long as `least_size` says, at least; zero where that is not known."""
+        return self._product("whole parts", Dimension.whole_parts, loops, served)
+
     def whole_size(self, loops: Sequence[int], served: Served) -> Along:
         """Return how many indices of those dimensions of which a tile has all, in any tile, there are."""
         return self._product("whole", lambda one, _, apart: one.whole_length(apart), loops, served)
@@ -167,16 +181,12 @@ class Lattice:
         for loop in loops:
             if self.dimensions[loop].bound > 1:
                 own = self.dimensions[loop].parts_alike(served.most[loop], served.most_apart[loop])
-                found = [self._with_parts(tiles, loop, parts) for tiles in found for parts in own]
+                found = [tiles.beside(self._along_parts(loop, parts)) for tiles in found for parts in own]
         return found
 
-    def _with_parts(self, tiles: PartsAlike, loop: int, own: PartsAlike) -> PartsAlike:
-        return PartsAlike(
-            tiles.parts * self.along(loop, own.parts),
-            tiles.longest * self.along(loop, own.longest),
-            tiles.together * self.along(loop, own.together),
-            tiles.whole * self.along(loop, own.whole),
-        )
+    def _along_parts(self, loop: int, own: PartsAlike) -> PartsAlike:
+        each = (own.parts, own.longest, own.together, own.whole)
+        return PartsAlike(*(self.along(loop, one) for one in each))
 
     @cached_property
     def shares_out(self) -> bool:

@@ -7,8 +7,9 @@ most the pairs of an output and a tap that meet nothing stored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,13 @@ class AxisRows:
         found: Along = np.maximum(of_taps * (self.outputs - parts) + parts * self.taps - outside, 0.0)
         return found
 
+    def blocks(self, outputs: int, taps: int) -> list[tuple[int, int]]:
+        """Return how many stored positions a part of neighbours reaches over, and how many parts do, most first.
+
+        All parts but the last have so many outputs, or taps.
+        """
+        return list(_blocks(self.axis, (self.outputs, self.taps), (outputs, taps)))
+
     def in_blocks(self, taps: Along, most_blocks: Along, most_tap_parts: Along) -> Along:
         """Return positions of all tiles together, if each is the union of blocks; of all there are at most so many.
 
@@ -93,24 +101,34 @@ class AxisRows:
         met = of_taps * (before - parts) + parts * self.taps
         return np.maximum(met * (1 - taps_at_end) - max(self._outside, self._most_outside), 0.0)
 
-    def largest(self, outputs: Along, taps: Along) -> Along:
-        """Return positions of the largest tile, of at least so many outputs and taps, wherever it lies."""
+    def largest(self, outputs: Along, taps: Along, parts: Along) -> Along:
+        """Return positions of the largest tile, wherever it lies; so many `parts` have so many outputs, at least.
+
+        One has in any case, and one so many taps.
+        """
         if self._outside == self.outputs * self.taps:
             return 0.0 * outputs * taps
         streams = self._streams[taps.astype(np.int64) - 1]
         found = np.maximum(streams * (outputs - 1) + taps - self._outside, 1.0)
         if self._outputs_amidst:
-            amidst = np.maximum(outputs - (self.outputs - self._outputs_amidst), 1.0)
-            found = np.maximum(found, streams * (amidst - 1) + taps)
+            found = np.maximum(found, streams * (self._amidst(outputs, parts) - 1) + taps)
         return found
 
-    def largest_block(self, outputs: Along, taps: Along) -> Along:
+    def _amidst(self, outputs: Along, parts: Along) -> Along:
+        """Return how many outputs of a part lie amidst what is stored: all, if of so many parts not each has others."""
+        others = self.outputs - self._outputs_amidst
+        found: Along = np.where(parts > others, outputs, np.maximum(outputs - others, 1.0))
+        return found
+
+    def largest_block(self, outputs: Along, taps: Along, parts: Along) -> Along:
         """Return the same of tiles in one instance: each is a block from its first position to its last.
 
         Of the tile with most outputs no more is cut off than lies outside of all; and a tile in which some outputs lie
         amidst what is stored reaches from the first of these to the last.
         """
-        axis, found = self.axis, self.largest(outputs, taps)
+        if self.all_are_neighbours:
+            return self._largest_of_parts[outputs.astype(np.int64) - 1, taps.astype(np.int64) - 1]
+        axis, found = self.axis, self.largest(outputs, taps, parts)
         if self._outside == self.outputs * self.taps:
             return found
         of_taps = (taps - 1) * axis.dilation + 1
@@ -118,25 +136,31 @@ class AxisRows:
         cut_off = max(axis.padding, 0) + max(beyond, 0)
         found = np.maximum(found, (outputs - 1) * axis.stride + of_taps - cut_off)
         if self._outputs_amidst:
-            amidst = np.maximum(outputs - (self.outputs - self._outputs_amidst), 1.0)
-            found = np.maximum(found, (amidst - 1) * axis.stride + of_taps)
-        return np.maximum(found, self._least_of_neighbours(outputs, taps)) if self.all_are_neighbours else found
+            found = np.maximum(found, (self._amidst(outputs, parts) - 1) * axis.stride + of_taps)
+        return found
 
-    def _least_of_neighbours(self, outputs: Along, taps: Along) -> Along:
-        """Return how many stored positions so many neighbours meet at least, if all that they reach over.
+    @cached_property
+    def _largest_of_parts(self) -> NDArray[np.float64]:
+        """By outputs and taps of a part, stored positions that the largest of parts as long or longer reaches over.
 
-        Least are the first of all or the last: farther in nothing more is cut off.
+        All parts but the last are as long. Up to the first that begins with what is stored, they are no shorter the
+        farther in they lie; from it on no longer. So one of two is the largest, of each part of taps.
         """
-        axis = self.axis
-        reach = (outputs - 1) * axis.stride + taps
-        last = (self.outputs - outputs) * axis.stride + self.taps - taps - axis.padding
-        lengths = (
-            np.minimum(first + reach, float(axis.size)) - np.maximum(first, 0.0)
-            for first in (np.full_like(last, -axis.padding), last)
-        )
-        least: Along = np.minimum(*lengths)
-        meets_all = (axis.dilation == 1) & ((axis.stride == 1) | (taps >= axis.stride))
-        return np.where(meets_all, np.maximum(least, 0.0), 0.0)
+        axis, found = self.axis, np.zeros((self.outputs, self.taps))
+        outputs, taps = np.arange(1, self.outputs + 1)[:, None], np.arange(1, self.taps + 1)[None]
+        for part in range(self.taps):
+            from_tap = part * taps * axis.dilation - axis.padding
+            to_tap = np.minimum((part + 1) * taps, self.taps) * axis.dilation - axis.dilation - axis.padding
+            inner = -(np.minimum(from_tap, 0) // (outputs * axis.stride))
+            for at in (np.clip(inner - 1, 0, (self.outputs - 1) // outputs), inner):
+                begin = at * outputs * axis.stride + from_tap
+                end = np.minimum((at + 1) * outputs, self.outputs) * axis.stride - axis.stride + to_tap + 1
+                length = np.minimum(end, axis.size) - np.maximum(begin, 0)
+                is_there = (part * taps < self.taps) & (at * outputs < self.outputs)
+                found = np.maximum(found, np.where(is_there, length, 0))
+        for side in (0, 1):
+            found = np.flip(np.minimum.accumulate(np.flip(found, side), side), side)
+        return found
 
     def most(self, outputs: Along, taps: Along) -> Along:
         """Return how many positions any tile reaches over at most, that has at most so many outputs and taps."""
@@ -180,11 +204,11 @@ class AxisRows:
     @property
     def _most_outside(self) -> int:
         """If each tap had as many pairs that meet nothing as any has."""
-        return self.taps * max(self.outputs - one for one in self._pairs_of_taps)
+        return self.taps * max(self.outputs - one for one in self.stored_through_taps)
 
     @cached_property
-    def _pairs_of_taps(self) -> list[int]:
-        """By tap, how many outputs meet something stored through it."""
+    def stored_through_taps(self) -> list[int]:
+        """Return by tap how many outputs meet something stored through it."""
         return [len(AxisRows(self._seen_through(tap), self.outputs, 1)._met) for tap in range(self.taps)]
 
     @cached_property
@@ -214,3 +238,18 @@ class AxisRows:
         share = self._streams / np.arange(1, self.taps + 1)
         found: NDArray[np.float64] = np.minimum.accumulate(share) * self.taps
         return found
+
+
+@lru_cache(maxsize=1 << 12)
+def _blocks(axis: Axis, all_of_both: tuple[int, int], parts: tuple[int, int]) -> Sequence[tuple[int, int]]:
+    """As `AxisRows.blocks`, of so many outputs and taps in all."""
+    (first, last), (first_tap, last_tap) = (
+        (starts, np.minimum(starts + part, end) - 1)
+        for end, part in zip(all_of_both, parts, strict=True)
+        for starts in (np.arange(0, end, part),)
+    )
+    begin = first[:, None] * axis.stride + first_tap * axis.dilation - axis.padding
+    end = last[:, None] * axis.stride + last_tap * axis.dilation - axis.padding + 1
+    lengths = np.maximum(np.minimum(end, axis.size) - np.maximum(begin, 0), 0)
+    found = zip(*np.unique(lengths, return_counts=True), strict=True)
+    return [(int(length), int(count)) for length, count in found][::-1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,8 @@ MOST_STEPS: Final = 1_000_000
 STEPS_IN_A_SECOND: Final = 1_000_000
 """At least, so that a run with a limit takes no more than fit into its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
+MORE_AT_THE_CHAIN: Final = 2
+"""Times the cells that a lattice may have, if only those of the least chain are split."""
 
 COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 """Dimensions of which a part is the same part of an operand's elements: rows of the input's tiles overlap."""
@@ -237,6 +240,8 @@ def least_together(
             break
         finer = lattice.within(way.units, found.cells, most_cells)
         if finer.cells == lattice.cells:
+            finer = lattice.split_at(way.units, found.chain.values()) if found.chain else lattice
+        if finer.cells == lattice.cells or prod(finer.shape) > most_cells * MORE_AT_THE_CHAIN:
             break
         lattice = finer
     return best

@@ -1,0 +1,94 @@
+"""How many accesses the inputs of all turns take, where no two units beside each other stand on taps.
+
+In each turn an instance has some outputs along each axis, all seen through one tap, and some channels; each combination
+of these is an input of its own, but for what padding has. Outputs are parted among turns and instances, and so are
+channels. At the border a turn has fewer inputs, which seldom spares an access.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.chain import OperandChain
+from onchip.solve.mapping.wide.lattice import Served
+from onchip.solve.mapping.wide.unrolled_ways import CHANNELS
+
+MOST_OUTPUTS: Final = 1024
+"""Of an instance in a turn: of more nothing is said."""
+MOST_MISSING: Final = 256
+"""Of all groups together: of more only in proportion."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """At most so many groups, none of which has more than `most`; they have so many together."""
+
+    number: int
+    most: int
+    together: int
+
+    def least(self, costs: NDArray[np.float64]) -> float:
+        """Return what all cost together at least, by how many a group has; more cost no less."""
+        missing = self.number * self.most - self.together
+        spared_by = costs[self.most] - costs[self.most :: -1]
+        each = np.arange(1, self.most + 1)
+        if missing > MOST_MISSING:
+            return max(self.number * float(costs[self.most]) - missing * float((spared_by[1:] / each).max()), 0.0)
+        spared = np.zeros(missing + 1)
+        for at in range(1, missing + 1):
+            fewer = each[: min(at, self.most)]
+            spared[at] = (spared[at - fewer] + spared_by[fewer]).max()
+        return max(self.number * float(costs[self.most]) - float(spared[missing]), 0.0)
+
+
+ByTaps = tuple[tuple[int, Groups], ...]  # of an axis: so many taps have outputs in such groups
+
+
+def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: int) -> float:
+    """Return how many shortest accesses the inputs of all turns take, each once; zero where that is not known."""
+    channels = chain.lattice.parts_alike(CHANNELS, served)
+    sets = tuple(Groups(int(one.parts.max()), int(one.longest.max()), int(one.together.max())) for one in channels)
+    axes = [_by_taps(chain, at, served) for at in range(len(chain.way.rows))]
+    if any(not one for one in axes) or axes[0][0][1].most * axes[1][0][1].most > MOST_OUTPUTS:
+        return 0.0
+    return _of_grid(sets, axes[0], axes[1], bits, shortest)
+
+
+def _by_taps(chain: OperandChain, number: int, served: Served) -> ByTaps:
+    """Return how an axis' outputs are parted among turns and instances, by tap; nothing where that is not known."""
+    rows = chain.way.rows[number]
+    output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
+    units = chain.way.units[output]
+    if chain.way.units[tap].most > 1 or not (units.most == 1 or units.turns_are_fewest):
+        return ()
+    turns = -(-rows.outputs // units.most) * served.most_apart[output]
+    alike = Counter(rows.stored_through_taps)
+    return tuple((taps, Groups(turns, served.most[output], stored)) for stored, taps in alike.items())
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, shortest: int) -> float:
+    """Return the least of all: of both axes' groups each meets each, through each tap, and all channels."""
+    (high, wide), most = (one[0][1].most for one in (first, second)), max(one.most for one in sets)
+    accesses = np.ceil(np.arange(high * wide * most + 1) * bits / shortest)
+    of_outputs = np.array(
+        [
+            sum(own.least(accesses[:: max(one, 1)][: own.most + 1]) if one else 0.0 for own in sets)
+            for one in range(high * wide + 1)
+        ]
+    )
+    of_second = np.array(
+        [
+            sum(taps * own.least(of_outputs[::one][: own.most + 1]) for taps, own in first) if one else 0.0
+            for one in range(wide + 1)
+        ]
+    )
+    return sum(taps * own.least(of_second) for taps, own in second)
