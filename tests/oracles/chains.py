@@ -31,7 +31,7 @@ class Searched:
     room_bits: list[float]
     ports: list[list[int]]
     last_cycles: Table
-    boundaries: list[tuple[int, int, Table]]
+    boundaries: list[tuple[int, int, Table, list[Table]]]
     criteria: list[Row]
     is_product: bool
 
@@ -58,7 +58,7 @@ class Searched:
 
 def least_of_chains_together(searched: Searched) -> float:
     """Of every chain with room, in every order of boundaries."""
-    shape, operands = searched.shape, [operand for operand, _, _ in searched.boundaries]
+    shape, operands = searched.shape, [operand for operand, *_ in searched.boundaries]
     points, found = list(product(*map(range, shape))), inf
     for order in _orders([operands.count(operand) for operand in sorted(set(operands))]):
         for places in _nested(points, len(order)):
@@ -74,16 +74,28 @@ def _may_follow(searched: Searched, one: tuple[int, ...], two: tuple[int, ...]) 
     return all(own[inner * side + outer] for own, side, inner, outer in each)
 
 
-def part_that_stays(searched: Searched, operand: int, inner: tuple[int, ...], outer: tuple[int, ...]) -> float:
-    """Of what stays of an operand's tiles at most, what still does if this point is known to be outside theirs."""
+def part_that_stays(searched: Searched, number: int, inner: tuple[int, ...], outer: tuple[int, ...]) -> float:
+    """Of what stays of a boundary's tiles at most, what still does if this point is known to be outside theirs."""
+    operand, _, _, comes = searched.boundaries[number]
     sides = range(len(inner))
     moved = [side for side in sides if outer[side] > inner[side]]
-    if not moved or not all(searched.leads[operand][side] for side in moved):
+    leading = [side for side in moved if searched.leads[operand][side]]
+    stays = _part_that_stays_outside(searched, operand, inner, outer, leading)
+    often = [tuple(float(own.reshape(searched.shape)[at]) for at in (inner, outer)) for own in comes]
+    outside = min((max(far - 1, 0.0) / (near - 1) for near, far in often if near > 1), default=1.0)
+    return 1.0 - (1.0 - stays) * (outside if moved != leading else 1.0)
+
+
+def _part_that_stays_outside(
+    searched: Searched, operand: int, inner: tuple[int, ...], outer: tuple[int, ...], leading: Sequence[int]
+) -> float:
+    """The same of what comes outside that point, if these dimensions lead to it."""
+    if not leading:
         return 1.0
-    if any(outer[side] + 1 == searched.shape[side] for side in moved):
+    if any(outer[side] + 1 == searched.shape[side] for side in leading):
         return 0.0
-    own = {side: searched.stays[side][inner[side]] for side in sides if searched.counts[operand][side]}
-    least, most = min((own[side] for side in moved if side in own), default=inf), max(own.values(), default=0.0)
+    own = {side: searched.stays[side][inner[side]] for side in range(len(inner)) if searched.counts[operand][side]}
+    least, most = min((own[side] for side in leading if side in own), default=inf), max(own.values(), default=0.0)
     return 0.0 if least == 0.0 else min(1.0, least / most) if most > 0.0 else 1.0
 
 
@@ -105,18 +117,18 @@ def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequ
 
 def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
     used = [0.0] * len(searched.room_bits)
-    for (_, memory, bits), place in zip(searched.boundaries, places, strict=True):
+    for (_, memory, bits, _), place in zip(searched.boundaries, places, strict=True):
         used[memory] += float(bits.reshape(searched.shape)[place])
     if any(own > room for own, room in zip(used, searched.room_bits, strict=True)):
         return inf
     last = tuple(side - 1 for side in searched.shape)
     stays = [
         min(
-            part_that_stays(searched, own, place, other)
+            part_that_stays(searched, number, place, other)
             for other in (*places, last)
             if other == last or _is_outside(place, other)
         )
-        for (own, _, _), place in zip(searched.boundaries, places, strict=True)
+        for number, place in enumerate(places)
     ]
     sums = []
     known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]
@@ -127,7 +139,7 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
         if port is not None:
             there = [place for place, is_there in zip(places, searched.ports[port], strict=True) if is_there]
             summed += float(searched.last_cycles.reshape(searched.shape)[min(there)]) if there else 0.0
-        for (operand, _, _), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
+        for (operand, *_), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
             windows = window(searched, operand, place, inner), window(searched, operand, place, ())
             for times, longest in own:
                 often, long = (float(one.reshape(searched.shape)[place]) for one in (times, longest))

@@ -8,7 +8,11 @@ from itertools import pairwise, product
 from math import prod
 from random import Random
 
+import numpy as np
+
+from onchip.ir.layer import Axis
 from onchip.solve.mapping.wide.dimension import cells_of, dimension_of, split_further
+from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
 from support.lines import Line, lines_of
 
@@ -73,6 +77,39 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
                 assert sum(lengths) >= own.together[0]
                 assert all(one % own.whole[0] == 0 for one in lengths)
     assert seen > 100
+
+
+def test_parts_of_units_reach_no_less_far_than_neighbours() -> None:
+    """All units at work in the fewest turns, none idle: each part, with all its units, meets as many positions."""
+    random, seen, farther = Random(7), 0, 0
+    for line, in_time, beside in (line for seed in range(16) for line in _in_fewest_turns(seed)):
+        units = prod(line.loops[at][0] for at in beside)
+        if line.bound % units:
+            continue
+        for inside in range(len(line.loops) + 1):
+            taps, stride = random.randint(1, 4), random.randint(1, 3)
+            padding, beyond = random.randint(0, 3), random.randint(-1, 3)
+            axis = Axis("P", "R", stride, 1, padding, (line.bound - 1) * stride + taps - padding - beyond)
+            rows, wide = AxisRows(axis, line.bound, taps), random.randint(1, taps)
+            if axis.size < 1 or not rows.reach_as_neighbours(np.array([wide]))[0]:
+                continue
+            within = [at for at in in_time if at < inside]
+            turns = len(line.sums(within))
+            parts = [
+                [begin + one for one in line.sums(within + beside) if begin + one < line.bound]
+                for begin in line.sums([at for at in in_time if at >= inside])
+            ]
+            each = product(parts, (range(start, min(start + wide, taps)) for start in range(0, taps, wide)))
+            lengths = [
+                len({o * stride + tap - padding for o in own for tap in some} & set(range(axis.size)))
+                for own, some in each
+            ]
+            blocks = [long for long, count in rows.blocks(turns * units, wide) for _ in range(count)]
+            assert len(lengths) == len(blocks)
+            assert all(one >= other for one, other in zip(sorted(lengths), sorted(blocks), strict=True))
+            seen, farther = seen + (units > 1 and len(parts) > 1), farther + (sum(lengths) > sum(blocks))
+    assert seen > 50
+    assert farther > 5
 
 
 def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None:

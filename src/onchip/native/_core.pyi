@@ -870,7 +870,7 @@ def least_chain_below(
     room_bits: Sequence[float],
     ports: Sequence[Sequence[int]],
     last_cycles: NDArray[np.float64],
-    boundaries: Sequence[tuple[int, int, NDArray[np.float64]]],
+    boundaries: Sequence[tuple[int, int, NDArray[np.float64], Sequence[NDArray[np.float64]]]],
     criteria: Sequence[
         tuple[
             float,

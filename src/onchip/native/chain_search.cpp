@@ -12,7 +12,7 @@ namespace onchip::chains {
 
 namespace {
 
-constexpr int rounds = 3;
+constexpr int rounds = 2;
 constexpr std::size_t points_a_step = 16;  // that are passed over as they cannot follow
 
 }  // namespace

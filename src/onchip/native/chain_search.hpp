@@ -4,8 +4,9 @@
 // a number that is fixed and what every boundary adds in its place; or, as a product, the first of them times the
 // greatest of the others. A lattice's dimension says of any two of its cells whether places in both may stand inside
 // each other. Where loops end short, tiles of a boundary may stay while loops outside the next point run: those at the
-// end of every dimension that leads to its elements and moves on between both points. If one of these ends there, none
-// stays; if a dimension that does not lead to its elements moves on between both points, any may. The
+// end of every dimension that leads to its elements and moves on between both points; if one of these ends there, none.
+// If a dimension that does not lead to its elements moves on between them too, that is so of what comes outside the
+// next point only. The
 // last point of the lattice, with all loops inside, is outside all places. A tile is needed
 // until the last turn of the loops that lead to its elements: where no such loop can stand between two points, a tile
 // of the outer one is replaced within the turns of the inner one. In the last cycles no tile is replaced: in none since
@@ -26,7 +27,8 @@ namespace onchip::chains {
 struct Boundary {
     std::size_t operand;
     std::size_t memory;
-    Costs bits;  // of the room of its memory, by point
+    Costs bits;                // of the room of its memory, by point
+    std::vector<Costs> comes;  // how often its tiles come at least, by point, as each of both memories sees it
 };
 
 // Transfers of a boundary that are waited for one by one, by point: how often at least, and how long each takes.

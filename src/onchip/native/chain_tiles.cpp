@@ -9,23 +9,35 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Of what stays of an operand's boundaries in `inner` at most, the part that does if `outer` is the next point.
-double part_that_stays(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand,
+// Of how often a boundary's tiles come again inside `outer` and outside it, the part that they do outside it at least.
+double comes_outside(const Boundary& boundary, std::size_t inner, std::size_t outer) {
+    double found = 1.0;
+    for (const Costs& own : boundary.comes) {
+        if (own[inner] > 1.0) found = std::min(found, std::max(own[outer] - 1.0, 0.0) / (own[inner] - 1.0));
+    }
+    return found;
+}
+
+// Of what stays of a boundary's tiles in `inner` at most, the part that does if `outer` is the next point.
+double part_that_stays(const Problem& problem, const std::vector<std::uint16_t>& at, const Boundary& boundary,
                        std::size_t inner, std::size_t outer) {
-    const std::size_t sides = problem.shape.size();
+    const std::size_t sides = problem.shape.size(), operand = boundary.operand;
     double most = 0.0, least = infinity;
-    bool ends = false;
+    bool ends = false, comes_again = false;
     for (std::size_t side = 0; side < sides; ++side) {
         const std::size_t one = at[inner * sides + side], two = at[outer * sides + side];
         const double own = problem.counts[operand][side] ? problem.stays[side][one] : infinity;
         if (own < infinity) most = std::max(most, own);
         if (one == two) continue;
-        if (!problem.leads[operand][side]) return 1.0;
+        if (!problem.leads[operand][side]) {
+            comes_again = true;
+            continue;
+        }
         ends = ends || two + 1 == problem.shape[side];
         least = std::min(least, own);
     }
-    if (ends || least == 0.0) return 0.0;
-    return least < most ? least / most : 1.0;
+    const double stays = ends || least == 0.0 ? 0.0 : least < most ? least / most : 1.0;
+    return stays == 1.0 || !comes_again ? stays : 1.0 - (1.0 - stays) * comes_outside(boundary, inner, outer);
 }
 
 double turns_inside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x) {
@@ -96,7 +108,10 @@ bool is_of_each_point(const Problem& problem, std::size_t points) {
     const auto fits = [&](Costs costs) { return costs.size() == points; };
     const auto may_be_none = [&](Costs costs) { return costs.empty() || fits(costs); };
     bool found = fits(problem.last_cycles) && std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
-                                                          [&](const Boundary& own) { return fits(own.bits); });
+                                                          [&](const Boundary& own) {
+                                                              return fits(own.bits) &&
+                                                                     std::all_of(own.comes.begin(), own.comes.end(), fits);
+                                                          });
     for (const Criterion& own : problem.criteria) {
         for (const auto* tables : {&own.costs, &own.more, &own.rest})
             found = found && std::all_of(tables->begin(), tables->end(), may_be_none);
@@ -129,7 +144,7 @@ void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, st
                 std::vector<double>& added) {
     for (Placed& own : tiles) {
         if (own.stays == 0.0 || own.point == x) continue;
-        const double stays = part_that_stays(problem, at, problem.boundaries[own.boundary].operand, own.point, x);
+        const double stays = part_that_stays(problem, at, problem.boundaries[own.boundary], own.point, x);
         if (!(stays < own.stays)) continue;
         for (std::size_t k = 0; k < added.size(); ++k) {
             const Costs more = problem.criteria[k].more[own.boundary], rest = problem.criteria[k].rest[own.boundary];

@@ -58,8 +58,8 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
     return chains::least_cost(shape, costs);
 }
 
-// A row of a boundary: its operand and memory, and the bits of room that it takes by point.
-using BoundaryRow = std::tuple<std::size_t, std::size_t, Table>;
+// A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come.
+using BoundaryRow = std::tuple<std::size_t, std::size_t, Table, std::vector<Table>>;
 using Tables = std::vector<std::optional<Table>>;
 // What is waited for one by one at each boundary: how often, and how long, by point.
 using Waits = std::vector<std::vector<std::tuple<Table, Table>>>;
@@ -104,8 +104,10 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             {},
                             {},
                             is_product};
-    for (const auto& [operand, memory, bits] : boundaries)
-        problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}});
+    for (const auto& [operand, memory, bits, comes] : boundaries) {
+        problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}, {}});
+        for (const Table& own : comes) problem.boundaries.back().comes.emplace_back(own.data(), own.shape(0));
+    }
     for (const auto& [fixed, costs, more, rest, guides, is_linear, waits, port] : criteria)
         problem.criteria.push_back(
             {fixed, costs_of(costs), costs_of(more), costs_of(rest), guides, is_linear, waits_of(waits), port});

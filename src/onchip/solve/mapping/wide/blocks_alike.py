@@ -8,21 +8,29 @@ import numpy as np
 
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.dimension import PartsAlike
-from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.lattice import Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
 KINDS: Final = 4
 """The longest, with blocks of a length of their own; all others count as one kind."""
 
 
-def blocks_alike(rows: AxisRows, lattice: Lattice, any_part: PartsAlike) -> list[PartsAlike]:
+def blocks_alike(
+    way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served, any_part: PartsAlike
+) -> list[PartsAlike]:
     """Return an axis' parts by their lengths where they are known, else all as `any_part`, by cells of its two loops.
 
-    They are known where all are neighbours and a cell is one coordinate. Parts that meet nothing stored are left out.
+    They are known where a cell is one coordinate, and all are neighbours or reach no less far. Parts that meet nothing
+    stored are left out.
     """
     loops = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
     outputs, taps = (lattice.dimensions[at].known_turns for at in loops)
-    if not (rows.all_are_neighbours and outputs.any() and taps.any()):
+    if not rows.all_are_neighbours:
+        units, whole = way.units[loops[0]].most, served.most[loops[0]]
+        is_known = way.units[loops[1]].most == 1 and whole == units and rows.outputs % units == 0
+        outputs, taps = outputs * units * is_known, np.where(rows.reach_as_neighbours(taps), taps, 0)
+    if not (outputs.any() and taps.any()):
         return [any_part]
     shape = [len(lattice.dimensions[at].first) if at in loops else 1 for at in range(len(LOOPS))]
     cells = len(outputs), len(taps)

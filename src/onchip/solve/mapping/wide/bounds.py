@@ -25,7 +25,7 @@ from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
-from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
 from onchip.solve.mapping.wide.together import Found, least_together
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
@@ -38,7 +38,9 @@ In the last stages chains are searched by all criteria together, on lattices wit
 very last where the search of the one before came to its end, among ever finer cells.
 """
 CELLS_AND_PAIRS: Final = 2_000_000
-"""Cells in the last stage times pairs of boundaries, as about so many are the criteria."""
+"""Cells in the last stage times pairs of boundaries, as about so many are the criteria; of energy it is one."""
+MOST_CELLS: Final = 100_000
+"""In the last stage."""
 STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000}
 """Of a search by all criteria together, by stage."""
 ROUNDS: Final = {2: 3, 3: 3, 4: 60}
@@ -60,6 +62,7 @@ class _Node:
     number: int
     way: UnrolledWays = field(compare=False)
     stage: int = field(compare=False)
+    left: Ranges = field(compare=False, default=())
 
 
 @dataclass(slots=True)
@@ -89,42 +92,46 @@ class WayBounds:
             heappop(self._open)
             if tells_sums_apart:
                 for kind in node.way.kinds_of_sums():
-                    self._add(kind, node.floor, FIRST_OF_SUMS, enough, run)
+                    self._add(kind, node.floor, FIRST_OF_SUMS, enough, run, node.left)
                 continue
             if node.way.is_one and node.way.has_kinds and node.stage + 1 >= FIRST_OF_KINDS:
                 for kind in node.way.kinds():
-                    self._add(kind, node.floor, FIRST_OF_KINDS, enough, run)
+                    self._add(kind, node.floor, FIRST_OF_KINDS, enough, run, node.left)
                 continue
             if node.way.is_one:
-                self._add(node.way, node.floor, node.stage + 1, enough, run)
+                self._add(node.way, node.floor, node.stage + 1, enough, run, node.left)
                 continue
             for half in self._halves(node.way):
                 self._add(half, node.floor, 0, enough, run)
         return self._open[0].floor if self._open else np.inf
 
-    def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run) -> None:
-        """None of whose loops has more units than are at work; as one not looked into yet if the run has to stop."""
+    def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run, left: Ranges = ()) -> None:
+        """None of whose loops has more units than are at work; as one not looked into yet if the run has to stop.
+
+        Of one way it may be known which coordinates are left.
+        """
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
         self.nodes += NODES.get(stage, 1)
         if run.stop is not None:
-            heappush(self._open, _Node(floor, self.nodes, way, stage - 1))
+            heappush(self._open, _Node(floor, self.nodes, way, stage - 1, left))
             return
         if STAGES[stage][1]:
             own = max(floor, self._floor(way, stage, enough))
         else:
-            found = self._together(way, stage, enough, run)
-            own = max(floor, found.least)
+            found = self._together(way, stage, enough, run, left)
+            own, left = max(floor, found.least), found.left
             if not found.is_ended and stage + 2 == len(STAGES):
                 stage += 1  # on more cells it would not end either
         if own < np.inf:
-            heappush(self._open, _Node(own, self.nodes, way, stage))
+            heappush(self._open, _Node(own, self.nodes, way, stage, left))
 
-    def _together(self, way: UnrolledWays, stage: int, enough: float, run: Run) -> Found:
+    def _together(self, way: UnrolledWays, stage: int, enough: float, run: Run, left: Ranges) -> Found:
         most_cells, _ = STAGES[stage]
         if stage + 1 == len(STAGES):
-            most_cells = max(most_cells, CELLS_AND_PAIRS // max(way.boundaries, 1) ** 2)
-        found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run, ROUNDS[stage])
+            pairs = 1 if self.objective is MappingObjective.ENERGY else max(way.boundaries, 1) ** 2
+            most_cells = max(most_cells, min(CELLS_AND_PAIRS // pairs, MOST_CELLS))
+        found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run, ROUNDS[stage], left)
         if found.chain:
             self.chains.append(LeastChain(found.least, way, found.chain))
         return found

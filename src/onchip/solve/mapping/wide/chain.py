@@ -95,7 +95,7 @@ class OperandChain:
         rows, sides, loops = list(self._sides(served))[number]
         own = self._most_parts_of(*loops, served)
         any_part = PartsAlike(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1))
-        return blocks_alike(rows, self.lattice, any_part)
+        return blocks_alike(self.way, rows, self.lattice, served, any_part)
 
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)

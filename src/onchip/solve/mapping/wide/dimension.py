@@ -158,6 +158,15 @@ def cells_of(starts: Sequence[int]) -> list[Range]:
     return [(one, two - 1) for one, two in pairwise(starts)]
 
 
+def with_any_of(cells: Sequence[Range], left: Sequence[Range]) -> list[Range]:
+    """Return the cells in which any coordinate is that is left, and the last one."""
+    return [
+        (first, last)
+        for at, (first, last) in enumerate(cells)
+        if at + 1 == len(cells) or any(low <= last and first <= high for low, high in left)
+    ]
+
+
 def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float) -> list[Range]:
     """Ranges of coordinates in parts, each so much greater than the one before."""
     finest, found = starts_of(bound, units), list[Range]()

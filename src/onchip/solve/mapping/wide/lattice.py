@@ -31,10 +31,13 @@ from onchip.solve.mapping.wide.dimension import (
     dimension_of,
     parted,
     split_further,
+    with_any_of,
 )
 from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
+Ranges: TypeAlias = Sequence[Sequence[Range]]
+"""By dimension, of coordinates."""
 SLIDING: Final = ("P", "Q")
 """Tiles of an input have neighbours' positions along these, and fewer where padding is: they are not shared out."""
 FINER: Final = 1.4
@@ -71,19 +74,24 @@ class Lattice:
     _known: dict[tuple[str, tuple[int, ...], Served], Along] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, bounds: Sequence[int], units: Sequence[Units], most_cells: int, short: int) -> Lattice:
+    def of(
+        cls, bounds: Sequence[int], units: Sequence[Units], most_cells: int, short: int, left: Ranges = ()
+    ) -> Lattice:
         """Of at most so many cells, but two or three of each dimension in any case.
 
-        Loops of at most `short` iterations are shared out.
+        Loops of at most `short` iterations are shared out. Where it is known which coordinates are `left`, only cells
+        with any of these, and the last of each dimension.
         """
-        starts = [starts_of(bound, own) for bound, own in zip(bounds, units, strict=True)]
+        sides = list(zip(bounds, units, left or [[(1, bound)] for bound in bounds], strict=True))
+        cells = [with_any_of(cells_of(starts_of(bound, own)), kept) for bound, own, kept in sides]
         coarseness = 0.1
-        while prod(len(own) - 1 for own in starts) > most_cells and coarseness < max(bounds):
-            starts = [_starts_of(bound, own, coarseness) for bound, own in zip(bounds, units, strict=True)]
+        while prod(map(len, cells)) > most_cells and coarseness < max(bounds):
+            starts = [_starts_of(bound, own, coarseness) for bound, own, _ in sides]
+            cells = [with_any_of(cells_of(one), kept) for one, (_, _, kept) in zip(starts, sides, strict=True)]
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
-        each = zip(bounds, units, starts, limits, strict=True)
-        return cls(tuple(dimension_of(bound, own, cells_of(first), most) for bound, own, first, most in each))
+        each = zip(bounds, units, cells, limits, strict=True)
+        return cls(tuple(dimension_of(bound, own, kept, most) for bound, own, kept, most in each))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -107,37 +115,51 @@ class Lattice:
         moving = tuple(replace(one, stays=np.zeros_like(one.stays)) for one in self.dimensions)
         return Lattice(moving, known_of_any=self.known_of_any, _known=self._known)
 
-    def within(self, units: Sequence[Units], left: Sequence[Sequence[int]], most_cells: int) -> Lattice:
-        """Return some of its cells, each in as many as there may be; the last of a dimension is always among them.
-
-        Where that leaves it as it is, each cell is split further, if all of them together are no more than that.
-        """
-        each = zip(self.cells, left, strict=True)
-        ranges = [[own[at] for at, is_kept in enumerate(kept) if is_kept or at + 1 == len(kept)] for own, kept in each]
+    @classmethod
+    def of_ranges(
+        cls, bounds: Sequence[int], units: Sequence[Units], ranges: Sequence[Sequence[Range]], most_cells: int
+    ) -> Lattice:
+        """Of these coordinates alone, in as many cells as there may be; a range is one cell at least."""
         coarseness = 0.0
         while True:
-            parts = [
-                parted(own.bound, side, kept, coarseness)
-                for own, side, kept in zip(self.dimensions, units, ranges, strict=True)
-            ]
-            if parts == self.cells:
-                parts = [split_further(own, side) for own, side in zip(parts, units, strict=True)]
-                parts = parts if prod(map(len, parts)) <= most_cells else self.cells
-            if prod(map(len, parts)) <= most_cells or coarseness > max(own.bound for own in self.dimensions):
-                break
+            sides = zip(bounds, units, ranges, strict=True)
+            parts = [parted(bound, side, kept, coarseness) for bound, side, kept in sides]
+            if prod(map(len, parts)) <= most_cells or coarseness > max(bounds):
+                return cls._of_cells(bounds, units, parts)
             coarseness = max(coarseness * FINER, 0.05)
-        sides = zip(self.dimensions, units, parts, strict=True)
-        return Lattice(tuple(dimension_of(own.bound, side, kept, 0) for own, side, kept in sides))
+
+    @classmethod
+    def _of_cells(cls, bounds: Sequence[int], units: Sequence[Units], cells: Sequence[Sequence[Range]]) -> Lattice:
+        sides = zip(bounds, units, cells, strict=True)
+        return cls(tuple(dimension_of(bound, side, own, 0) for bound, side, own in sides))
+
+    def left(self, flags: Sequence[Sequence[int]]) -> list[list[Range]]:
+        """Return the ranges of some of its cells; the last of a dimension is always among them."""
+        each = zip(self.cells, flags, strict=True)
+        return [[own[at] for at, is_kept in enumerate(kept) if is_kept or at + 1 == len(kept)] for own, kept in each]
+
+    def within(self, units: Sequence[Units], left: Sequence[Sequence[int]], most_cells: int) -> Lattice:
+        """Return some of its cells, each in as many as there may be.
+
+        Where that makes none of them finer, each is split further, if all of them together are no more than that.
+        """
+        bounds = [own.bound for own in self.dimensions]
+        found = Lattice.of_ranges(bounds, units, self.left(left), most_cells)
+        if not found.is_part_of(self):
+            return found
+        parts = [split_further(own, side) for own, side in zip(found.cells, units, strict=True)]
+        return Lattice._of_cells(bounds, units, parts) if prod(map(len, parts)) <= most_cells else found
+
+    def is_part_of(self, other: Lattice) -> bool:
+        """Return whether all its cells are cells of the other."""
+        return all(set(own) <= set(others) for own, others in zip(self.cells, other.cells, strict=True))
 
     def split_at(self, units: Sequence[Units], places: Iterable[Sequence[Range]]) -> Lattice:
         """Return it with the cells that some places are in split further."""
         of_places = [set(own) for own in zip(*places, strict=True)]
-        sides = zip(self.dimensions, units, self.cells, of_places, strict=True)
-        return Lattice(
-            tuple(
-                dimension_of(own.bound, side, split_further(cells, side, only), 0) for own, side, cells, only in sides
-            )
-        )
+        sides = zip(self.cells, units, of_places, strict=True)
+        parts = [split_further(cells, side, only) for cells, side, only in sides]
+        return Lattice._of_cells([own.bound for own in self.dimensions], units, parts)
 
     @property
     def cells(self) -> list[list[Range]]:

@@ -64,6 +64,17 @@ class AxisRows:
         """
         return list(_blocks(self.axis, (self.outputs, self.taps), (outputs, taps)))
 
+    def reach_as_neighbours(self, taps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether parts meet no fewer positions than parts of neighbours with as many outputs would, by taps.
+
+        If the first part has the first output and the last part the last one: no other output is cut off then. All
+        parts of taps but the last have so many, where it is not 0, and each is as long as a stride.
+        """
+        axis, each = self.axis, np.maximum(taps, 1)
+        beyond = (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
+        found: NDArray[np.bool_] = np.minimum(each, (self.taps - 1) % each + 1) >= axis.stride
+        return found & (axis.dilation == 1 and axis.stride >= max(axis.padding, beyond))
+
     def in_blocks(self, taps: Along, most_blocks: Along, most_tap_parts: Along) -> Along:
         """Return positions of all tiles together, if each is the union of blocks; of all there are at most so many.
 

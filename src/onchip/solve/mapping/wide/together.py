@@ -24,12 +24,12 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.dimension import Dimension
-from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.dimension import Dimension, Range
+from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
 from onchip.solve.mapping.wide.starts import Units
-from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, UnrolledWays
+from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
 from onchip.solve.run.limits import Run
 
 ROUNDS_IN_ANY_CASE: Final = 3
@@ -61,13 +61,14 @@ class Found:
     """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be.
 
     `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
-    `is_ended`: the search was not cut short.
+    `is_ended`: the search was not cut short. `left` are the ranges of the cells, by dimension.
     """
 
     least: float
     cells: list[list[int]]
-    chain: Mapping[Place, list[tuple[int, int]]] = field(default_factory=dict)
+    chain: Mapping[Place, list[Range]] = field(default_factory=dict)
     is_ended: bool = False
+    left: Ranges = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,10 @@ class ChainsTogether:
             [float(self.way.problem.room_bits(memory)) for memory in memories],
             [[place in own for place in places] for own in self.time.places_by_port.values()],
             self._flat(self.time.last_cycles),
-            [(operands.index(place[0]), memories.index(self._memory(place)), self._bits(place)) for place in places],
+            [
+                (operands.index(place[0]), memories.index(self._memory(place)), self._bits(place), self._comes(place))
+                for place in places
+            ],
             criteria,
             objective is MappingObjective.EDP,
             below,
@@ -122,7 +126,7 @@ class ChainsTogether:
         chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
         return Found(limit if found >= below else found * unit, cells, chain, is_ended)
 
-    def _cell(self, point: int) -> list[tuple[int, int]]:
+    def _cell(self, point: int) -> list[Range]:
         each = zip(self.lattice.dimensions, np.unravel_index(point, self.lattice.shape), strict=True)
         return [(int(own.first[at]), int(own.last[at])) for own, at in each]
 
@@ -140,6 +144,12 @@ class ChainsTogether:
         operand, number = place
         chain = OperandChain(self.way, self.lattice, operand)
         return self._flat(np.where(chain.fits(number), chain.room_bits(number), np.inf))
+
+    def _comes(self, place: Place) -> list[Costs]:
+        """Return how often tiles come at least, as each of both memories sees it."""
+        operand, number = place
+        sides = dict.fromkeys(self.way.served(one) for one in self.way.memories(operand)[number : number + 2])
+        return [self._flat(self.lattice.parts(OTHERS[operand], one)) for one in sides]
 
     def _flat(self, table: NDArray[np.float64]) -> Costs:
         return np.broadcast_to(table, self.lattice.shape).astype(np.float64).ravel()
@@ -223,25 +233,29 @@ def least_together(
     most_steps: int,
     run: Run,
     rounds: int,
+    left: Ranges = (),
 ) -> Found:
     """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
 
-    Of a run that has to stop zero, or what is known by then.
+    Where it is known which coordinates are `left` only these are searched. Of a run that has to stop zero, or what is
+    known by then.
     """
-    lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0), Found(0.0, [])
+    lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0, left), Found(0.0, [], left=left)
     for number in range(rounds):
         if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
             break
         most_steps = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
         chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
         found = chains.least(objective, limit, most_steps)
-        best = replace(found, least=max(best.least, found.least), chain=found.chain or best.chain)
+        chain = found.chain or best.chain
+        best = replace(found, least=max(best.least, found.least), chain=chain, left=best.left)
         if best.least >= limit or not found.cells:
             break
+        best = replace(best, left=lattice.left(found.cells))
         finer = lattice.within(way.units, found.cells, most_cells)
-        if finer.cells == lattice.cells:
-            finer = lattice.split_at(way.units, found.chain.values()) if found.chain else lattice
-        if finer.cells == lattice.cells or prod(finer.shape) > most_cells * MORE_AT_THE_CHAIN:
+        if finer.is_part_of(lattice) and rounds > ROUNDS_IN_ANY_CASE and found.chain:
+            finer = finer.split_at(way.units, found.chain.values())
+        if finer.is_part_of(lattice) or prod(finer.shape) > most_cells * MORE_AT_THE_CHAIN:
             break
         lattice = finer
     return best
