@@ -25,6 +25,8 @@ class Searched:
     may_stand_inside: list[list[int]]
     leads: list[list[int]]
     stays: list[list[float]]
+    short_turns: list[list[float]]
+    part_of_turn: list[float]
     counts: list[list[int]]
     turns: list[list[float]]
     is_single: list[list[int]]
@@ -42,6 +44,8 @@ class Searched:
             self.may_stand_inside,
             self.leads,
             self.stays,
+            self.short_turns,
+            self.part_of_turn,
             self.counts,
             self.turns,
             self.is_single,
@@ -74,29 +78,53 @@ def _may_follow(searched: Searched, one: tuple[int, ...], two: tuple[int, ...]) 
     return all(own[inner * side + outer] for own, side, inner, outer in each)
 
 
-def part_that_stays(searched: Searched, number: int, inner: tuple[int, ...], outer: tuple[int, ...]) -> float:
-    """Of what stays of a boundary's tiles at most, what still does if this point is known to be outside theirs."""
-    operand, _, _, comes = searched.boundaries[number]
-    sides = range(len(inner))
-    moved = [side for side in sides if outer[side] > inner[side]]
-    leading = [side for side in moved if searched.leads[operand][side]]
-    stays = _part_that_stays_outside(searched, operand, inner, outer, leading)
-    often = [tuple(float(own.reshape(searched.shape)[at]) for at in (inner, outer)) for own in comes]
-    outside = min((max(far - 1, 0.0) / (near - 1) for near, far in often if near > 1), default=1.0)
-    return 1.0 - (1.0 - stays) * (outside if moved != leading else 1.0)
-
-
-def _part_that_stays_outside(
-    searched: Searched, operand: int, inner: tuple[int, ...], outer: tuple[int, ...], leading: Sequence[int]
+def part_that_stays(
+    searched: Searched, number: int, place: tuple[int, ...], outside: Sequence[tuple[int, ...]]
 ) -> float:
-    """The same of what comes outside that point, if these dimensions lead to it."""
-    if not leading:
-        return 1.0
-    if any(outer[side] + 1 == searched.shape[side] for side in leading):
+    """Of what stays of a boundary's tiles at most, what does if these points are outside theirs, one after the other.
+
+    Of each table of how often tiles come, what they come again between two points has what may stay between them; the
+    table that leaves most counts.
+    """
+    operand, _, _, comes = searched.boundaries[number]
+    last = tuple(side - 1 for side in searched.shape)
+    stays, known, settled, before = 1.0, 1.0, [0.0] * len(comes), place
+    for point in outside:
+        far = min(_stays_between(searched, operand, place, point, last), known)
+        near = max(min(_stays_between(searched, operand, place, before, point), known), far)
+        found = [] if comes else [far]
+        for at, table in enumerate(comes):
+            here, inner, outer = (float(table.reshape(searched.shape)[one]) for one in (place, before, point))
+            if here > 1:
+                settled[at] += near * max(inner - outer, 0.0) / (here - 1)
+            found.append(settled[at] + far * (max(outer - 1, 0.0) / (here - 1) if here > 1 else 1.0))
+        stays, known, before = min(stays, max(found)), far, point
+    return stays
+
+
+def _stays_between(
+    searched: Searched, operand: int, place: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> float:
+    """The same of loops that move on between two points outside a tile's."""
+    leading = [side for side in range(len(place)) if searched.leads[operand][side]]
+    counted = [side for side in leading if searched.counts[operand][side]]
+    most = max((searched.stays[side][place[side]] for side in counted), default=0.0)
+    own = {side: searched.stays[side][place[side]] if side in counted else inf for side in leading}
+    for side, point in product(leading, (before, after)):
+        rest = searched.short_turns[side][point[side]]
+        is_longer = point is before and searched.turns[side][place[side]] < rest < inf
+        if point[side] > place[side] and (rest == 0.0 or is_longer):
+            own[side] = 0.0
+        elif point[side] > place[side] and side in counted:
+            own[side] = min(own[side], rest * searched.part_of_turn[side])
+    moved = [side for side in leading if before[side] > place[side]]
+    if any(before[side] + 1 == searched.shape[side] for side in moved):
         return 0.0
-    own = {side: searched.stays[side][inner[side]] for side in range(len(inner)) if searched.counts[operand][side]}
-    least, most = min((own[side] for side in leading if side in own), default=inf), max(own.values(), default=0.0)
-    return 0.0 if least == 0.0 else min(1.0, least / most) if most > 0.0 else 1.0
+    may_move = [side for side in leading if after[side] > place[side] or not searched.is_single[side][place[side]]]
+    found = min((own[side] for side in moved), default=max((own[side] for side in may_move), default=inf))
+    if found == 0.0:
+        return 0.0
+    return min(found / most, 1.0) if most > 0.0 else 1.0
 
 
 def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> float:
@@ -122,13 +150,10 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
     if any(own > room for own, room in zip(used, searched.room_bits, strict=True)):
         return inf
     last = tuple(side - 1 for side in searched.shape)
+    outside = [sorted({one for one in (*places, last) if _is_outside(place, one)}) for place in places]
     stays = [
-        min(
-            part_that_stays(searched, number, place, other)
-            for other in (*places, last)
-            if other == last or _is_outside(place, other)
-        )
-        for number, place in enumerate(places)
+        part_that_stays(searched, number, place, points)
+        for number, (place, points) in enumerate(zip(places, outside, strict=True))
     ]
     sums = []
     known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]

@@ -864,6 +864,8 @@ def least_chain_below(
     may_stand_inside: Sequence[Sequence[int]],
     leads: Sequence[Sequence[int]],
     stays: Sequence[Sequence[float]],
+    short_turns: Sequence[Sequence[float]],
+    part_of_turn: Sequence[float],
     counts: Sequence[Sequence[int]],
     turns: Sequence[Sequence[float]],
     is_single: Sequence[Sequence[int]],

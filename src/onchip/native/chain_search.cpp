@@ -131,7 +131,7 @@ void Search::take(const Step& step, std::size_t state, const std::vector<double>
     ++placed_[step.operand];
     used_bits_[own.memory] += own.bits[step.point];
     chosen_[b] = step.point;
-    tiles_.push_back({b, step.point, 1.0});
+    tiles_.emplace_back(b, step.point);
     go_on(state + step_[step.operand], step.point, step.operand, next);
     tiles_ = before;
     used_bits_[own.memory] -= own.bits[step.point];

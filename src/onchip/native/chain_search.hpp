@@ -3,10 +3,9 @@
 // Boundaries stand in points of a lattice as in chains.hpp. What a chain is worth is the greatest of its criteria, each
 // a number that is fixed and what every boundary adds in its place; or, as a product, the first of them times the
 // greatest of the others. A lattice's dimension says of any two of its cells whether places in both may stand inside
-// each other. Where loops end short, tiles of a boundary may stay while loops outside the next point run: those at the
-// end of every dimension that leads to its elements and moves on between both points; if one of these ends there, none.
-// If a dimension that does not lead to its elements moves on between them too, that is so of what comes outside the
-// next point only. The
+// each other. Where loops end short, tiles of a boundary may stay while loops outside run: when one of these moves on,
+// what lies at the end of every dimension that leads to its elements and has moved on inside; none if one of these has
+// ended, or has parts that are all as long. The
 // last point of the lattice, with all loops inside, is outside all places. A tile is needed
 // until the last turn of the loops that lead to its elements: where no such loop can stand between two points, a tile
 // of the outer one is replaced within the turns of the inner one. In the last cycles no tile is replaced: in none since
@@ -28,7 +27,7 @@ struct Boundary {
     std::size_t operand;
     std::size_t memory;
     Costs bits;                // of the room of its memory, by point
-    std::vector<Costs> comes;  // how often its tiles come at least, by point, as each of both memories sees it
+    std::vector<Costs> comes;  // how often its tiles come at least, by point, as one or both of its memories see it
 };
 
 // Transfers of a boundary that are waited for one by one, by point: how often at least, and how long each takes.
@@ -54,6 +53,10 @@ struct Problem {
     std::vector<std::vector<std::uint8_t>> may_stand_inside;  // by dimension, inner and outer cell; inner's slowest
     std::vector<std::vector<std::uint8_t>> leads;             // by operand and dimension, whether to other elements
     std::vector<std::vector<double>> stays;                   // by dimension and cell, the part at an end at most
+    // By dimension and cell, the turns of a place's last part if these are fewer than those of the others; none if all
+    // have as many, infinite where that is not known. And by dimension the part of it that a turn leads to at most.
+    std::vector<std::vector<double>> short_turns;
+    std::vector<double> part_of_turn;
     std::vector<std::vector<std::uint8_t>> counts;  // by operand and dimension, whether the part is one of its elements
     std::vector<std::vector<double>> turns;  // by dimension and cell, cycles of the loops that lead there at most
     std::vector<std::vector<std::uint8_t>> is_single;  // by dimension and cell, whether no loop may stand inside it

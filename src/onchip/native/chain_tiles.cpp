@@ -9,35 +9,64 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Of how often a boundary's tiles come again inside `outer` and outside it, the part that they do outside it at least.
-double comes_outside(const Boundary& boundary, std::size_t inner, std::size_t outer) {
-    double found = 1.0;
-    for (const Costs& own : boundary.comes) {
-        if (own[inner] > 1.0) found = std::min(found, std::max(own[outer] - 1.0, 0.0) / (own[inner] - 1.0));
+// What may stay of a tile in `inner`, of what can stay at most, when loops move on between `before` and `outer`: which
+// are places outside it, one after the other. All loops that lead to its elements have one iteration left then, so they
+// end short: of dimensions that have moved on before, in each; else in one that may have since. If a dimension has ended
+// its outermost loop stands inside and never ends short; nor does any in another than a place's last part, and all that
+// have moved on before have one iteration in that only if it takes no more turns than the tile's.
+double stays_between(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand,
+                     std::size_t inner, std::size_t before, std::size_t outer) {
+    const std::size_t sides = problem.shape.size();
+    double most = 0.0, in_each = infinity, in_any = 0.0;
+    bool any_has_moved = false, any_may_move = false;
+    for (std::size_t side = 0; side < sides; ++side) {
+        if (!problem.leads[operand][side]) continue;
+        const std::size_t one = at[inner * sides + side], two = at[before * sides + side],
+                          three = at[outer * sides + side];
+        const bool counts = problem.counts[operand][side] != 0;
+        double own = counts ? problem.stays[side][one] : infinity;
+        if (counts) most = std::max(most, own);
+        for (const std::size_t place : {two, three}) {
+            const double rest = problem.short_turns[side][place];
+            if (place == one) continue;
+            if (rest == 0.0 || (place == two && rest < infinity && rest > problem.turns[side][one]))
+                own = 0.0;
+            else if (counts)
+                own = std::min(own, rest * problem.part_of_turn[side]);
+        }
+        if (one != two) {
+            any_has_moved = true;
+            in_each = two + 1 == problem.shape[side] ? 0.0 : std::min(in_each, own);
+        }
+        if (one != three || !problem.is_single[side][one]) {
+            any_may_move = true;
+            in_any = std::max(in_any, own);
+        }
     }
-    return found;
+    const double found = any_has_moved ? in_each : any_may_move ? in_any : infinity;
+    return found < most ? found / most : found == 0.0 ? 0.0 : 1.0;
 }
 
-// Of what stays of a boundary's tiles in `inner` at most, the part that does if `outer` is the next point.
-double part_that_stays(const Problem& problem, const std::vector<std::uint16_t>& at, const Boundary& boundary,
-                       std::size_t inner, std::size_t outer) {
-    const std::size_t sides = problem.shape.size(), operand = boundary.operand;
-    double most = 0.0, least = infinity;
-    bool ends = false, comes_again = false;
-    for (std::size_t side = 0; side < sides; ++side) {
-        const std::size_t one = at[inner * sides + side], two = at[outer * sides + side];
-        const double own = problem.counts[operand][side] ? problem.stays[side][one] : infinity;
-        if (own < infinity) most = std::max(most, own);
-        if (one == two) continue;
-        if (!problem.leads[operand][side]) {
-            comes_again = true;
-            continue;
-        }
-        ends = ends || two + 1 == problem.shape[side];
-        least = std::min(least, own);
+// What is known of a tile's elements that may stay as a place follows outside it: of how often tiles come again, the part
+// that they do between two places has what may stay between these, and what is left what may stay outside. So that fewer
+// times than tiles really come say no more of them, that falls from place to place.
+void move_on(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::size_t last,
+             Placed& own) {
+    const Boundary& boundary = problem.boundaries[own.boundary];
+    const double outside = std::min(stays_between(problem, at, boundary.operand, own.point, x, last), own.outside);
+    const double between = std::max(
+        std::min(stays_between(problem, at, boundary.operand, own.point, own.before, x), own.outside), outside);
+    double stays = boundary.comes.empty() ? outside : 0.0;
+    for (std::size_t side = 0; side < boundary.comes.size(); ++side) {
+        const Costs comes = boundary.comes[side];
+        const double again = comes[own.point] - 1.0;
+        if (again > 0.0) own.settled[side] += between * std::max(comes[own.before] - comes[x], 0.0) / again;
+        const double left = again > 0.0 ? std::max(comes[x] - 1.0, 0.0) / again : 1.0;
+        stays = std::max(stays, own.settled[side] + outside * left);
     }
-    const double stays = ends || least == 0.0 ? 0.0 : least < most ? least / most : 1.0;
-    return stays == 1.0 || !comes_again ? stays : 1.0 - (1.0 - stays) * comes_outside(boundary, inner, outer);
+    own.stays = std::min(own.stays, stays);
+    own.outside = outside;
+    own.before = x;
 }
 
 double turns_inside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x) {
@@ -142,17 +171,18 @@ void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
 
 void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
                 std::vector<double>& added) {
+    const std::size_t last = at.size() / problem.shape.size() - 1;
     for (Placed& own : tiles) {
-        if (own.stays == 0.0 || own.point == x) continue;
-        const double stays = part_that_stays(problem, at, problem.boundaries[own.boundary], own.point, x);
-        if (!(stays < own.stays)) continue;
+        if (own.stays == 0.0 || own.point == x || own.before == x) continue;
+        const double before = own.stays;
+        move_on(problem, at, x, last, own);
+        if (!(own.stays < before)) continue;
         for (std::size_t k = 0; k < added.size(); ++k) {
             const Costs more = problem.criteria[k].more[own.boundary], rest = problem.criteria[k].rest[own.boundary];
-            const double part = problem.criteria[k].is_linear ? own.stays - stays : stays == 0.0 ? 1.0 : 0.0;
+            const double part = problem.criteria[k].is_linear ? before - own.stays : own.stays == 0.0 ? 1.0 : 0.0;
             if (!more.empty()) added[k] += part * more[own.point];
-            if (!rest.empty() && stays == 0.0) added[k] += rest[own.point];
+            if (!rest.empty() && own.stays == 0.0) added[k] += rest[own.point];
         }
-        own.stays = stays;
     }
 }
 

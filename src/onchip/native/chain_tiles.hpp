@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,11 +12,17 @@
 
 namespace onchip::chains {
 
-// A boundary, and which part of what can stay of its tiles may do so, as far as it is known.
+// A boundary, and which part of what can stay of its tiles may do so, as far as it is known from the places up to
+// `before`: outside that it is no more than `outside`, and `settled`, by memory, is what may stay inside.
 struct Placed {
+    Placed(std::size_t number, std::size_t place) : boundary(number), point(place), before(place) {}
+
     std::size_t boundary;
     std::size_t point;
-    double stays;
+    std::size_t before;
+    double stays = 1.0;
+    double outside = 1.0;
+    std::array<double, 2> settled = {0.0, 0.0};
 };
 
 // Whether all tables have as many points.

@@ -86,6 +86,7 @@ std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries) {
 
 nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<std::uint8_t>> may_stand_inside,
                             std::vector<std::vector<std::uint8_t>> leads, std::vector<std::vector<double>> stays,
+                            std::vector<std::vector<double>> short_turns, std::vector<double> part_of_turn,
                             std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
                             std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
                             std::vector<std::vector<std::uint8_t>> ports, const Table& last_cycles,
@@ -95,6 +96,8 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             std::move(may_stand_inside),
                             std::move(leads),
                             std::move(stays),
+                            std::move(short_turns),
+                            std::move(part_of_turn),
                             std::move(counts),
                             std::move(turns),
                             std::move(is_single),
@@ -106,6 +109,7 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             is_product};
     for (const auto& [operand, memory, bits, comes] : boundaries) {
         problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}, {}});
+        if (comes.size() > 2) throw std::invalid_argument("a boundary has two memories");
         for (const Table& own : comes) problem.boundaries.back().comes.emplace_back(own.data(), own.shape(0));
     }
     for (const auto& [fixed, costs, more, rest, guides, is_linear, waits, port] : criteria)
@@ -123,7 +127,7 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
 
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
-    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
+    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a, "short_turns"_a, "part_of_turn"_a,
                "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a, "last_cycles"_a, "boundaries"_a,
                "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
 }

@@ -67,6 +67,7 @@ class Dimension:
     shared_out: bool
     known_turns: Cells
     fewest_turns: int
+    units: int = 1
     _said: dict[tuple[str, int, int], NDArray[np.float64]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -92,6 +93,15 @@ class Dimension:
         """Return how many turns the last part takes at least."""
         known = np.maximum(self.known_turns, 1)
         return np.where(self.known_turns > 0, (self.fewest_turns - 1) % known + 1, 1).astype(np.float64)
+
+    @property
+    def short_turns(self) -> NDArray[np.float64]:
+        """Return by cell how many turns a place's last part takes if these are fewer than those of the others.
+
+        None if all take as many; infinite where that is not known, and where all lies inside.
+        """
+        is_known = (self.known_turns > 0) & (self.first < self.bound)
+        return np.where(is_known, self.fewest_turns % np.maximum(self.known_turns, 1), np.inf)
 
     def most_parts(self, apart: int) -> NDArray[np.float64]:
         """Return how many parts it has at most, with so many units apart."""
@@ -220,7 +230,7 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     stays[first == bound] = 0.0  # no loop of it moves on outside
     known = _known_turns(units, first, last)
-    return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound))
+    return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound), units.most)
 
 
 def _most_places(bound: int, units: Units, first: Cells) -> Cells:

@@ -108,6 +108,8 @@ class ChainsTogether:
             [_may_stand_inside(own, units.most) for own, units in sides],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
             [one.stays.tolist() for one in self.lattice.dimensions],
+            [one.short_turns.tolist() for one in self.lattice.dimensions],
+            [one.units / one.bound for one in self.lattice.dimensions],
             [[at in COUNTED[operand] for at in range(len(LOOPS))] for operand in operands],
             [one.turns.astype(np.float64).tolist() for one in self.lattice.dimensions],
             [single_cells(own, units) for own, units in zip(self.lattice.dimensions, self.way.units, strict=True)],
