@@ -147,6 +147,7 @@ def test_a_bound_is_no_more_than_is_asked_for_and_tighter_than_the_first_floor()
     bound = bound_of_all(problem, MappingObjective.ENERGY, value, Run())
     assert floor < 0.8 * value < 0.98 * value < bound <= value
     assert bound_of_all(problem, MappingObjective.ENERGY, floor, Run()) == floor
+    assert bound_of_all(problem, MappingObjective.ENERGY, 2 * value, Run()) <= value
 
 
 def test_a_bound_that_is_cut_short_holds() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from itertools import pairwise, product
 from math import inf, prod
 from random import Random
@@ -12,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip.answer.layer_mapping import LayerMapping, MappingError
+from onchip.answer.layer_mapping import MappingError
 from onchip.cost.layer.cost import layer_cost
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide import together
+from onchip.solve.mapping.wide.cells import cells_of
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
-from onchip.solve.mapping.wide.dimension import cells_of, dimension_of
+from onchip.solve.mapping.wide.dimension import dimension_of
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.starts import Units, starts_of
 from onchip.solve.mapping.wide.together import ChainsTogether, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
-from oracles.chains import Row, Searched, least_of_chains_together, worth_of_chain
+from oracles.chains import Row, Searched, least_of_chains_together
 from support.nests import random_case
-from support.own_chains import cell_of, kind_of, places_of
+from support.own_chains import kind_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
 from support.ways import way_of
@@ -165,39 +164,6 @@ def test_no_mapping_of_a_way_is_below_all_criteria_together(first: int) -> None:
             assert _together(of_sums, cells, objective) <= value, (seed, str(mapping))
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_mapping_costs_no_less_than_is_said_of_its_own_chain(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of its places, each with those outside it, on lattices of many cells, of few, and within those that it has."""
-    asked = list[Searched]()
-    monkeypatch.setattr(together, "least_chain_below", partial(_note, asked))
-    problem = random_case(seed, most_macs=1500).problem
-    mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
-    cost, places = layer_cost(problem, mapping), list(places_of(problem, mapping))
-    for way, objective in product((way_of(problem, mapping), kind_of(problem, mapping)), MappingObjective):
-        value = objective.of(cost.energy_pj, cost.cycles) / objective.of(1.0, 1.0)
-        for lattice in _lattices(way, places):
-            asked.clear()
-            ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH)
-            own = [worth_of_chain(one, [cell_of(lattice, place) for place in places]) for one in asked]
-            assert all(one <= value * ROUNDED for one in own), str(mapping)
-
-
-def _lattices(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[Lattice]:
-    for cells in (1000, 60):
-        lattice = Lattice.of(way.bounds, way.units, cells, 0)
-        yield lattice
-        own = [cell_of(lattice, place) for place in places]
-        kept = [
-            [any(one[side] == at for one in own) for at in range(length)] for side, length in enumerate(lattice.shape)
-        ]
-        yield lattice.within(way.units, kept, 2 * cells)
-
-
-def _note(asked: list[Searched], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
-    asked.append(Searched(*rows[:15]))  # type: ignore[arg-type]
-    return 0.0, True, 0, [], []
-
-
 def _together(way: UnrolledWays, cells: int, objective: MappingObjective) -> float:
     lattice = Lattice.of(way.bounds, way.units, cells, 0)
     return ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH, 5_000).least
@@ -271,7 +237,7 @@ def _met_inside(sizes: list[tuple[int, bool]], inside: int, bound: int) -> int:
 
 def test_kinds_of_a_way_say_what_no_two_of_them_have() -> None:
     problem = random_case(3, most_macs=1500).problem
-    mapping: LayerMapping = random_ragged_mapping(Random(3), problem, keeps_all=True)
+    mapping = random_ragged_mapping(Random(3), problem, keeps_all=True)
     way = way_of(problem, mapping)
     beside = sum(own.most > 1 for own in way.units)
     kinds = list(way.kinds())

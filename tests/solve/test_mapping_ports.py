@@ -14,23 +14,11 @@ from onchip.cost.layer.limits import checked_boundaries
 from onchip.cost.layer.ragged_time import PortMove, RaggedTime, TileFilling
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.lattice import Lattice
-from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from support.nests import random_case
-from support.own_chains import cell_of, kind_of, places_of
+from support.own_chains import cell_of, kind_of, own_cells, places_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
 from support.ways import way_of
-
-
-def _own_cells(way: UnrolledWays, places: list[tuple[int, ...]]) -> Lattice:
-    """A lattice whose cells are as fine as they may be around a mapping's places."""
-    lattice = Lattice.of(way.bounds, way.units, 1000, 0)
-    for _ in range(4):
-        cells = [cell_of(lattice, place) for place in places]
-        left = [[any(one[side] == at for one in cells) for at in range(own)] for side, own in enumerate(lattice.shape)]
-        lattice = lattice.within(way.units, left, 4000)
-    return lattice
 
 
 def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, tuple[int, ...]]] | None:
@@ -56,7 +44,7 @@ def test_no_window_is_in_the_last_cycles_of_the_innermost_tiles(first: int) -> N
     random, tight = Random(first), 0
     for problem, mapping, places in filter(None, map(_case, range(first, first + 20))):
         way = kind_of(problem, mapping)
-        lattice = _own_cells(way, list(places.values()))
+        lattice = own_cells(way, list(places.values()))
         last, crossed = ChainTime(way, lattice).last_cycles, checked_boundaries(problem, mapping)
         time = RaggedTime(problem.layer, mapping)
         for _ in range(4 if places else 0):
@@ -78,7 +66,7 @@ def test_from_above_comes_at_once_what_an_instance_has_room_for(first: int) -> N
     seen = 0
     for problem, mapping, places in filter(None, map(_case, range(first, first + 20))):
         way, crossed = way_of(problem, mapping), checked_boundaries(problem, mapping)
-        lattice = _own_cells(way, list(places.values()))
+        lattice = own_cells(way, list(places.values()))
         for (operand, at), place in places.items():
             lower, upper = way.memories(operand)[at : at + 2]
             given = [

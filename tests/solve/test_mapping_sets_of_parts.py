@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise, product
-from math import prod
+from math import inf, prod
 from random import Random
 
 import numpy as np
 
 from onchip.ir.layer import Axis
-from onchip.solve.mapping.wide.dimension import cells_of, dimension_of, split_further
+from onchip.solve.mapping.wide.cells import cells_of, split_further
+from onchip.solve.mapping.wide.dimension import dimension_of
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
 from support.lines import Line, lines_of
@@ -110,6 +111,25 @@ def test_parts_of_units_reach_no_less_far_than_neighbours() -> None:
             seen, farther = seen + (units > 1 and len(parts) > 1), farther + (sum(lengths) > sum(blocks))
     assert seen > 50
     assert farther > 5
+
+
+def test_parts_with_fewer_turns_are_the_last_of_a_place_and_as_long_as_is_said() -> None:
+    """In the fewest turns, all units at work: all parts of a place have as many turns, or all but the last."""
+    seen = set[bool]()
+    for line, in_time, beside in (line for seed in range(4) for line in _in_fewest_turns(seed)):
+        sizes = tuple(line.loops[at][0] for at in beside)
+        units = Units(prod(sizes), prod(sizes), sizes, are_full=True, turns_are_fewest=True)
+        for inside in range(len(line.loops) + 1):
+            within = [at for at in in_time if at < inside]
+            reached = len(line.sums(within + beside))
+            short = float(dimension_of(line.bound, units, [(reached, reached)], 0).short_turns[0])
+            places = line.sums([at for at in in_time if at >= inside])
+            turns = [sum(begin + one < line.bound for one in line.sums(within)) for begin in sorted(places)]
+            if short == inf:
+                continue
+            assert turns == [max(turns)] * len(turns) if short == 0 else [*[max(turns)] * (len(turns) - 1), short]
+            seen.add(short == 0)
+    assert len(seen) == 2
 
 
 def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None:

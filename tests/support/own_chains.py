@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -82,6 +82,16 @@ def cell_of(lattice: Lattice, place: Place) -> Place:
     """The cell that it is in, of a lattice of its way."""
     each = zip(lattice.dimensions, place, strict=True)
     return tuple(int(np.nonzero((own.first <= one) & (one <= own.last))[0][0]) for own, one in each)
+
+
+def own_cells(way: UnrolledWays, places: Sequence[Place], most_cells: int = 4000) -> Lattice:
+    """A lattice whose cells are as fine as they may be around a mapping's places."""
+    lattice = Lattice.of(way.bounds, way.units, most_cells // 4, 0)
+    for _ in range(4):
+        cells = [cell_of(lattice, place) for place in places]
+        left = [[any(one[side] == at for one in cells) for at in range(own)] for side, own in enumerate(lattice.shape)]
+        lattice = lattice.within(way.units, left, most_cells)
+    return lattice
 
 
 def _met(problem: LayerProblem, mapping: LayerMapping, inside: int) -> Place:

@@ -77,10 +77,15 @@ class WayBounds:
     most_nodes: int = MOST_NODES
     nodes: int = 0
     chains: list[LeastChain] = field(default_factory=list)
+    _left_out_above: float = np.inf
     _open: list[_Node] = field(default_factory=list)
 
     def least(self, enough: float, run: Run) -> float:
-        """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended."""
+        """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended.
+
+        Nor higher than was enough when coordinates were left out, as these may be of mappings above that.
+        """
+        enough = min(enough, self._left_out_above)
         if not self.nodes:
             self._add(self._root(), 0.0, 0, enough, run)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
@@ -120,7 +125,7 @@ class WayBounds:
             own = max(floor, self._floor(way, stage, enough))
         else:
             found = self._together(way, stage, enough, run, left)
-            own, left = max(floor, found.least), found.left
+            own, left, self._left_out_above = max(floor, found.least), found.left, min(self._left_out_above, enough)
             if not found.is_ended and stage + 2 == len(STAGES):
                 stage += 1  # on more cells it would not end either
         if own < np.inf:

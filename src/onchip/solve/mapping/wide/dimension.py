@@ -7,19 +7,18 @@ beginning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onchip.solve.mapping.wide.starts import Units, starts_of
+from onchip.solve.mapping.wide.cells import Range
+from onchip.solve.mapping.wide.starts import Units
 
 Cells: TypeAlias = NDArray[np.int64]
-Range: TypeAlias = tuple[int, int]  # the first coordinate of a cell and the last
 MOST_ITERATIONS: Final = 64
 """Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
 
@@ -161,48 +160,6 @@ class Dimension:
 
 Said: TypeAlias = Callable[[Dimension, int, int], NDArray[np.float64]]
 """Of a dimension by cell: an instance serves so many units, and has so many apart."""
-
-
-def cells_of(starts: Sequence[int]) -> list[Range]:
-    """Return the cells between starts, the last of which is past the end."""
-    return [(one, two - 1) for one, two in pairwise(starts)]
-
-
-def with_any_of(cells: Sequence[Range], left: Sequence[Range]) -> list[Range]:
-    """Return the cells in which any coordinate is that is left, and the last one."""
-    return [
-        (first, last)
-        for at, (first, last) in enumerate(cells)
-        if at + 1 == len(cells) or any(low <= last and first <= high for low, high in left)
-    ]
-
-
-def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float) -> list[Range]:
-    """Ranges of coordinates in parts, each so much greater than the one before."""
-    finest, found = starts_of(bound, units), list[Range]()
-    for first, last in ranges:
-        starts = [first]
-        for one in finest:
-            if first < one <= last and one >= max(starts[-1], units.most) * (1 + coarseness):
-                starts.append(one)
-        found += cells_of([*starts, last + 1])
-    return found
-
-
-def split_further(ranges: Sequence[Range], units: Units, only: Container[Range] | None = None) -> list[Range]:
-    """Each range's first coordinate, and the others in two; of units that are all at work whole turns.
-
-    Of some ranges only, if it says so; the others stay.
-    """
-    found, step = list[Range](), units.most if units.are_full else 1
-    for first, last in ranges:
-        if only is not None and (first, last) not in only:
-            found.append((first, last))
-            continue
-        middle = first + (last - first + step) // (2 * step) * step
-        starts = sorted({one for one in (first, first + step, middle) if one <= last})
-        found += cells_of([*starts, last + 1])
-    return found
 
 
 def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -> Dimension:

@@ -22,17 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.dimension import (
-    Dimension,
-    PartsAlike,
-    Range,
-    Said,
-    cells_of,
-    dimension_of,
-    parted,
-    split_further,
-    with_any_of,
-)
+from onchip.solve.mapping.wide.cells import Range, cells_of, parted, split_further, with_any_of
+from onchip.solve.mapping.wide.dimension import Dimension, PartsAlike, Said, dimension_of
 from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it

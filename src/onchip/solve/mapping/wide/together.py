@@ -21,10 +21,11 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.native import least_chain_below
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide.cells import Range
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.dimension import Dimension, Range
+from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits

@@ -1,0 +1,95 @@
+"""A mapping costs no less than is said of the chain of its own places, on lattices of any cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from random import Random
+
+import pytest
+
+from onchip.answer.layer_mapping import LayerMapping, MappingError
+from onchip.answer.layer_problem import LayerProblem
+from onchip.cost.layer.cost import layer_cost
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide import together
+from onchip.solve.mapping.wide.chain_energy import ChainEnergy
+from onchip.solve.mapping.wide.chain_time import ChainTime
+from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.together import ChainsTogether
+from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
+from oracles.chains import Searched, worth_of_chain
+from support.longer_nests import random_long_mapping, random_long_problem
+from support.nests import random_case
+from support.own_chains import cell_of, kind_of, own_cells, places_of
+from support.ragged_nests import random_ragged_mapping
+from support.series import series
+from support.ways import way_of
+
+ENOUGH = float(1 << 60)
+ROUNDED = 1 + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_mapping_costs_no_less_than_is_said_of_its_own_chain(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its places, each with those outside it, on lattices of many cells, of few, and within those that it has."""
+    problem = random_case(seed, most_macs=1500).problem
+    mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+    _holds_of_own_chain(problem, mapping, _lattices, monkeypatch)
+
+
+@pytest.mark.parametrize("first", series(range(0, 48, 12), 1))
+def test_a_mapping_of_long_loops_costs_no_less_than_is_said_of_its_own_chain(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In many parts that end short, on lattices of few cells, each with many coordinates, and of single ones."""
+    seen = 0
+    for seed in range(first, first + 12):
+        random = Random(seed)
+        problem = random_long_problem(random)
+        try:
+            _holds_of_own_chain(problem, random_long_mapping(random, problem), _coarse_and_fine, monkeypatch)
+            seen += 1
+        except MappingError:
+            continue
+    assert seen > 5
+
+
+def _holds_of_own_chain(
+    problem: LayerProblem,
+    mapping: LayerMapping,
+    lattices: Callable[[UnrolledWays, Sequence[tuple[int, ...]]], Iterator[Lattice]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = list[Searched]()
+    monkeypatch.setattr(together, "least_chain_below", partial(_note, asked))
+    cost, places = layer_cost(problem, mapping), list(places_of(problem, mapping))
+    for way, objective in product((way_of(problem, mapping), kind_of(problem, mapping)), MappingObjective):
+        value = objective.of(cost.energy_pj, cost.cycles) / objective.of(1.0, 1.0)
+        for lattice in lattices(way, places):
+            asked.clear()
+            ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice)).least(objective, ENOUGH)
+            own = [worth_of_chain(one, [cell_of(lattice, place) for place in places]) for one in asked]
+            assert all(one <= value * ROUNDED for one in own), str(mapping)
+
+
+def _coarse_and_fine(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[Lattice]:
+    yield Lattice.of(way.bounds, way.units, 12, 0)
+    yield own_cells(way, places, 1200)
+
+
+def _lattices(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[Lattice]:
+    for cells in (1000, 60):
+        lattice = Lattice.of(way.bounds, way.units, cells, 0)
+        yield lattice
+        own = [cell_of(lattice, place) for place in places]
+        kept = [
+            [any(one[side] == at for one in own) for at in range(length)] for side, length in enumerate(lattice.shape)
+        ]
+        yield lattice.within(way.units, kept, 2 * cells)
+
+
+def _note(asked: list[Searched], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]]]:
+    asked.append(Searched(*rows[:15]))  # type: ignore[arg-type]
+    return 0.0, True, 0, [], []
