@@ -219,13 +219,13 @@ def test_the_largest_block_of_any_parts_reaches_as_far_as_is_said(seed: int) -> 
             _stored(axis, range(min(own), max(own) + 1), range(min(other), max(other) + 1))
             for own, other in product(of_outputs, of_taps)
         ]
+        wide = np.array([float(max(map(len, of_taps)))])
         for high in range(1, max(map(len, of_outputs)) + 1):
-            parts = sum(len(own) >= high for own in of_outputs)
-            sides = (np.array([float(one)]) for one in (high, max(map(len, of_taps)), parts))
-            found = rows.largest_block(*(own := tuple(sides)))[0]
-            assert rows.largest(*own)[0] <= found <= max(blocks)
-            farther += rows.largest(*own)[0] < found
-            amidst += found > rows.largest_block(*own[:2], np.zeros(1))[0]
+            least, parts = np.array([float(high)]), np.array([float(sum(len(own) >= high for own in of_outputs))])
+            found = rows.largest_block(least, wide, parts)[0]
+            assert rows.largest(least, wide, parts)[0] <= found <= max(blocks)
+            farther += rows.largest(least, wide, parts)[0] < found
+            amidst += found > rows.largest_block(least, wide, np.zeros(1))[0]
     assert farther > 10
     assert amidst > 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -34,16 +35,39 @@ def blocks_alike(
         return [any_part]
     shape = [len(lattice.dimensions[at].first) if at in loops else 1 for at in range(len(LOOPS))]
     cells = len(outputs), len(taps)
-    parts, longest, together = (np.zeros((KINDS, *cells)) for _ in range(3))
-    whole = np.ones((KINDS, *cells))
-    for found, own in ((parts, any_part.parts), (longest, any_part.longest), (together, any_part.together)):
-        found[0] = np.broadcast_to(own, shape).reshape(cells)
+    found = [_Table(cells) for _ in range(KINDS)]
+    found[0].set_all(any_part, shape)
     for at, other in np.argwhere((outputs[:, None] > 0) & (taps > 0)):
         blocks = [one for one in rows.blocks(int(outputs[at]), int(taps[other])) if one[0] > 0]
-        for kind in range(KINDS):
-            alike = blocks[kind : kind + 1] if kind + 1 < KINDS else blocks[kind:]
-            own = kind, at, other
-            parts[own], together[own] = sum(count for _, count in alike), sum(long * count for long, count in alike)
-            longest[own], whole[own] = alike[0][0] if alike else 0, alike[0][0] if len(alike) == 1 else 1
-    each = zip(parts, longest, together, whole, strict=True)
-    return [PartsAlike(*(one.reshape(shape) for one in kind)) for kind in each if kind[0].any()]
+        for kind, table in enumerate(found):
+            table.set((int(at), int(other)), blocks[kind : kind + 1] if kind + 1 < KINDS else blocks[kind:])
+    return [one.reshaped(shape) for one in found if one.parts.any()]
+
+
+class _Table:
+    """Parts of one kind, by cells of outputs and of taps."""
+
+    def __init__(self, cells: tuple[int, int]) -> None:
+        self.parts, self.longest, self.together = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+        self.whole = np.ones(cells)
+
+    def set_all(self, parts: PartsAlike, shape: Sequence[int]) -> None:
+        """As one kind, in each cell."""
+        own = (
+            np.broadcast_to(one, shape).reshape(self.parts.shape)
+            for one in (parts.parts, parts.longest, parts.together)
+        )
+        self.parts[:], self.longest[:], self.together[:] = own
+
+    def set(self, cell: tuple[int, int], blocks: Sequence[tuple[int, int]]) -> None:
+        """Blocks of so many positions, and how many there are of each, longest first."""
+        self.parts[cell] = sum(count for _, count in blocks)
+        self.longest[cell] = blocks[0][0] if blocks else 0
+        self.together[cell] = sum(long * count for long, count in blocks)
+        self.whole[cell] = blocks[0][0] if len(blocks) == 1 else 1
+
+    def reshaped(self, shape: Sequence[int]) -> PartsAlike:
+        """Return them in the shape of a lattice."""
+        each = (self.parts, self.longest, self.together, self.whole)
+        parts, longest, together, whole = (one.reshape(shape) for one in each)
+        return PartsAlike(parts, longest, together, whole)

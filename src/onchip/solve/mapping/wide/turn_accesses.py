@@ -8,7 +8,7 @@ channels. At the border a turn has fewer inputs, which seldom spares an access.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -79,16 +79,15 @@ def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, s
     """Return the least of all: of both axes' groups each meets each, through each tap, and all channels."""
     (high, wide), most = (one[0][1].most for one in (first, second)), max(one.most for one in sets)
     accesses = np.ceil(np.arange(high * wide * most + 1) * bits / shortest)
-    of_outputs = np.array(
-        [
-            sum(own.least(accesses[:: max(one, 1)][: own.most + 1]) if one else 0.0 for own in sets)
-            for one in range(high * wide + 1)
-        ]
-    )
-    of_second = np.array(
-        [
-            sum(taps * own.least(of_outputs[::one][: own.most + 1]) for taps, own in first) if one else 0.0
-            for one in range(wide + 1)
-        ]
-    )
-    return sum(taps * own.least(of_second) for taps, own in second)
+    of_channels = _by_number(high * wide, lambda one: sum(own.least(accesses[::one][: own.most + 1]) for own in sets))
+    of_first = _by_number(wide, lambda one: _through_taps(first, of_channels[::one]))
+    return _through_taps(second, of_first)
+
+
+def _by_number(most: int, costs: Callable[[int], float]) -> NDArray[np.float64]:
+    """Return what so many cost each time; none cost nothing."""
+    return np.array([0.0, *map(costs, range(1, most + 1))])
+
+
+def _through_taps(alike: ByTaps, costs: NDArray[np.float64]) -> float:
+    return sum(taps * own.least(costs[: own.most + 1]) for taps, own in alike)
