@@ -11,9 +11,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // What may stay of a tile in `inner`, of what can stay at most, when loops move on between `before` and `outer`: which
 // are places outside it, one after the other. All loops that lead to its elements have one iteration left then, so they
-// end short: of dimensions that have moved on before, in each; else in one that may have since. If a dimension has ended
-// its outermost loop stands inside and never ends short; nor does any in another than a place's last part, and all that
-// have moved on before have one iteration in that only if it takes no more turns than the tile's.
+// end short: of dimensions that have moved on before, in each; else in one that may have since. If a dimension has
+// ended its outermost loop stands inside and never ends short; nor does any in another than a place's last part, and
+// all that have moved on before have one iteration in that only if it takes no more turns than the tile's.
 double stays_between(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t operand,
                      std::size_t inner, std::size_t before, std::size_t outer) {
     const std::size_t sides = problem.shape.size();
@@ -47,9 +47,9 @@ double stays_between(const Problem& problem, const std::vector<std::uint16_t>& a
     return found < most ? found / most : found == 0.0 ? 0.0 : 1.0;
 }
 
-// What is known of a tile's elements that may stay as a place follows outside it: of how often tiles come again, the part
-// that they do between two places has what may stay between these, and what is left what may stay outside. So that fewer
-// times than tiles really come say no more of them, that falls from place to place.
+// What is known of a tile's elements that may stay as a place follows outside it: of how often tiles come again, the
+// part that they do between two places has what may stay between these, and what is left what may stay outside. So that
+// fewer times than tiles really come say no more of them, that falls from place to place.
 void move_on(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::size_t last,
              Placed& own) {
     const Boundary& boundary = problem.boundaries[own.boundary];
@@ -136,11 +136,10 @@ void add_last_cycles(const Problem& problem, std::size_t boundary, std::size_t x
 bool is_of_each_point(const Problem& problem, std::size_t points) {
     const auto fits = [&](Costs costs) { return costs.size() == points; };
     const auto may_be_none = [&](Costs costs) { return costs.empty() || fits(costs); };
-    bool found = fits(problem.last_cycles) && std::all_of(problem.boundaries.begin(), problem.boundaries.end(),
-                                                          [&](const Boundary& own) {
-                                                              return fits(own.bits) &&
-                                                                     std::all_of(own.comes.begin(), own.comes.end(), fits);
-                                                          });
+    bool found = fits(problem.last_cycles) &&
+                 std::all_of(problem.boundaries.begin(), problem.boundaries.end(), [&](const Boundary& own) {
+                     return fits(own.bits) && std::all_of(own.comes.begin(), own.comes.end(), fits);
+                 });
     for (const Criterion& own : problem.criteria) {
         for (const auto* tables : {&own.costs, &own.more, &own.rest})
             found = found && std::all_of(tables->begin(), tables->end(), may_be_none);

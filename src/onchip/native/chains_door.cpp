@@ -127,9 +127,9 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
 
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
-    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a, "short_turns"_a, "part_of_turn"_a,
-               "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a, "last_cycles"_a, "boundaries"_a,
-               "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
+    module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
+               "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
+               "last_cycles"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
 }
 
 }  // namespace onchip
