@@ -7,7 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.solve.mapping.wide.element_accesses import least_accesses, least_share, whole_accesses
+from onchip.solve.mapping.wide.element_accesses import least_accesses, least_of_rows, least_share, whole_accesses
+from onchip.solve.mapping.wide.parts_alike import NOTHING, UNKNOWN, PartsAlike, Row
 
 ROUNDED = 1 + 1e-9
 
@@ -45,3 +46,35 @@ def test_no_tile_takes_fewer_accesses_than_is_said_of_its_elements(seed: int) ->
         share = least_share(_along(whole * most), _along(whole), bits, shortest)[0]
         assert share * size <= -(-size * bits // shortest) * ROUNDED
         assert share * ROUNDED >= bits / shortest
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_rows_of_tiles_take_fewer_accesses_than_is_said(seed: int) -> None:
+    """Of two dimensions, one of which lacks a few indices in parts of any lengths, each with all parts of the other."""
+    random, tight = Random(seed), 0
+    for _ in range(1000):
+        bits, shortest = random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
+        parts, length, elements = random.randint(1, 5), random.randint(1, 9), random.randint(1, 30)
+        rows = random.randint(1, 6)
+        lengths, lacks = [length] * parts, random.randint(0, min(10, parts * length))
+        for _ in range(lacks):
+            at = random.choice([at for at, one in enumerate(lengths) if one > 0])
+            lengths[at] -= 1
+        together = _along(sum(lengths))
+        along = PartsAlike(
+            _along(parts), _along(length), together, _along(1), Row(_along(lacks), np.ones(1), np.ones(1))
+        )
+        others = PartsAlike(_along(rows), _along(elements), _along(rows * elements), _along(elements), NOTHING)
+        for one, other in ((along, others), (others, along)):
+            found = least_of_rows(one.beside(other), bits, shortest)[0]
+            accesses = rows * sum(-(-own * elements * bits // shortest) for own in lengths)
+            assert found <= accesses
+            tight += lacks > 0 and found == accesses
+    assert tight > 100
+
+
+def test_of_parts_that_lack_indices_along_two_dimensions_nothing_is_said_by_row() -> None:
+    lacking = PartsAlike(_along(3), _along(4), _along(11), _along(1), Row(_along(1), np.ones(1), np.ones(1)))
+    unknown = PartsAlike(_along(3), _along(4), _along(11), _along(1), UNKNOWN)
+    for one, other in ((lacking, lacking), (lacking, unknown), (unknown, lacking), (unknown, unknown)):
+        assert least_of_rows(one.beside(other), 8, 8)[0] == 0.0

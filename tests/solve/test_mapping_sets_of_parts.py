@@ -77,6 +77,8 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
                 assert max(lengths) <= own.longest[0]
                 assert sum(lengths) >= own.together[0]
                 assert all(one % own.whole[0] == 0 for one in lengths)
+                if len(lengths) == own.parts[0]:
+                    assert own.parts[0] * own.longest[0] - sum(lengths) <= own.row.lacks[0]
     assert seen > 100
 
 

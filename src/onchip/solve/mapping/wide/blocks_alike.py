@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.dimension import PartsAlike
 from onchip.solve.mapping.wide.lattice import Lattice, Served
+from onchip.solve.mapping.wide.parts_alike import PartsAlike, Row
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
@@ -49,7 +49,7 @@ class _Table:
 
     def __init__(self, cells: tuple[int, int]) -> None:
         self.parts, self.longest, self.together = np.zeros(cells), np.zeros(cells), np.zeros(cells)
-        self.whole = np.ones(cells)
+        self.whole, self.lacks = np.ones(cells), np.full(cells, np.inf)
 
     def set_all(self, parts: PartsAlike, shape: Sequence[int]) -> None:
         """As one kind, in each cell."""
@@ -65,9 +65,10 @@ class _Table:
         self.longest[cell] = blocks[0][0] if blocks else 0
         self.together[cell] = sum(long * count for long, count in blocks)
         self.whole[cell] = blocks[0][0] if len(blocks) == 1 else 1
+        self.lacks[cell] = 0.0 if len(blocks) == 1 else np.inf
 
     def reshaped(self, shape: Sequence[int]) -> PartsAlike:
         """Return them in the shape of a lattice."""
-        each = (self.parts, self.longest, self.together, self.whole)
-        parts, longest, together, whole = (one.reshape(shape) for one in each)
-        return PartsAlike(parts, longest, together, whole)
+        each = (self.parts, self.longest, self.together, self.whole, self.lacks)
+        parts, longest, together, whole, lacks = (one.reshape(shape) for one in each)
+        return PartsAlike(parts, longest, together, whole, Row(lacks, np.ones(1), np.ones(1)))

@@ -16,33 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.solve.mapping.wide.cells import Range
+from onchip.solve.mapping.wide.parts_alike import UNKNOWN, PartsAlike, Row
 from onchip.solve.mapping.wide.starts import Units
 
 Cells: TypeAlias = NDArray[np.int64]
 MOST_ITERATIONS: Final = 64
 """Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
-
-
-@dataclass(frozen=True)
-class PartsAlike:
-    """Some parts of a dimension, by cell: how many at most, their length at most, and what all have together.
-
-    The length of each is a multiple of `whole`.
-    """
-
-    parts: NDArray[np.float64]
-    longest: NDArray[np.float64]
-    together: NDArray[np.float64]
-    whole: NDArray[np.float64]
-
-    def beside(self, other: PartsAlike) -> PartsAlike:
-        """Return tiles that have one of these along some dimensions and one of the others along others."""
-        return PartsAlike(
-            self.parts * other.parts,
-            self.longest * other.longest,
-            self.together * other.together,
-            self.whole * other.whole,
-        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +88,9 @@ class Dimension:
     def _all_parts(self, served: int, apart: int) -> PartsAlike:
         """Return all parts, whatever their lengths."""
         together = np.full(len(self.first), float(self.bound))
-        return PartsAlike(self.most_parts(apart), self.most_length(served, apart), together, self.whole_length(apart))
+        return PartsAlike(
+            self.most_parts(apart), self.most_length(served, apart), together, self.whole_length(apart), UNKNOWN
+        )
 
     def parts_alike(self, served: int, apart: int) -> list[PartsAlike]:
         """Return all parts, alike ones together: those of as many turns as a place has and the last, where known.
@@ -121,17 +102,20 @@ class Dimension:
         all_turns = -(-self.bound // units)
         missing = np.where(is_known, float(all_turns * units - self.bound), 0.0)
         whole_parts, rest = all_turns // turns, np.where(is_known, all_turns % turns, 0.0)
+        row = Row(np.where(is_known, missing, np.inf), np.ones(1), np.ones(1))
         full = PartsAlike(
             np.where(is_known, whole_parts * apart, any_part.parts),
             np.where(is_known, np.minimum(turns * served, self.bound), any_part.longest),
             np.where(rest > 0, whole_parts * turns * units - missing, any_part.together),
             np.where(is_known & (missing == 0), turns * served, any_part.whole),
+            row,
         )
         last = PartsAlike(
             np.where(rest > 0, float(apart), 0.0),
             rest * served,
             np.where(rest > 0, rest * units - missing, 0.0),
             np.where(missing == 0, np.maximum(rest * served, 1.0), 1.0),
+            row,
         )
         return [full, last] if rest.any() else [full]
 

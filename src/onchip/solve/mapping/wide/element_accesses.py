@@ -20,10 +20,13 @@ from onchip.arch.memory import Access, Operand
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain, asked_once, asked_once_of_any
 from onchip.solve.mapping.wide.lattice import Along, Served
+from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.turn_accesses import accesses_of_turns
 
 MOST_AT_ONCE: Final = 256
 """Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
+MOST_LACKING: Final = 8
+"""Indices that a row of tiles lacks; of more nothing is said by row."""
 ROUNDING: Final = 1e-12
 """Of sums and products of real numbers, more than they are off."""
 FEW: Final = 4
@@ -61,10 +64,30 @@ def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int,
     total: Along = np.zeros((1,) * len(LOOPS))
     for one in sets:
         least = least_accesses(one.longest, one.parts, one.together, one.whole, none_is_empty, bits, shortest)
+        least = np.maximum(least, least_of_rows(one, bits, shortest))
         total = total + whole_accesses(np.maximum(least, one.together * bits / shortest))
     if chain.operand is Operand.INPUT and chain.lattice is chain.way.at_units:
         total = np.maximum(total, accesses_of_turns(chain, served, bits, shortest))
     return np.maximum(total, whole_accesses(elements * bits / shortest))
+
+
+def least_of_rows(alike: PartsAlike, bits: int, shortest: int) -> Along:
+    """Return what tiles take that lack indices of one dimension, row by row, if they are few; zero elsewhere.
+
+    However many each of a row lacks of those that all of it lack: together they spare no more than the best do.
+    """
+    row, longest = alike.row, alike.longest
+    of_the_largest = np.ceil(longest * bits / shortest)
+    spared_by = [
+        of_the_largest - np.ceil(np.maximum(longest - lacking * row.elements, 0.0) * bits / shortest)
+        for lacking in range(MOST_LACKING + 1)
+    ]
+    spared, found = [0.0 * of_the_largest], np.where(row.lacks == 0, alike.parts * of_the_largest, 0.0)
+    for lacking in range(1, MOST_LACKING + 1):
+        each = (spared[lacking - one] + spared_by[one] for one in range(1, lacking + 1))
+        spared.append(np.maximum.reduce(list(each)))
+        found = np.where(row.lacks == lacking, alike.parts * of_the_largest - row.rows * spared[lacking], found)
+    return found
 
 
 def whole_accesses(found: Along) -> Along:
