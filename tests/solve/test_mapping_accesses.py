@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import inf, prod
 from random import Random
 
 import numpy as np
 import pytest
 
-from onchip.solve.mapping.wide.element_accesses import least_accesses, least_of_rows, least_share, whole_accesses
-from onchip.solve.mapping.wide.parts_alike import NOTHING, UNKNOWN, PartsAlike, Row
+from onchip.solve.mapping.wide.element_accesses import least_accesses, least_of_grid, least_share, whole_accesses
+from onchip.solve.mapping.wide.parts_alike import PartsAlike
 
 ROUNDED = 1 + 1e-9
 
 
-def _along(value: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _along(value: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([float(value)])
 
 
@@ -49,32 +51,36 @@ def test_no_tile_takes_fewer_accesses_than_is_said_of_its_elements(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_rows_of_tiles_take_fewer_accesses_than_is_said(seed: int) -> None:
-    """Of two dimensions, one of which lacks a few indices in parts of any lengths, each with all parts of the other."""
+def test_no_grid_of_tiles_takes_fewer_accesses_than_is_said(seed: int) -> None:
+    """Of parts of up to three dimensions, of any lengths along those that lack a few indices."""
     random, tight = Random(seed), 0
-    for _ in range(1000):
+    for _ in range(600):
         bits, shortest = random.choice((1, 4, 8, 16, 24)), random.choice((8, 16, 64, 100))
-        parts, length, elements = random.randint(1, 5), random.randint(1, 9), random.randint(1, 30)
-        rows = random.randint(1, 6)
-        lengths, lacks = [length] * parts, random.randint(0, min(10, parts * length))
-        for _ in range(lacks):
-            at = random.choice([at for at, one in enumerate(lengths) if one > 0])
-            lengths[at] -= 1
-        together = _along(sum(lengths))
-        along = PartsAlike(
-            _along(parts), _along(length), together, _along(1), Row(_along(lacks), np.ones(1), np.ones(1))
-        )
-        others = PartsAlike(_along(rows), _along(elements), _along(rows * elements), _along(elements), NOTHING)
-        for one, other in ((along, others), (others, along)):
-            found = least_of_rows(one.beside(other), bits, shortest)[0]
-            accesses = rows * sum(-(-own * elements * bits // shortest) for own in lengths)
-            assert found <= accesses
-            tight += lacks > 0 and found == accesses
+        sides = [_side(random) for _ in range(random.randint(1, 3))]
+        tiles = sides[0][1]
+        for _, other in sides[1:]:
+            tiles = tiles.beside(other)
+        sizes = (prod(lengths) for lengths in product(*(lengths for lengths, _ in sides)))
+        accesses = sum(-(-size * bits // shortest) for size in sizes)
+        found = least_of_grid(tiles, bits, shortest)[0]
+        assert found <= accesses
+        tight += bool(tiles.sides) and found == accesses
     assert tight > 100
 
 
-def test_of_parts_that_lack_indices_along_two_dimensions_nothing_is_said_by_row() -> None:
-    lacking = PartsAlike(_along(3), _along(4), _along(11), _along(1), Row(_along(1), np.ones(1), np.ones(1)))
-    unknown = PartsAlike(_along(3), _along(4), _along(11), _along(1), UNKNOWN)
-    for one, other in ((lacking, lacking), (lacking, unknown), (unknown, lacking), (unknown, unknown)):
-        assert least_of_rows(one.beside(other), 8, 8)[0] == 0.0
+def _side(random: Random) -> tuple[list[int], PartsAlike]:
+    """Lengths of parts, and what is said of them; nothing of what they lack in some."""
+    parts, longest = random.randint(1, 5), random.randint(1, 9)
+    lengths, lacks = [longest] * parts, random.choice((0, 0, random.randint(0, min(10, parts * longest))))
+    for _ in range(lacks):
+        lengths[random.choice([at for at, one in enumerate(lengths) if one > 0])] -= 1
+    said = lacks if random.random() < 0.9 else inf
+    each = (_along(parts), _along(longest), _along(sum(lengths)), _along(1))
+    return lengths, PartsAlike.of_side(*each, lacks=_along(said))
+
+
+def test_of_parts_that_lack_more_than_a_few_indices_nothing_is_said_of_each() -> None:
+    each = _along(9), _along(4), _along(20), _along(1)
+    for lacks in (9.0, inf):
+        assert least_of_grid(PartsAlike.of_side(*each, lacks=_along(lacks)), 8, 8)[0] == 0.0
+    assert least_of_grid(PartsAlike.of_side(*each), 8, 8)[0] == 0.0

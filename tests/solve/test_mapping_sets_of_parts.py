@@ -78,7 +78,8 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
                 assert sum(lengths) >= own.together[0]
                 assert all(one % own.whole[0] == 0 for one in lengths)
                 if len(lengths) == own.parts[0]:
-                    assert own.parts[0] * own.longest[0] - sum(lengths) <= own.row.lacks[0]
+                    lacks = own.sides[0].lacks[0] if own.sides else 0
+                    assert own.parts[0] * own.longest[0] - sum(lengths) <= lacks
     assert seen > 100
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.lattice import Lattice, Served
-from onchip.solve.mapping.wide.parts_alike import PartsAlike, Row
+from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
@@ -69,6 +69,5 @@ class _Table:
 
     def reshaped(self, shape: Sequence[int]) -> PartsAlike:
         """Return them in the shape of a lattice."""
-        each = (self.parts, self.longest, self.together, self.whole, self.lacks)
-        parts, longest, together, whole, lacks = (one.reshape(shape) for one in each)
-        return PartsAlike(parts, longest, together, whole, Row(lacks, np.ones(1), np.ones(1)))
+        found = PartsAlike.of_side(self.parts, self.longest, self.together, self.whole, self.lacks)
+        return found.reshaped(tuple(shape))

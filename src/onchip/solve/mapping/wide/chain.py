@@ -19,7 +19,7 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.blocks_alike import blocks_alike
 from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
-from onchip.solve.mapping.wide.parts_alike import UNKNOWN, PartsAlike
+from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.unrolled_ways import ADDING, CHANNELS, LEADING, OTHERS, UnrolledWays
 
@@ -94,7 +94,7 @@ class OperandChain:
         """Return the parts of an axis, by number, alike ones together."""
         rows, sides, loops = list(self._sides(served))[number]
         own = self._most_parts_of(*loops, served)
-        any_part = PartsAlike(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1), UNKNOWN)
+        any_part = PartsAlike.of_side(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1))
         return blocks_alike(self.way, rows, self.lattice, served, any_part)
 
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.solve.mapping.wide.cells import Range
-from onchip.solve.mapping.wide.parts_alike import UNKNOWN, PartsAlike, Row
+from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.starts import Units
 
 Cells: TypeAlias = NDArray[np.int64]
@@ -88,9 +88,8 @@ class Dimension:
     def _all_parts(self, served: int, apart: int) -> PartsAlike:
         """Return all parts, whatever their lengths."""
         together = np.full(len(self.first), float(self.bound))
-        return PartsAlike(
-            self.most_parts(apart), self.most_length(served, apart), together, self.whole_length(apart), UNKNOWN
-        )
+        longest = self.most_length(served, apart)
+        return PartsAlike.of_side(self.most_parts(apart), longest, together, self.whole_length(apart))
 
     def parts_alike(self, served: int, apart: int) -> list[PartsAlike]:
         """Return all parts, alike ones together: those of as many turns as a place has and the last, where known.
@@ -102,20 +101,21 @@ class Dimension:
         all_turns = -(-self.bound // units)
         missing = np.where(is_known, float(all_turns * units - self.bound), 0.0)
         whole_parts, rest = all_turns // turns, np.where(is_known, all_turns % turns, 0.0)
-        row = Row(np.where(is_known, missing, np.inf), np.ones(1), np.ones(1))
-        full = PartsAlike(
+        no_longer = whole_parts * apart * np.maximum(turns * served - self.bound, 0)
+        lacks = np.where(is_known, np.maximum(missing - no_longer, 0.0), np.inf)
+        full = PartsAlike.of_side(
             np.where(is_known, whole_parts * apart, any_part.parts),
             np.where(is_known, np.minimum(turns * served, self.bound), any_part.longest),
             np.where(rest > 0, whole_parts * turns * units - missing, any_part.together),
             np.where(is_known & (missing == 0), turns * served, any_part.whole),
-            row,
+            lacks,
         )
-        last = PartsAlike(
+        last = PartsAlike.of_side(
             np.where(rest > 0, float(apart), 0.0),
             rest * served,
             np.where(rest > 0, rest * units - missing, 0.0),
             np.where(missing == 0, np.maximum(rest * served, 1.0), 1.0),
-            row,
+            lacks,
         )
         return [full, last] if rest.any() else [full]
 

@@ -10,6 +10,7 @@ are sets of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -20,13 +21,13 @@ from onchip.arch.memory import Access, Operand
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain, asked_once, asked_once_of_any
 from onchip.solve.mapping.wide.lattice import Along, Served
-from onchip.solve.mapping.wide.parts_alike import PartsAlike
+from onchip.solve.mapping.wide.parts_alike import PartsAlike, Side
 from onchip.solve.mapping.wide.turn_accesses import accesses_of_turns
 
 MOST_AT_ONCE: Final = 256
 """Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
 MOST_LACKING: Final = 8
-"""Indices that a row of tiles lacks; of more nothing is said by row."""
+"""Indices that all parts of a dimension lack; of more nothing is said of each."""
 ROUNDING: Final = 1e-12
 """Of sums and products of real numbers, more than they are off."""
 FEW: Final = 4
@@ -64,29 +65,39 @@ def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int,
     total: Along = np.zeros((1,) * len(LOOPS))
     for one in sets:
         least = least_accesses(one.longest, one.parts, one.together, one.whole, none_is_empty, bits, shortest)
-        least = np.maximum(least, least_of_rows(one, bits, shortest))
+        least = np.maximum(least, least_of_grid(one, bits, shortest))
         total = total + whole_accesses(np.maximum(least, one.together * bits / shortest))
     if chain.operand is Operand.INPUT and chain.lattice is chain.way.at_units:
         total = np.maximum(total, accesses_of_turns(chain, served, bits, shortest))
     return np.maximum(total, whole_accesses(elements * bits / shortest))
 
 
-def least_of_rows(alike: PartsAlike, bits: int, shortest: int) -> Along:
-    """Return what tiles take that lack indices of one dimension, row by row, if they are few; zero elsewhere.
+def least_of_grid(alike: PartsAlike, bits: int, shortest: int) -> Along:
+    """Return what tiles take that lack a few indices along some dimensions, of each combination; zero where unknown.
 
-    However many each of a row lacks of those that all of it lack: together they spare no more than the best do.
+    However many each part of a dimension lacks of those that all lack: together they spare no more than the best do.
     """
-    row, longest = alike.row, alike.longest
-    of_the_largest = np.ceil(longest * bits / shortest)
-    spared_by = [
-        of_the_largest - np.ceil(np.maximum(longest - lacking * row.elements, 0.0) * bits / shortest)
-        for lacking in range(MOST_LACKING + 1)
-    ]
-    spared, found = [0.0 * of_the_largest], np.where(row.lacks == 0, alike.parts * of_the_largest, 0.0)
-    for lacking in range(1, MOST_LACKING + 1):
-        each = (spared[lacking - one] + spared_by[one] for one in range(1, lacking + 1))
-        spared.append(np.maximum.reduce(list(each)))
-        found = np.where(row.lacks == lacking, alike.parts * of_the_largest - row.rows * spared[lacking], found)
+    elements, times, is_known = alike.longest, alike.parts, np.ones(1, np.bool_)
+    for side in alike.sides:
+        elements, times = elements / np.maximum(side.longest, 1.0), times / np.maximum(side.parts, 1.0)
+        is_known = is_known & (side.lacks <= MOST_LACKING)
+    if not is_known.any():
+        return np.zeros(1)
+    return np.where(is_known, times * _least_of_sides(alike.sides, elements, bits, shortest), 0.0)
+
+
+def _least_of_sides(sides: Sequence[Side], elements: Along, bits: int, shortest: int) -> Along:
+    """Return what all parts of these dimensions take, of so many elements for each combination of their indices."""
+    if not sides:
+        return np.ceil(np.round(elements) * bits / shortest)
+    side = sides[0]
+    few = np.where(side.lacks <= MOST_LACKING, side.lacks, 0.0)
+    lengths = (np.maximum(side.longest - lacking, 0.0) for lacking in range(int(few.max()) + 1))
+    each = [_least_of_sides(sides[1:], elements * length, bits, shortest) for length in lengths]
+    found, spared = side.parts * each[0], [0.0 * each[0]]
+    for lacking in range(1, len(each)):
+        spared.append(np.maximum.reduce([spared[lacking - one] + each[0] - each[one] for one in range(1, lacking + 1)]))
+        found = np.where(few == lacking, side.parts * each[0] - spared[lacking], found)
     return found
 
 

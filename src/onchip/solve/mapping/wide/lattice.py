@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.cells import Range, cells_of, parted, split_further, with_any_of
 from onchip.solve.mapping.wide.dimension import Dimension, Said, dimension_of
-from onchip.solve.mapping.wide.parts_alike import NOTHING, PartsAlike, Row
+from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
@@ -191,22 +191,13 @@ class Lattice:
     def parts_alike(self, loops: Sequence[int], served: Served) -> list[PartsAlike]:
         """Return tiles by the parts that they have of these loops, alike ones together."""
         one: Along = np.ones((1,) * len(LOOPS))
-        found = [PartsAlike(one, one, one, one, NOTHING)]
+        found = [PartsAlike(one, one, one, one)]
         for loop in loops:
             if self.dimensions[loop].bound > 1:
                 own = self.dimensions[loop].parts_alike(served.most[loop], served.most_apart[loop])
-                found = [tiles.beside(self._along_parts(loop, parts)) for tiles in found for parts in own]
+                shape = self.along(loop, own[0].parts).shape
+                found = [tiles.beside(parts.reshaped(shape)) for tiles in found for parts in own]
         return found
-
-    def _along_parts(self, loop: int, own: PartsAlike) -> PartsAlike:
-        row = Row(self._along_or_one(loop, own.row.lacks), own.row.rows, own.row.elements)
-        parts, longest, together, whole = (
-            self.along(loop, one) for one in (own.parts, own.longest, own.together, own.whole)
-        )
-        return PartsAlike(parts, longest, together, whole, row)
-
-    def _along_or_one(self, loop: int, values: NDArray[np.float64]) -> Along:
-        return values if len(values) == 1 else self.along(loop, values)
 
     @cached_property
     def shares_out(self) -> bool:

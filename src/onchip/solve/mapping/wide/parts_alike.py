@@ -3,52 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Row:
-    """Where the indices lie that parts alike lack of the longest, by cell.
+class Side:
+    """Of parts alike those of one dimension, by cell: how many there are, and what the longest has.
 
-    All lack them along one dimension: in each of `rows` its parts lack so many indices together, each of `elements`.
-    None `lacks` any where that is 0; infinite where it is not known.
+    All of them together lack so many indices of as many longest ones; infinite where that is not known.
     """
 
+    parts: NDArray[np.float64]
+    longest: NDArray[np.float64]
     lacks: NDArray[np.float64]
-    rows: NDArray[np.float64]
-    elements: NDArray[np.float64]
-
-
-UNKNOWN: Final = Row(np.full(1, np.inf), np.ones(1), np.ones(1))
-NOTHING: Final = Row(np.zeros(1), np.ones(1), np.ones(1))
 
 
 @dataclass(frozen=True)
 class PartsAlike:
     """Some parts of a dimension, by cell: how many at most, their length at most, and what all have together.
 
-    The length of each is a multiple of `whole`.
+    The length of each is a multiple of `whole`. Of several dimensions, `sides` are those along which they may lack
+    indices; along any other they lack none.
     """
 
     parts: NDArray[np.float64]
     longest: NDArray[np.float64]
     together: NDArray[np.float64]
     whole: NDArray[np.float64]
-    row: Row
+    sides: tuple[Side, ...] = ()
+
+    @classmethod
+    def of_side(
+        cls,
+        parts: NDArray[np.float64],
+        longest: NDArray[np.float64],
+        together: NDArray[np.float64],
+        whole: NDArray[np.float64],
+        lacks: NDArray[np.float64] | float = np.inf,
+    ) -> PartsAlike:
+        """Return those of one dimension."""
+        each = np.broadcast_to(lacks, np.broadcast_shapes(parts.shape, longest.shape))
+        return cls(parts, longest, together, whole, (Side(parts, longest, each),) if each.any() else ())
 
     def beside(self, other: PartsAlike) -> PartsAlike:
         """Return tiles that have one of these along some dimensions and one of the others along others."""
-        own, others = self.row, other.row
-        lacks = np.where(np.minimum(own.lacks, others.lacks) == 0, np.maximum(own.lacks, others.lacks), np.inf)
-        rows = np.where(own.lacks > 0, own.rows * other.parts, others.rows * self.parts)
-        elements = np.where(own.lacks > 0, own.elements * other.longest, others.elements * self.longest)
         return PartsAlike(
             self.parts * other.parts,
             self.longest * other.longest,
             self.together * other.together,
             self.whole * other.whole,
-            Row(lacks, rows, elements),
+            self.sides + other.sides,
         )
+
+    def reshaped(self, shape: tuple[int, ...]) -> PartsAlike:
+        """Return the same in another shape of as many cells."""
+        each = (self.parts, self.longest, self.together, self.whole)
+        parts, longest, together, whole = (one.reshape(shape) for one in each)
+        sides = (Side(*(one.reshape(shape) for one in (own.parts, own.longest, own.lacks))) for own in self.sides)
+        return PartsAlike(parts, longest, together, whole, tuple(sides))

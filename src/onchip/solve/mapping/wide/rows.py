@@ -227,6 +227,12 @@ class AxisRows:
         """By tap, how many different stored positions all outputs meet through it."""
         return [AxisRows(self._seen_through(tap), self.outputs, 1).positions for tap in range(self.taps)]
 
+    @cached_property
+    def first_through_taps(self) -> list[int]:
+        """Return by tap the first output that meets nothing before what is stored through it."""
+        axis = self.axis
+        return [max(-((tap * axis.dilation - axis.padding) // axis.stride), 0) for tap in range(self.taps)]
+
     def _seen_through(self, tap: int) -> Axis:
         return replace(self.axis, padding=self.axis.padding - tap * self.axis.dilation)
 

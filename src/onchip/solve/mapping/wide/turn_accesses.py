@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -49,7 +50,7 @@ class Groups:
         return max(self.number * float(costs[self.most]) - float(spared[missing]), 0.0)
 
 
-ByTaps = tuple[tuple[int, Groups], ...]  # of an axis: so many taps have outputs in such groups
+ByTaps = tuple[tuple[int, tuple[Groups, ...]], ...]  # of an axis: so many taps have outputs in such groups
 
 
 def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: int) -> float:
@@ -57,7 +58,7 @@ def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: 
     channels = chain.lattice.parts_alike(CHANNELS, served)
     sets = tuple(Groups(int(one.parts.max()), int(one.longest.max()), int(one.together.max())) for one in channels)
     axes = [_by_taps(chain, at, served) for at in range(len(chain.way.rows))]
-    if any(not one for one in axes) or axes[0][0][1].most * axes[1][0][1].most > MOST_OUTPUTS:
+    if any(not one for one in axes) or prod(own[0][1][0].most for own in axes) > MOST_OUTPUTS:
         return 0.0
     return _of_grid(sets, axes[0], axes[1], bits, shortest)
 
@@ -69,15 +70,26 @@ def _by_taps(chain: OperandChain, number: int, served: Served) -> ByTaps:
     units = chain.way.units[output]
     if chain.way.units[tap].most > 1 or not (units.most == 1 or units.turns_are_fewest):
         return ()
-    turns = -(-rows.outputs // units.most) * served.most_apart[output]
-    alike = Counter(rows.stored_through_taps)
-    return tuple((taps, Groups(turns, served.most[output], stored)) for stored, taps in alike.items())
+    number, most = -(-rows.outputs // units.most) * served.most_apart[output], served.most[output]
+    firsts = rows.first_through_taps if rows.outputs >= units.most else [0] * rows.taps
+    alike = Counter(zip(rows.stored_through_taps, firsts, strict=True))
+    return tuple((taps, _groups(number, most, *stored)) for stored, taps in alike.items())
+
+
+def _groups(number: int, most: int, stored: int, first: int) -> tuple[Groups, ...]:
+    """Of so many outputs that meet what is stored, from `first` on: if that is the second, the one before is in turn 0.
+
+    All units are at work in that, if there are as many outputs.
+    """
+    if first != 1:
+        return (Groups(number, most, stored),)
+    return (Groups(1, most, most - 1), Groups(number - 1, most, stored - (most - 1)))
 
 
 @lru_cache(maxsize=1 << 10)
 def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, shortest: int) -> float:
     """Return the least of all: of both axes' groups each meets each, through each tap, and all channels."""
-    (high, wide), most = (one[0][1].most for one in (first, second)), max(one.most for one in sets)
+    (high, wide), most = (one[0][1][0].most for one in (first, second)), max(one.most for one in sets)
     accesses = np.ceil(np.arange(high * wide * most + 1) * bits / shortest)
     of_channels = _by_number(high * wide, lambda one: sum(own.least(accesses[::one][: own.most + 1]) for own in sets))
     of_first = _by_number(wide, lambda one: _through_taps(first, of_channels[::one]))
@@ -90,4 +102,4 @@ def _by_number(most: int, costs: Callable[[int], float]) -> NDArray[np.float64]:
 
 
 def _through_taps(alike: ByTaps, costs: NDArray[np.float64]) -> float:
-    return sum(taps * own.least(costs[: own.most + 1]) for taps, own in alike)
+    return sum(taps * own.least(costs[: own.most + 1]) for taps, groups in alike for own in groups)
