@@ -22,7 +22,7 @@ from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.starts import Units, starts_of
 from onchip.solve.mapping.wide.together import ChainsTogether, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
-from oracles.chains import Row, Searched, least_of_chains_together
+from oracles.chains import Row, Searched, Table, least_of_chains_together
 from support.nests import random_case
 from support.own_chains import kind_of
 from support.ragged_nests import random_ragged_mapping
@@ -62,31 +62,22 @@ def _random_search(seed: int) -> Searched:
             )
             for operand in operands
         ],
-        [
-            (
-                float(random.integers(1, 5)),
-                [None if random.random() < 0.2 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
-                [None if random.random() < 0.3 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
-                [None if random.random() < 0.5 else random.integers(0, 9, points).astype(np.float64) for _ in operands],
-                bool(number < 2),
-                bool(random.integers(2)),
-                [
-                    [
-                        (
-                            random.integers(0, 4, points).astype(np.float64),
-                            random.integers(0, 9, points).astype(np.float64),
-                        )
-                    ]
-                    if random.random() < 0.5
-                    else []
-                    for _ in operands
-                ],
-                [None, 0, 1][int(random.integers(3))],
-            )
-            for number in range(4)
-        ],
+        [_random_criterion(random, points, len(operands), guides=number < 2) for number in range(4)],
         bool(seed % 3 == 0),
     )
+
+
+def _random_criterion(random: np.random.Generator, points: int, boundaries: int, *, guides: bool) -> Row:
+    def table(most: int) -> Table:
+        return random.integers(0, most, points).astype(np.float64)
+
+    def tables(none: float) -> list[Table | None]:
+        return [None if random.random() < none else table(9) for _ in range(boundaries)]
+
+    waits = [[(table(4), table(9))] if random.random() < 0.5 else [] for _ in range(boundaries)]
+    port = [None, 0, 1][int(random.integers(3))]
+    fixed, is_linear = float(random.integers(1, 5)), bool(random.integers(2))
+    return fixed, tables(0.2), tables(0.3), tables(0.5), guides, is_linear, waits, port
 
 
 def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> np.ndarray[Any, Any]:

@@ -21,7 +21,7 @@ from onchip.arch.memory import Access, Operand
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain, asked_once, asked_once_of_any
 from onchip.solve.mapping.wide.lattice import Along, Served
-from onchip.solve.mapping.wide.parts_alike import PartsAlike, Side
+from onchip.solve.mapping.wide.parts_alike import LackingSide, PartsAlike
 from onchip.solve.mapping.wide.turn_accesses import accesses_of_turns
 
 MOST_AT_ONCE: Final = 256
@@ -86,7 +86,7 @@ def least_of_grid(alike: PartsAlike, bits: int, shortest: int) -> Along:
     return np.where(is_known, times * _least_of_sides(alike.sides, elements, bits, shortest), 0.0)
 
 
-def _least_of_sides(sides: Sequence[Side], elements: Along, bits: int, shortest: int) -> Along:
+def _least_of_sides(sides: Sequence[LackingSide], elements: Along, bits: int, shortest: int) -> Along:
     """Return what all parts of these dimensions take, of so many elements for each combination of their indices."""
     if not sides:
         return np.ceil(np.round(elements) * bits / shortest)

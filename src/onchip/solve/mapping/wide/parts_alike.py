@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Side:
+class LackingSide:
     """Of parts alike those of one dimension, by cell: how many there are, and what the longest has.
 
     All of them together lack so many indices of as many longest ones; infinite where that is not known.
@@ -32,7 +32,7 @@ class PartsAlike:
     longest: NDArray[np.float64]
     together: NDArray[np.float64]
     whole: NDArray[np.float64]
-    sides: tuple[Side, ...] = ()
+    sides: tuple[LackingSide, ...] = ()
 
     @classmethod
     def of_side(
@@ -45,7 +45,7 @@ class PartsAlike:
     ) -> PartsAlike:
         """Return those of one dimension."""
         each = np.broadcast_to(lacks, np.broadcast_shapes(parts.shape, longest.shape))
-        return cls(parts, longest, together, whole, (Side(parts, longest, each),) if each.any() else ())
+        return cls(parts, longest, together, whole, (LackingSide(parts, longest, each),) if each.any() else ())
 
     def beside(self, other: PartsAlike) -> PartsAlike:
         """Return tiles that have one of these along some dimensions and one of the others along others."""
@@ -61,5 +61,7 @@ class PartsAlike:
         """Return the same in another shape of as many cells."""
         each = (self.parts, self.longest, self.together, self.whole)
         parts, longest, together, whole = (one.reshape(shape) for one in each)
-        sides = (Side(*(one.reshape(shape) for one in (own.parts, own.longest, own.lacks))) for own in self.sides)
+        sides = (
+            LackingSide(*(one.reshape(shape) for one in (own.parts, own.longest, own.lacks))) for own in self.sides
+        )
         return PartsAlike(parts, longest, together, whole, tuple(sides))
