@@ -5,7 +5,8 @@ of them. And of all tiles that move once it may be known how many there are at m
 accesses, a smaller one spares one only where it is smaller by what the last access has, and by a whole access for each
 further one. So what all tiles together lack of the largest spares no more than that, and what they take is a whole
 number. Where a dimension's parts are all known, full ones and the last, tiles with the one and tiles with the other
-are sets of their own.
+are sets of their own; and where the parts of a set lack only a few indices, each combination of parts is a tile that
+takes what it takes.
 """
 
 from __future__ import annotations

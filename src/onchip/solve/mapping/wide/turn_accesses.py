@@ -30,7 +30,7 @@ MOST_MISSING: Final = 256
 
 @dataclass(frozen=True)
 class Groups:
-    """At most so many groups, none of which has more than `most`; they have so many together."""
+    """At most so many groups, none of which has more than `most`; they have so many `together`."""
 
     number: int
     most: int
@@ -63,9 +63,9 @@ def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: 
     return _of_grid(sets, axes[0], axes[1], bits, shortest)
 
 
-def _by_taps(chain: OperandChain, number: int, served: Served) -> ByTaps:
+def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
     """Return how an axis' outputs are parted among turns and instances, by tap; nothing where that is not known."""
-    rows = chain.way.rows[number]
+    rows = chain.way.rows[axis]
     output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
     units = chain.way.units[output]
     if chain.way.units[tap].most > 1 or not (units.most == 1 or units.turns_are_fewest):
