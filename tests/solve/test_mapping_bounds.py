@@ -18,12 +18,14 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.native import least_chain
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide import bounds
 from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all, least_energy_delay
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import least_product
+from onchip.solve.mapping.wide.together import Found
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.solve.run.limits import Limits, Run
@@ -147,7 +149,19 @@ def test_a_bound_is_no_more_than_is_asked_for_and_tighter_than_the_first_floor()
     bound = bound_of_all(problem, MappingObjective.ENERGY, value, Run())
     assert floor < 0.8 * value < 0.98 * value < bound <= value
     assert bound_of_all(problem, MappingObjective.ENERGY, floor, Run()) == floor
-    assert bound_of_all(problem, MappingObjective.ENERGY, 2 * value, Run()) <= value
+
+
+def test_a_bound_asked_again_is_no_higher_than_where_coordinates_were_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were as no mapping there is below what was enough then; nothing is known of those above it."""
+
+    def none_is_below(_way: UnrolledWays, _objective: MappingObjective, limit: float, *_rest: object) -> Found:
+        return Found(limit, [], is_ended=True, left=[[(one, one)] for one in problem.layer.bounds.values()])
+
+    monkeypatch.setattr(bounds, "least_together", none_is_below)
+    problem = LayerProblem(Layer(k=2), load_accelerator("simba"))
+    own = WayBounds(problem, MappingObjective.ENERGY)
+    assert own.least(ENOUGH, Run()) == ENOUGH
+    assert own.least(2 * ENOUGH, Run()) == ENOUGH
 
 
 def test_a_bound_that_is_cut_short_holds() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from math import inf, prod
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +79,7 @@ def _random_criterion(random: np.random.Generator, points: int, boundaries: int,
     return fixed, tables(0.2), tables(0.3), tables(0.5), guides, is_linear, waits, port
 
 
-def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> np.ndarray[Any, Any]:
+def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> Table:
     """How often tiles come: no more often the farther out, whatever leads to their elements."""
     found = np.ones(shape)
     for side, (length, is_leading) in enumerate(zip(shape, leads, strict=True)):

@@ -60,15 +60,10 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
             reached = len(line.sums(within + beside))
             dimension = dimension_of(line.bound, units, [(reached, reached)], 0)
             instances = prod(line.loops[at][0] for at in served), prod(line.loops[at][0] for at in apart)
-            alike, all_of = (
-                dimension.parts_alike(*instances),
-                list(_lengths(line, line.sums([at for at in in_time if at >= inside]), apart, within + served)),
-            )
-            assert (
-                sum(one >= dimension.least_length(instances[1])[0] for one in all_of)
-                >= dimension.whole_parts(*instances)[0]
-            )
-            places = line.sums([at for at in in_time if at >= inside])
+            alike, places = dimension.parts_alike(*instances), line.sums([at for at in in_time if at >= inside])
+            least = dimension.least_length(instances[1])[0]
+            whole = sum(one >= least for one in _lengths(line, places, apart, within + served))
+            assert whole >= dimension.whole_parts(*instances)[0]
             last = [] if len(alike) == 1 else [max(places)]
             for own, begin in zip(alike, ([one for one in places if one not in last], last), strict=False):
                 lengths = list(_lengths(line, begin, apart, within + served))

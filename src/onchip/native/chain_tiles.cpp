@@ -48,8 +48,9 @@ double stays_between(const Problem& problem, const std::vector<std::uint16_t>& a
 }
 
 // What is known of a tile's elements that may stay as a place follows outside it: of how often tiles come again, the
-// part that they do between two places has what may stay between these, and what is left what may stay outside. So that
-// fewer times than tiles really come say no more of them, that falls from place to place.
+// part that they do between two places has what may stay between these, and what is left what may stay outside. The
+// part that may stay never rises from place to place: so what is said holds, too, if tiles come more often than `comes`
+// says.
 void move_on(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::size_t last,
              Placed& own) {
     const Boundary& boundary = problem.boundaries[own.boundary];

@@ -31,7 +31,7 @@ class Dimension:
     `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
     `places` are the parts that loops in time outside a cell come to at most, those of all units together. `known_turns`
     are those inside a place if all its parts but the last have as many, else 0; `fewest_turns` are executed in all, at
-    least.
+    least. `units` stand beside each other at most.
 
     What is said of it is kept: of ways in halves all dimensions but one are as before.
     """
@@ -45,7 +45,7 @@ class Dimension:
     shared_out: bool
     known_turns: Cells
     fewest_turns: int
-    units: int = 1
+    units: int
     _said: dict[tuple[str, int, int], NDArray[np.float64]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -166,7 +166,8 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
         turns[-1] = min(turns[-1], units.fewest_turns(bound))
     places = _most_places(bound, units, first)
     if bound <= short and units.most == 1:
-        return Dimension(bound, first, last, turns, np.zeros(len(first)), places, True, np.zeros_like(first), bound)
+        none = np.zeros(len(first))
+        return Dimension(bound, first, last, turns, none, places, True, np.zeros_like(first), bound, units.most)
     at_end, fewest = _at_end(bound, units), -(-first // units.most)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     stays[first == bound] = 0.0  # no loop of it moves on outside

@@ -108,9 +108,7 @@ class Lattice:
         return Lattice(moving, known_of_any=self.known_of_any, _known=self._known)
 
     @classmethod
-    def of_ranges(
-        cls, bounds: Sequence[int], units: Sequence[Units], ranges: Sequence[Sequence[Range]], most_cells: int
-    ) -> Lattice:
+    def _of_ranges(cls, bounds: Sequence[int], units: Sequence[Units], ranges: Ranges, most_cells: int) -> Lattice:
         """Of these coordinates alone, in as many cells as there may be; a range is one cell at least."""
         coarseness = 0.0
         while True:
@@ -121,7 +119,7 @@ class Lattice:
             coarseness = max(coarseness * FINER, 0.05)
 
     @classmethod
-    def _of_cells(cls, bounds: Sequence[int], units: Sequence[Units], cells: Sequence[Sequence[Range]]) -> Lattice:
+    def _of_cells(cls, bounds: Sequence[int], units: Sequence[Units], cells: Ranges) -> Lattice:
         sides = zip(bounds, units, cells, strict=True)
         return cls(tuple(dimension_of(bound, side, own, 0) for bound, side, own in sides))
 
@@ -136,7 +134,7 @@ class Lattice:
         Where that makes none of them finer, each is split further, if all of them together are no more than that.
         """
         bounds = [own.bound for own in self.dimensions]
-        found = Lattice.of_ranges(bounds, units, self.left(left), most_cells)
+        found = Lattice._of_ranges(bounds, units, self.left(left), most_cells)
         if not found.is_part_of(self):
             return found
         parts = [split_further(own, side) for own, side in zip(found.cells, units, strict=True)]

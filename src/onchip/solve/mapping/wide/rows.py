@@ -57,12 +57,12 @@ class AxisRows:
         found: Along = np.maximum(of_taps * (self.outputs - parts) + parts * self.taps - outside, 0.0)
         return found
 
-    def blocks(self, outputs: int, taps: int) -> list[tuple[int, int]]:
+    def blocks(self, outputs: int, taps: int) -> Sequence[tuple[int, int]]:
         """Return how many stored positions a part of neighbours reaches over, and how many parts do, most first.
 
         All parts but the last have so many outputs, or taps.
         """
-        return list(_blocks(self.axis, (self.outputs, self.taps), (outputs, taps)))
+        return _blocks(self.axis, (self.outputs, self.taps), (outputs, taps))
 
     def reach_as_neighbours(self, taps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether parts meet no fewer positions than parts of neighbours with as many outputs would, by taps.
@@ -71,9 +71,8 @@ class AxisRows:
         parts of taps but the last have so many, where it is not 0, and each is as long as a stride.
         """
         axis, each = self.axis, np.maximum(taps, 1)
-        beyond = (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
         found: NDArray[np.bool_] = np.minimum(each, (self.taps - 1) % each + 1) >= axis.stride
-        return found & (axis.dilation == 1 and axis.stride >= max(axis.padding, beyond))
+        return found & (axis.dilation == 1 and axis.stride >= max(axis.padding, self._beyond))
 
     def in_blocks(self, taps: Along, most_blocks: Along, most_tap_parts: Along) -> Along:
         """Return positions of all tiles together, if each is the union of blocks; of all there are at most so many.
@@ -94,13 +93,18 @@ class AxisRows:
         found: Along = np.minimum(np.minimum(reach, outputs * taps), float(met))
         return found
 
+    @property
+    def _beyond(self) -> int:
+        """How many positions the last output's last tap is beyond what is stored; below zero if it is short of that."""
+        axis = self.axis
+        return (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
+
     @cached_property
     def _outside_of_parts(self) -> NDArray[np.float64]:
         """By so many parts of outputs and of taps, positions outside that they meet at most."""
         axis = self.axis
         output, tap = np.arange(self.outputs)[:, None] * axis.stride, np.arange(self.taps)[None] * axis.dilation
-        beyond = (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
-        first, last = np.maximum(axis.padding - output - tap, 0), np.maximum(beyond - output - tap, 0)
+        first, last = np.maximum(axis.padding - output - tap, 0), np.maximum(self._beyond - output - tap, 0)
         found: NDArray[np.float64] = (first + last).cumsum(axis=0).cumsum(axis=1).astype(np.float64)
         return found
 
@@ -143,8 +147,7 @@ class AxisRows:
         if self._outside == self.outputs * self.taps:
             return found
         of_taps = (taps - 1) * axis.dilation + 1
-        beyond = (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
-        cut_off = max(axis.padding, 0) + max(beyond, 0)
+        cut_off = max(axis.padding, 0) + max(self._beyond, 0)
         found = np.maximum(found, (outputs - 1) * axis.stride + of_taps - cut_off)
         if self._outputs_amidst:
             found = np.maximum(found, (self._amidst(outputs, parts) - 1) * axis.stride + of_taps)

@@ -240,8 +240,9 @@ def least_together(
 ) -> Found:
     """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
 
-    Where it is known which coordinates are `left` only these are searched. Of a run that has to stop zero, or what is
-    known by then.
+    Where it is known which coordinates are `left` only these are searched. If more than a few rounds may follow, cells
+    of the least chain are split where those of all would be too many. Of a run that has to stop zero, or what is known
+    by then.
     """
     lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0, left), Found(0.0, [], left=left)
     for number in range(rounds):

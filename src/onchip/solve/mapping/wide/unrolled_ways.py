@@ -207,7 +207,7 @@ class UnrolledWays:
             is_fewest = own.most == 1 or own.turns_are_fewest
             turns = -(-bound // own.most) if is_fewest else bound
             last, fewest = at * min(own.most, bound), own.fewest_turns(bound)
-            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_fewest, fewest))
+            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_fewest, fewest, own.most))
         return Lattice(tuple(found))
 
     @cached_property
