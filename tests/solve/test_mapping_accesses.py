@@ -9,7 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from onchip.solve.mapping.wide.element_accesses import least_accesses, least_of_grid, least_share, whole_accesses
+from onchip.solve.mapping.wide.element_accesses import (
+    MOST_LACKING,
+    least_accesses,
+    least_of_grid,
+    least_share,
+    whole_accesses,
+)
 from onchip.solve.mapping.wide.parts_alike import PartsAlike
 
 ROUNDED = 1 + 1e-9
@@ -81,6 +87,6 @@ def _side(random: Random) -> tuple[list[int], PartsAlike]:
 
 def test_of_parts_that_lack_more_than_a_few_indices_nothing_is_said_of_each() -> None:
     each = _along(9), _along(4), _along(20), _along(1)
-    for lacks in (9.0, inf):
+    for lacks in (MOST_LACKING + 1.0, inf):
         assert least_of_grid(PartsAlike.of_side(*each, lacks=_along(lacks)), 8, 8)[0] == 0.0
     assert least_of_grid(PartsAlike.of_side(*each), 8, 8)[0] == 0.0

@@ -234,4 +234,5 @@ def test_kinds_of_a_way_say_what_no_two_of_them_have() -> None:
     kinds = list(way.kinds())
     assert len(kinds) == 1 + beside
     assert all(kind.least_turns >= way.least_turns for kind in _all_kinds(way))
-    assert len(list(_all_kinds(way))) == 1 + 2 * beside
+    longer = sum(own.most > 1 and bound > own.most for own, bound in zip(way.units, way.bounds, strict=True))
+    assert len(list(_all_kinds(way))) == 1 + beside + longer

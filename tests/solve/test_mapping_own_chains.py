@@ -22,10 +22,9 @@ from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from oracles.chains import Searched, worth_of_chain
 from support.longer_nests import random_long_mapping, random_long_problem
 from support.nests import random_case
-from support.own_chains import cell_of, kind_of, own_cells, places_of
+from support.own_chains import cell_of, kind_of, kinds_of, own_cells, places_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
-from support.ways import way_of
 
 ENOUGH = float(1 << 60)
 ROUNDED = 1 + 1e-9
@@ -65,7 +64,8 @@ def _holds_of_own_chain(
     asked = list[Searched]()
     monkeypatch.setattr(together, "least_chain_below", partial(_note, asked))
     cost, places = layer_cost(problem, mapping), list(places_of(problem, mapping))
-    for way, objective in product((way_of(problem, mapping), kind_of(problem, mapping)), MappingObjective):
+    kinds = list(kinds_of(problem, mapping))
+    for way, objective in product((kinds[0], *kinds[2:-1][:1], kind_of(problem, mapping)), MappingObjective):
         value = objective.of(cost.energy_pj, cost.cycles) / objective.of(1.0, 1.0)
         for lattice in lattices(way, places):
             asked.clear()

@@ -1,9 +1,10 @@
-"""Parts of a dimension by what is known of its units: all at work in each place, in the fewest turns, or not."""
+"""Parts of a dimension by what is known of its units: all at work in each place, in how many turns, or not."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise, product
 from math import inf, prod
 from random import Random
@@ -12,14 +13,14 @@ import numpy as np
 
 from onchip.ir.layer import Axis
 from onchip.solve.mapping.wide.cells import cells_of, split_further
-from onchip.solve.mapping.wide.dimension import dimension_of
+from onchip.solve.mapping.wide.dimension import dimension_of, most_turns
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
 from support.lines import Line, lines_of
 
 
-def _in_fewest_turns(seed: int) -> Iterator[tuple[Line, list[int], list[int]]]:
-    """Lines with all units at work in each place, in no more turns than they need; loops in time, and over units."""
+def _at_work(seed: int) -> Iterator[tuple[Line, list[int], list[int]]]:
+    """Lines with all units at work in each place; their loops in time, and over units."""
     for line in lines_of(seed):
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
         in_time = [at for at in range(len(line.loops)) if at not in beside]
@@ -29,32 +30,42 @@ def _in_fewest_turns(seed: int) -> Iterator[tuple[Line, list[int], list[int]]]:
             len(line.sums(own + beside)) in (line.bound, units * prod(line.loops[at][0] for at in own))
             for own in inside
         )
-        if at_work and len(line.sums(in_time)) == -(-line.bound // units):
+        if at_work:
             yield line, in_time, beside
 
 
-def test_loops_executed_in_fewest_turns_come_to_no_more_parts_than_is_said() -> None:
-    """Where no more turns are executed than the units need; with all units at work in each place."""
-    few = 0
-    for line, in_time, beside in _in_fewest_turns(5):
-        sizes = tuple(line.loops[at][0] for at in beside)
-        own, units = Units(prod(sizes), prod(sizes), sizes, are_full=True, turns_are_fewest=True), prod(sizes)
+def _units_of(line: Line, in_time: list[int], beside: list[int]) -> Units:
+    """All at work in each place, in as many turns as are executed."""
+    sizes, turns = tuple(line.loops[at][0] for at in beside), len(line.sums(in_time))
+    return Units(prod(sizes), prod(sizes), sizes, are_full=True, turns=(turns, turns))
+
+
+def test_loops_executed_in_so_many_turns_come_to_no_more_parts_than_is_said() -> None:
+    """Where it is known how many are executed, or how many at most; with all units at work in each place."""
+    few = more = 0
+    for line, in_time, beside in _at_work(5):
+        own = _units_of(line, in_time, beside)
+        turns, units = own.known_turns(line.bound), own.most
+        assert -(-line.bound // units) <= turns <= most_turns(line.bound, replace(own, turns=None))
+        more += turns * units >= line.bound + units
         for inside in range(len(line.loops) + 1):
             few += units > 1
             reached = len(line.sums([at for at in in_time if at < inside] + beside))
-            dimension = dimension_of(line.bound, own, [(reached, reached)], 0)
             outside = [at for at in in_time if at >= inside]
-            assert len(line.sums(outside)) <= dimension.most_parts(1)[0]
-            assert len(line.sums(outside + beside)) <= dimension.most_parts(units)[0]
+            for known in (own, replace(own, turns=(-(-line.bound // units), turns + 1))):
+                dimension = dimension_of(line.bound, known, [(reached, reached)], 0)
+                assert len(line.sums(outside)) <= dimension.most_parts(1)[0]
+                assert len(line.sums(outside + beside)) <= dimension.most_parts(units)[0]
     assert few > 50
+    assert more > 5
 
 
 def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
     """Of each place, with any units beside: those of as many turns as the place has, and the last ones."""
-    seen = 0
-    for line, in_time, beside in (line for seed in range(4) for line in _in_fewest_turns(seed)):
-        sizes = tuple(line.loops[at][0] for at in beside)
-        units = Units(prod(sizes), prod(sizes), sizes, are_full=True, turns_are_fewest=True)
+    seen = more = 0
+    for line, in_time, beside in (line for seed in range(4) for line in _at_work(seed)):
+        units = _units_of(line, in_time, beside)
+        more += units.known_turns(line.bound) * units.most >= line.bound + units.most
         for inside, served in product(range(len(line.loops) + 1), ([], beside, beside[:1], beside[1:])):
             apart, within = [at for at in beside if at not in served], [at for at in in_time if at < inside]
             reached = len(line.sums(within + beside))
@@ -76,14 +87,15 @@ def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
                     lacks = own.sides[0].lacks[0] if own.sides else 0
                     assert own.parts[0] * own.longest[0] - sum(lengths) <= lacks
     assert seen > 100
+    assert more > 20
 
 
 def test_parts_of_units_reach_no_less_far_than_neighbours() -> None:
-    """All units at work in the fewest turns, none idle: each part, with all its units, meets as many positions."""
+    """All units at work in so many turns that none is idle: each part, with all its units, meets as many positions."""
     random, seen, farther = Random(7), 0, 0
-    for line, in_time, beside in (line for seed in range(16) for line in _in_fewest_turns(seed)):
+    for line, in_time, beside in (line for seed in range(16) for line in _at_work(seed)):
         units = prod(line.loops[at][0] for at in beside)
-        if line.bound % units:
+        if len(line.sums(in_time)) * units != line.bound:
             continue
         for inside in range(len(line.loops) + 1):
             taps, stride = random.randint(1, 4), random.randint(1, 3)
@@ -112,11 +124,10 @@ def test_parts_of_units_reach_no_less_far_than_neighbours() -> None:
 
 
 def test_parts_with_fewer_turns_are_the_last_of_a_place_and_as_long_as_is_said() -> None:
-    """In the fewest turns, all units at work: all parts of a place have as many turns, or all but the last."""
+    """In so many turns, all units at work: all parts of a place have as many turns, or all but the last."""
     seen = set[bool]()
-    for line, in_time, beside in (line for seed in range(4) for line in _in_fewest_turns(seed)):
-        sizes = tuple(line.loops[at][0] for at in beside)
-        units = Units(prod(sizes), prod(sizes), sizes, are_full=True, turns_are_fewest=True)
+    for line, in_time, beside in (line for seed in range(4) for line in _at_work(seed)):
+        units = _units_of(line, in_time, beside)
         for inside in range(len(line.loops) + 1):
             within = [at for at in in_time if at < inside]
             reached = len(line.sums(within + beside))
@@ -145,7 +156,8 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
         each = zip(met, within, strict=True)
         is_full = all(one in (line.bound, units * prod(line.loops[at][0] for at in own)) for one, own in each)
         is_fewest = turns == -(-line.bound // units)
-        kind = Units(units, units, sizes, is_full, is_full and is_fewest, is_full and not is_fewest, not is_full)
+        between = (-(-line.bound // units), turns) if is_fewest else (-(-line.bound // units) + 1, turns + 1)
+        kind = Units(units, units, sizes, is_full, between if is_full else None, not is_full)
         assert kind.fewest_turns(line.bound) <= turns
         seen[is_full, is_fewest] += 1
         for reached, own in zip(met, within, strict=True):

@@ -12,7 +12,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
 from onchip.solve.mapping.wide.lattice import Lattice
-from onchip.solve.mapping.wide.unrolled_ways import ADDING, Kind, UnrolledWays
+from onchip.solve.mapping.wide.unrolled_ways import ADDING, UnrolledWays
 from support.ways import way_of
 
 Place = tuple[int, ...]
@@ -34,8 +34,8 @@ def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Place]:
 
 
 def kind_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
-    """Its way, as the kind that says which of its loops leaves units idle first, and where sums are added to."""
-    found = _kind_of_turns(problem, mapping)
+    """The last of `kinds_of`, told apart by where sums are added to, too."""
+    *_, found = kinds_of(problem, mapping)
     adds_on = _adds_on(problem, mapping, found)
     return next(one for one in found.kinds_of_sums() if one.adds_on == adds_on)
 
@@ -51,20 +51,30 @@ def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) ->
     return tuple(found)
 
 
-def _kind_of_turns(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
+def kinds_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[UnrolledWays]:
+    """Its way, as ever smaller kinds: by which loop leaves units idle first, or how many turns are executed."""
     way = way_of(problem, mapping)
+    yield way
+    idle, kinds = _first_idle(problem, mapping, way), list(way.kinds())
+    found = kinds[0] if idle is None else next(one for one in kinds if one.idle == idle)
+    yield found
+    turns = [_turns(mapping, name, bound) for name, bound in problem.layer.bounds.items()]
+    while found.has_kinds or found.has_kinds_of_turns:
+        kinds = list(found.kinds() if found.has_kinds else found.kinds_of_turns())
+        (found,) = (
+            one for one in kinds if all(low <= own <= high for own, (low, high) in zip(turns, one.turns, strict=True))
+        )
+        yield found
+
+
+def _first_idle(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) -> int | None:
+    """The first loop that leaves units idle in some place."""
     for at, (name, units) in enumerate(zip(LOOPS, way.units, strict=True)):
         for inside in range(len(mapping.nest) + 1):
             in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
             if _met(problem, mapping, inside)[at] not in (way.bounds[at], units.most * prod(in_time)):
-                return next(one for one in way.kinds() if one.idle == at)
-    at_work = next(one for one in way.kinds() if one.kind is Kind.ALL_AT_WORK)
-    if not at_work.has_kinds:
-        return at_work
-    for at, (name, units) in enumerate(zip(LOOPS, way.units, strict=True)):
-        if units.most > 1 and _turns(mapping, name, way.bounds[at]) > -(-way.bounds[at] // units.most):
-            return next(one for one in at_work.kinds() if one.longer == at)
-    return next(one for one in at_work.kinds() if one.kind is Kind.FEWEST_TURNS)
+                return at
+    return None
 
 
 def _turns(mapping: LayerMapping, name: str, bound: int) -> int:

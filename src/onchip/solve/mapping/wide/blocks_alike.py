@@ -29,7 +29,8 @@ def blocks_alike(
     outputs, taps = (lattice.dimensions[at].known_turns for at in loops)
     if not rows.all_are_neighbours:
         units, whole = way.units[loops[0]].most, served.most[loops[0]]
-        is_known = way.units[loops[1]].most == 1 and whole == units and rows.outputs % units == 0
+        none_is_idle = way.units[loops[0]].known_turns(rows.outputs) * units == rows.outputs
+        is_known = way.units[loops[1]].most == 1 and whole == units and none_is_idle
         outputs, taps = outputs * units * is_known, np.where(rows.reach_as_neighbours(taps), taps, 0)
     if not (outputs.any() and taps.any()):
         return [any_part]

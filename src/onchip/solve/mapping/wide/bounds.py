@@ -7,7 +7,7 @@ floor is split until it is one way, and that is then looked into on finer lattic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -90,25 +90,29 @@ class WayBounds:
             self._add(self._root(), 0.0, 0, enough, run)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
-            tells_sums_apart = node.way.is_one and node.stage >= FIRST_OF_SUMS and node.way.has_kinds_of_sums
-            is_last = node.way.is_one and node.stage + 1 == len(STAGES) and not tells_sums_apart
-            if node.floor >= enough or is_last:
+            parts, stage = self._parts(node)
+            if node.floor >= enough or stage == len(STAGES):
                 break
             heappop(self._open)
-            if tells_sums_apart:
-                for kind in node.way.kinds_of_sums():
-                    self._add(kind, node.floor, FIRST_OF_SUMS, enough, run, node.left)
-                continue
-            if node.way.is_one and node.way.has_kinds and node.stage + 1 >= FIRST_OF_KINDS:
-                for kind in node.way.kinds():
-                    self._add(kind, node.floor, FIRST_OF_KINDS, enough, run, node.left)
-                continue
-            if node.way.is_one:
-                self._add(node.way, node.floor, node.stage + 1, enough, run, node.left)
-                continue
-            for half in self._halves(node.way):
-                self._add(half, node.floor, 0, enough, run)
+            for part in parts:
+                self._add(part, node.floor, stage, enough, run, node.left)
         return self._open[0].floor if self._open else np.inf
+
+    def _parts(self, node: _Node) -> tuple[Iterable[UnrolledWays], int]:
+        """All mappings of a node apart, and the stage at which they are looked into next.
+
+        Of one way by its kinds; by turns only once all stages have left it open.
+        """
+        way = node.way
+        if not way.is_one:
+            return self._halves(way), 0
+        if node.stage >= FIRST_OF_SUMS and way.has_kinds_of_sums:
+            return way.kinds_of_sums(), FIRST_OF_SUMS
+        if node.stage + 1 >= FIRST_OF_KINDS and way.has_kinds:
+            return way.kinds(), FIRST_OF_KINDS
+        if node.stage + 1 == len(STAGES) and way.has_kinds_of_turns:
+            return way.kinds_of_turns(), FIRST_OF_KINDS
+        return [way], node.stage + 1
 
     def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run, left: Ranges = ()) -> None:
         """None of whose loops has more units than are at work; as one not looked into yet if the run has to stop.

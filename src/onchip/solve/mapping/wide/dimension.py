@@ -98,7 +98,7 @@ class Dimension:
         """
         any_part, is_known = self._all_parts(served, apart), self.known_turns > 0
         turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
-        all_turns = -(-self.bound // units)
+        all_turns = self.fewest_turns
         missing = np.where(is_known, float(all_turns * units - self.bound), 0.0)
         whole_parts, rest = all_turns // turns, np.where(is_known, all_turns % turns, 0.0)
         no_longer = whole_parts * apart * np.maximum(turns * served - self.bound, 0)
@@ -106,14 +106,14 @@ class Dimension:
         full = PartsAlike.of_side(
             np.where(is_known, whole_parts * apart, any_part.parts),
             np.where(is_known, np.minimum(turns * served, self.bound), any_part.longest),
-            np.where(rest > 0, whole_parts * turns * units - missing, any_part.together),
+            np.where(rest > 0, np.maximum(whole_parts * turns * units - missing, 0.0), any_part.together),
             np.where(is_known & (missing == 0), turns * served, any_part.whole),
             lacks,
         )
         last = PartsAlike.of_side(
             np.where(rest > 0, float(apart), 0.0),
             rest * served,
-            np.where(rest > 0, rest * units - missing, 0.0),
+            np.maximum(rest * units - missing, 0.0),
             np.where(missing == 0, np.maximum(rest * served, 1.0), 1.0),
             lacks,
         )
@@ -125,7 +125,7 @@ class Dimension:
         An index that is missing is missing in one part.
         """
         turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
-        all_turns = -(-self.bound // units)
+        all_turns = self.fewest_turns
         found = all_turns // turns * apart - (all_turns * units - self.bound)
         return np.where(self.known_turns > 0, np.maximum(found, 0.0), 0.0)
 
@@ -162,8 +162,8 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
         turns[:-1] = last[:-1] // units.most
         if bound <= units.most:
             turns[-1] = 1
-    if units.turns_are_fewest:
-        turns[-1] = min(turns[-1], units.fewest_turns(bound))
+    if units.turns is not None:
+        turns[-1] = min(turns[-1], units.turns[1])
     places = _most_places(bound, units, first)
     if bound <= short and units.most == 1:
         none = np.zeros(len(first))
@@ -171,7 +171,7 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
     at_end, fewest = _at_end(bound, units), -(-first // units.most)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     stays[first == bound] = 0.0  # no loop of it moves on outside
-    known = _known_turns(units, first, last)
+    known = _known_turns(bound, units, first, last)
     return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound), units.most)
 
 
@@ -180,22 +180,29 @@ def _most_places(bound: int, units: Units, first: Cells) -> Cells:
 
     All loops come to less than twice the bound, as the outermost is needed to its last iteration.
     """
-    if units.most == 1 or units.turns_are_fewest:
-        turns = -(-bound // units.most)
-        return np.where(first == bound, 1, -(-turns // -(-first // units.most)))
-    return np.where(first == bound, 1, np.minimum((2 * bound - 1) // (units.least * -(-first // units.most)), bound))
+    inside, executed = -(-first // units.most), bound if units.turns is None else units.turns[1]
+    found = -(-executed // inside)
+    if units.most > 1:
+        found = np.minimum(found, (2 * bound - 1) // (units.least * inside))
+    return np.where(first == bound, 1, np.minimum(found, bound))
 
 
-def _known_turns(units: Units, first: Cells, last: Cells) -> Cells:
-    """By cell: a place's turns, where units are all at work in places and the fewest turns are executed.
+def _known_turns(bound: int, units: Units, first: Cells, last: Cells) -> Cells:
+    """By cell: a place's turns, where units are all at work in places and it is known how many turns are executed.
 
     As a turn's first index rises from turn to turn, those that are executed are the first ones: parts have as many
-    turns as the place, but for the last. Of what all units could do in these, less is missing than they do in one.
+    turns as the place, but for the last. A place with all indices has all turns.
     """
-    if units.most > 1 and not (units.are_full and units.turns_are_fewest):
+    executed = units.known_turns(bound)
+    if executed == 0:
         return np.zeros_like(first)
     fewest, most = -(-first // units.most), -(-last // units.most)
-    return np.where(fewest == most, fewest, 0)
+    return np.where(first == bound, executed, np.where(fewest == most, fewest, 0))
+
+
+def most_turns(bound: int, units: Units) -> int:
+    """Return how many turns are executed at most, of units that are all at work in every place."""
+    return 1 if bound <= units.most else int(_most_turns(bound, units)[bound])
 
 
 @lru_cache(maxsize=1 << 12)

@@ -27,7 +27,7 @@ from onchip.solve.mapping.wide.turn_accesses import accesses_of_turns
 
 MOST_AT_ONCE: Final = 256
 """Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
-MOST_LACKING: Final = 8
+MOST_LACKING: Final = 16
 """Indices that all parts of a dimension lack; of more nothing is said of each."""
 ROUNDING: Final = 1e-12
 """Of sums and products of real numbers, more than they are off."""

@@ -16,23 +16,27 @@ MOST_BREAKPOINTS: Final = 512
 class Units:
     """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
 
-    Of one number of units that are `full`, no more turns are taken than leave all of them at work: `fewest_idle_turns`.
-    If turns are `fewest`, no more are executed than so many units need; if they are `more`, more are. If any unit is
-    idle in some place, that takes more turns too.
+    Of one number of units that are `full`, all are at work in every place; `turns` are then how many turns are
+    executed, at least and at most, where that is known. If any unit is idle in some place, that takes more turns.
     """
 
     least: int
     most: int
     sizes: tuple[int, ...] | None
     are_full: bool = False
-    turns_are_fewest: bool = False
-    turns_are_more: bool = False
+    turns: tuple[int, int] | None = None
     any_is_idle: bool = False
 
     def fewest_turns(self, bound: int) -> int:
         """Return how many turns are executed at least."""
-        needed = -(-bound // self.most) + self.turns_are_more
+        needed = -(-bound // self.most) if self.turns is None else self.turns[0]
         return max(needed, self.fewest_idle_turns(bound)) if self.any_is_idle else needed
+
+    def known_turns(self, bound: int) -> int:
+        """Return how many turns are executed, zero where that is not known."""
+        if self.turns is None:
+            return bound if self.most == 1 else 0
+        return self.turns[0] if self.turns[0] == self.turns[1] else 0
 
     def fewest_idle_turns(self, bound: int) -> int:
         """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.

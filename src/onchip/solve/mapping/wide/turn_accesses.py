@@ -68,9 +68,10 @@ def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
     rows = chain.way.rows[axis]
     output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
     units = chain.way.units[output]
-    if chain.way.units[tap].most > 1 or not (units.most == 1 or units.turns_are_fewest):
+    turns = units.known_turns(rows.outputs)
+    if chain.way.units[tap].most > 1 or turns == 0:
         return ()
-    number, most = -(-rows.outputs // units.most) * served.most_apart[output], served.most[output]
+    number, most = turns * served.most_apart[output], served.most[output]
     firsts = rows.first_through_taps if rows.outputs >= units.most else [0] * rows.taps
     alike = Counter(zip(rows.stored_through_taps, firsts, strict=True))
     return tuple((taps, _groups(number, most, *stored)) for stored, taps in alike.items())

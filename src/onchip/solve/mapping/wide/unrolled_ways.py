@@ -16,7 +16,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
-from onchip.solve.mapping.wide.dimension import Dimension
+from onchip.solve.mapping.wide.cells import Range
+from onchip.solve.mapping.wide.dimension import Dimension, most_turns
 from onchip.solve.mapping.wide.lattice import Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
@@ -31,19 +32,11 @@ ADDING: Final = OTHERS[Operand.OUTPUT]
 
 
 class Kind(Enum):
-    """Which mappings of one way are meant: `Units.fewest_idle_turns` tells them apart, loop by loop.
-
-    Those with all units at work, by whether any loop is executed in more turns than its units need.
-    """
+    """Which mappings of one way are meant: `Units.fewest_idle_turns` tells them apart, loop by loop."""
 
     ANY = auto()
     ALL_AT_WORK = auto()
     SOME_IDLE = auto()
-    FEWEST_TURNS = auto()
-    MORE_TURNS = auto()
-
-
-ALL_AT_WORK: Final = (Kind.ALL_AT_WORK, Kind.FEWEST_TURNS, Kind.MORE_TURNS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +44,8 @@ class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
     `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
-    only; `idle` is the first loop whose units may be, where some are, `longer` the first that takes more turns.
+    only; `idle` is the first loop whose units may be, where some are. Of those with all units at work `turns` says by
+    loop how many are executed, at least and at most.
     `adds_on` says where sums are added to farther from the units: by boundary above a memory, but for the last, whether
     they cross it before all is added up.
     """
@@ -61,7 +55,7 @@ class UnrolledWays:
     most: Ways
     kind: Kind = Kind.ANY
     idle: int | None = None
-    longer: int | None = None
+    turns: tuple[Range, ...] = ()
     adds_on: tuple[bool, ...] | None = None
 
     @cached_property
@@ -83,9 +77,8 @@ class UnrolledWays:
                 int(low.prod()),
                 int(high.prod()),
                 tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
-                self.kind in ALL_AT_WORK or (self.idle is not None and loop < self.idle),
-                self.kind is Kind.FEWEST_TURNS or (self.longer is not None and loop < self.longer),
-                loop == self.longer,
+                self.kind is Kind.ALL_AT_WORK or (self.idle is not None and loop < self.idle),
+                self.turns[loop] if self.turns else None,
                 loop == self.idle,
             )
             for loop, (low, high) in enumerate(each)
@@ -94,23 +87,39 @@ class UnrolledWays:
     def kinds(self) -> Iterator[UnrolledWays]:
         """Yield all mappings of one way apart: by the first loop that leaves units idle in some place, or none.
 
-        Those that leave none idle by the first loop that takes more turns than its units need, or none.
+        Those that leave none idle by how many turns are executed, as `kinds_of_turns`.
         """
-        none, some = {
-            Kind.ANY: (Kind.ALL_AT_WORK, Kind.SOME_IDLE),
-            Kind.ALL_AT_WORK: (Kind.FEWEST_TURNS, Kind.MORE_TURNS),
-        }[self.kind]
-        yield replace(self, kind=none)
+        if self.kind is Kind.ALL_AT_WORK:
+            yield from replace(self, turns=self._all_turns).kinds_of_turns()
+            return
+        yield replace(self, kind=Kind.ALL_AT_WORK)
         for loop, own in enumerate(self.units):
-            if own.most > 1 and some is Kind.SOME_IDLE:
-                yield replace(self, kind=some, idle=loop)
-            elif own.most > 1:
-                yield replace(self, kind=some, longer=loop)
+            if own.most > 1:
+                yield replace(self, kind=Kind.SOME_IDLE, idle=loop)
 
     @property
     def has_kinds(self) -> bool:
-        """Return whether its mappings may be told apart further."""
-        return self.kind is Kind.ANY or (self.kind is Kind.ALL_AT_WORK and any(own.most > 1 for own in self.units))
+        """Return whether its mappings may be told apart by `kinds`."""
+        may_take_turns = not self.turns and any(own.most > 1 for own in self.units)
+        return self.kind is Kind.ANY or (self.kind is Kind.ALL_AT_WORK and may_take_turns)
+
+    @cached_property
+    def _all_turns(self) -> tuple[Range, ...]:
+        each = zip(self.bounds, self.units, strict=True)
+        return tuple((own.fewest_turns(bound), most_turns(bound, own)) for bound, own in each)
+
+    def kinds_of_turns(self) -> Iterator[UnrolledWays]:
+        """Yield all its mappings apart by the first loop that is executed in more turns than the fewest, or none."""
+        fewest = tuple((low, low) for low, _ in self.turns)
+        yield replace(self, turns=fewest)
+        for loop, (low, high) in enumerate(self.turns):
+            if low < high:
+                yield replace(self, turns=(*fewest[:loop], (low + 1, high), *self.turns[loop + 1 :]))
+
+    @property
+    def has_kinds_of_turns(self) -> bool:
+        """Return whether it is known how many turns are executed, but not of each loop exactly."""
+        return any(low < high for low, high in self.turns)
 
     def kinds_of_sums(self) -> list[UnrolledWays]:
         """Return all its mappings apart, by where sums are added to."""
@@ -204,10 +213,9 @@ class UnrolledWays:
         """Return the one place inside all loops in time, where every unit has an element for a cycle."""
         at, none, found = np.ones(1, np.int64), np.zeros(1), list[Dimension]()
         for bound, own in zip(self.bounds, self.units, strict=True):
-            is_fewest = own.most == 1 or own.turns_are_fewest
-            turns = -(-bound // own.most) if is_fewest else bound
-            last, fewest = at * min(own.most, bound), own.fewest_turns(bound)
-            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_fewest, fewest, own.most))
+            turns = bound if own.turns is None else own.turns[1]
+            last, fewest, is_known = at * min(own.most, bound), own.fewest_turns(bound), own.known_turns(bound) > 0
+            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_known, fewest, own.most))
         return Lattice(tuple(found))
 
     @cached_property
