@@ -23,7 +23,7 @@ from onchip.solve.mapping.wide.together import ChainsTogether, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from oracles.chains import Row, Searched, Table, least_of_chains_together
 from support.nests import random_case
-from support.own_chains import kind_of
+from support.own_chains import kind_of, kinds_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
 from support.ways import way_of
@@ -161,9 +161,12 @@ def _together(way: UnrolledWays, cells: int, objective: MappingObjective) -> flo
 
 
 def _all_kinds(way: UnrolledWays) -> Iterator[UnrolledWays]:
-    """Those that are told apart no further."""
-    for kind in way.kinds():
-        yield from kind.kinds() if kind.has_kinds else (kind,)
+    """Those that are told apart no further before they are few."""
+    kinds = way.told_apart()
+    for kind in kinds:
+        yield from _all_kinds(kind)
+    if not kinds:
+        yield way
 
 
 def test_units_are_all_at_work_unless_turns_are_more() -> None:
@@ -227,12 +230,16 @@ def _met_inside(sizes: list[tuple[int, bool]], inside: int, bound: int) -> int:
 
 
 def test_kinds_of_a_way_say_what_no_two_of_them_have() -> None:
-    problem = random_case(3, most_macs=1500).problem
-    mapping = random_ragged_mapping(Random(3), problem, keeps_all=True)
-    way = way_of(problem, mapping)
-    beside = sum(own.most > 1 for own in way.units)
-    kinds = list(way.kinds())
-    assert len(kinds) == 1 + beside
-    assert all(kind.least_turns >= way.least_turns for kind in _all_kinds(way))
-    longer = sum(own.most > 1 and bound > own.most for own, bound in zip(way.units, way.bounds, strict=True))
-    assert len(list(_all_kinds(way))) == 1 + beside + longer
+    """Those told apart at once, and further those of which no more is left to tell; each mapping's is one of them."""
+    seen = set[int]()
+    for seed in range(20):
+        problem = random_case(seed, most_macs=1500).problem
+        mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
+        way = way_of(problem, mapping)
+        kinds = list(_all_kinds(way))
+        assert len({kind.kinds for kind in kinds}) == len(kinds)
+        assert all(kind.least_turns >= way.least_turns for kind in kinds)
+        *_, own = kinds_of(problem, mapping)
+        assert not own.told_apart(further=True)
+        seen.add(len(kinds))
+    assert len(seen) > 3

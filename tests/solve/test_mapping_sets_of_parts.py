@@ -12,10 +12,12 @@ from random import Random
 import numpy as np
 
 from onchip.ir.layer import Axis
-from onchip.solve.mapping.wide.cells import cells_of, split_further
+from onchip.solve.mapping.wide.cells import all_cells, cells_of, split_further
 from onchip.solve.mapping.wide.dimension import dimension_of, most_turns
+from onchip.solve.mapping.wide.idle_turns import idle_places, idle_turns
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
+from onchip.solve.mapping.wide.together import may_stand_inside, single_cells
 from support.lines import Line, lines_of
 
 
@@ -171,6 +173,36 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
     assert len(seen) == 4
 
 
+def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -> None:
+    """Each place has as many indices as is said of its turns, and as many parts; a cell has no two places."""
+    seen = lacks = 0
+    for line in (line for seed in range(12) for line in lines_of(seed)):
+        beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
+        in_time = [at for at in range(len(line.loops)) if at not in beside]
+        sizes = tuple(line.loops[at][0] for at in beside)
+        units, turns = Units(prod(sizes), prod(sizes), sizes, any_is_idle=True), len(line.sums(in_time))
+        within = [[at for at in in_time if at < end] for end in range(len(line.loops) + 1)]
+        met = [(len(line.sums(own)), len(line.sums(own + beside))) for own in within]
+        if all(reached in (line.bound, inside * units.most) for inside, reached in met):
+            continue
+        assert turns in idle_turns(line.bound, units)
+        kind = replace(units, turns=(turns, turns))
+        cells = all_cells(line.bound, kind)
+        dimension, places = dimension_of(line.bound, kind, cells, 0), idle_places(line.bound, kind)
+        may_stand = np.array(may_stand_inside(dimension, units.most)).reshape(len(cells), len(cells))
+        numbers = [next(at for at, (own, _, _) in enumerate(places) if own == inside) for inside, _ in met]
+        for number, (inside, reached), own in zip(numbers, met, within, strict=True):
+            assert cells[number][0] <= reached <= cells[number][1]
+            assert dimension.known_turns[number] == inside == dimension.turns[number]
+            begins = line.sums([at for at in in_time if at not in own])
+            assert len(begins) == dimension.places[number] == turns // inside
+            seen, lacks = seen + 1, lacks + (reached < inside * units.most)
+        assert all(may_stand[one, two] for one, two in pairwise(numbers))
+        assert all(single_cells(dimension, kind))
+    assert seen > 100
+    assert lacks > 50
+
+
 def test_ranges_split_further_are_the_same_coordinates() -> None:
     random = Random(3)
     for _ in range(500):
@@ -178,13 +210,15 @@ def test_ranges_split_further_are_the_same_coordinates() -> None:
         starts = sorted(random.sample(range(1, 40), random.randint(2, 6)))
         ranges = cells_of([one * step for one in starts])
         units = Units(step, step, (step,), are_full=True)
-        found = split_further(ranges, units)
+        found = split_further(1 << 10, ranges, units)
         assert [one[0] for one in found][:1] == [ranges[0][0]]
         assert all(two[0] == one[1] + 1 for one, two in pairwise(found))
         assert found[-1][1] == ranges[-1][1]
         assert all(first % step == 0 for first, _ in found)
         assert {first for first, _ in ranges} <= {first for first, _ in found}
-        assert len(split_further(found, units)) > len(found) or all(last - first < step for first, last in found)
+        assert len(split_further(1 << 10, found, units)) > len(found) or all(
+            last - first < step for first, last in found
+        )
 
 
 def _lengths(line: Line, places: list[int], apart: list[int], inside: list[int]) -> Iterator[int]:

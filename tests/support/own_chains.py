@@ -11,6 +11,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
+from onchip.solve.mapping.wide.kinds import LoopKind, Work
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.unrolled_ways import ADDING, UnrolledWays
 from support.ways import way_of
@@ -52,29 +53,31 @@ def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) ->
 
 
 def kinds_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[UnrolledWays]:
-    """Its way, as ever smaller kinds: by which loop leaves units idle first, or how many turns are executed."""
-    way = way_of(problem, mapping)
-    yield way
-    idle, kinds = _first_idle(problem, mapping, way), list(way.kinds())
-    found = kinds[0] if idle is None else next(one for one in kinds if one.idle == idle)
+    """Its way, as ever smaller kinds: by which loops leave units idle in some place, and how many turns they take."""
+    found = way_of(problem, mapping)
+    own = [_kind_of(problem, mapping, at, units.most) for at, units in enumerate(found.units)]
     yield found
-    turns = [_turns(mapping, name, bound) for name, bound in problem.layer.bounds.items()]
-    while found.has_kinds or found.has_kinds_of_turns:
-        kinds = list(found.kinds() if found.has_kinds else found.kinds_of_turns())
-        (found,) = (
-            one for one in kinds if all(low <= own <= high for own, (low, high) in zip(turns, one.turns, strict=True))
-        )
+    while kinds := found.told_apart(further=True):
+        (found,) = (one for one in kinds if all(_is_of(*each) for each in zip(own, one.kinds, strict=True)))
         yield found
 
 
-def _first_idle(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) -> int | None:
-    """The first loop that leaves units idle in some place."""
-    for at, (name, units) in enumerate(zip(LOOPS, way.units, strict=True)):
-        for inside in range(len(mapping.nest) + 1):
-            in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
-            if _met(problem, mapping, inside)[at] not in (way.bounds[at], units.most * prod(in_time)):
-                return at
-    return None
+def _is_of(own: LoopKind, kind: LoopKind) -> bool:
+    if kind.work is Work.UNKNOWN:
+        return True
+    is_within = own.turns is None or kind.turns is None or kind.turns[0] <= own.turns[0] <= kind.turns[1]
+    return own.work is kind.work and is_within
+
+
+def _kind_of(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) -> LoopKind:
+    """Whether a loop over units leaves any idle in some place, and how many turns are executed."""
+    name, bound = LOOPS[at], problem.layer.bounds[LOOPS[at]]
+    turns = _turns(mapping, name, bound)
+    for inside in range(len(mapping.nest) + 1):
+        in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
+        if _met(problem, mapping, inside)[at] not in (bound, units * prod(in_time)):
+            return LoopKind(Work.SOME_IDLE, (turns, turns))
+    return LoopKind(Work.ALL, (turns, turns))
 
 
 def _turns(mapping: LayerMapping, name: str, bound: int) -> int:

@@ -90,8 +90,10 @@ class WayBounds:
             self._add(self._root(), 0.0, 0, enough, run)
         while self._open and run.stop is None and self.nodes < self.most_nodes:
             node = self._open[0]
+            if node.floor >= enough:
+                break
             parts, stage = self._parts(node)
-            if node.floor >= enough or stage == len(STAGES):
+            if stage == len(STAGES):
                 break
             heappop(self._open)
             for part in parts:
@@ -99,20 +101,14 @@ class WayBounds:
         return self._open[0].floor if self._open else np.inf
 
     def _parts(self, node: _Node) -> tuple[Iterable[UnrolledWays], int]:
-        """All mappings of a node apart, and the stage at which they are looked into next.
-
-        Of one way by its kinds; by turns only once all stages have left it open.
-        """
-        way = node.way
+        """All mappings of a node apart, and the stage at which they are looked into next."""
+        way, is_last = node.way, node.stage + 1 == len(STAGES)
         if not way.is_one:
             return self._halves(way), 0
         if node.stage >= FIRST_OF_SUMS and way.has_kinds_of_sums:
             return way.kinds_of_sums(), FIRST_OF_SUMS
-        if node.stage + 1 >= FIRST_OF_KINDS and way.has_kinds:
-            return way.kinds(), FIRST_OF_KINDS
-        if node.stage + 1 == len(STAGES) and way.has_kinds_of_turns:
-            return way.kinds_of_turns(), FIRST_OF_KINDS
-        return [way], node.stage + 1
+        kinds = way.told_apart(further=is_last) if node.stage + 1 >= FIRST_OF_KINDS else []
+        return (kinds, FIRST_OF_KINDS) if kinds else ([way], node.stage + 1)
 
     def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run, left: Ranges = ()) -> None:
         """None of whose loops has more units than are at work; as one not looked into yet if the run has to stop.

@@ -6,7 +6,8 @@ from collections.abc import Container, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from onchip.solve.mapping.wide.starts import Units, starts_of
+from onchip.solve.mapping.wide.idle_turns import has_idle_places, idle_places
+from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
 
 Range: TypeAlias = tuple[int, int]  # the first coordinate of a cell and the last
 
@@ -14,6 +15,14 @@ Range: TypeAlias = tuple[int, int]  # the first coordinate of a cell and the las
 def cells_of(starts: Sequence[int]) -> list[Range]:
     """Return the cells between starts, the last of which is past the end."""
     return [(one, two - 1) for one, two in pairwise(starts)]
+
+
+def all_cells(bound: int, units: Units, coarseness: float = 0.0) -> list[Range]:
+    """Return the cells of a loop, each so much greater than the one before; of places that are few, one of each."""
+    if has_idle_places(bound, units):
+        return [(first, last) for _, first, last in idle_places(bound, units)]
+    starts = starts_of(bound, units)
+    return cells_of(thinned(starts, units, coarseness) if coarseness else starts)
 
 
 def with_any_of(cells: Sequence[Range], left: Sequence[Range]) -> list[Range]:
@@ -27,6 +36,8 @@ def with_any_of(cells: Sequence[Range], left: Sequence[Range]) -> list[Range]:
 
 def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float) -> list[Range]:
     """Ranges of coordinates in parts, each so much greater than the one before."""
+    if has_idle_places(bound, units):
+        return with_any_of(all_cells(bound, units), ranges)
     finest, found = starts_of(bound, units), list[Range]()
     for first, last in ranges:
         starts = [first]
@@ -37,11 +48,15 @@ def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float)
     return found
 
 
-def split_further(ranges: Sequence[Range], units: Units, only: Container[Range] | None = None) -> list[Range]:
+def split_further(
+    bound: int, ranges: Sequence[Range], units: Units, only: Container[Range] | None = None
+) -> list[Range]:
     """Each range's first coordinate, and the others in two; of units that are all at work whole turns.
 
     Of some ranges only, if it says so; the others stay.
     """
+    if has_idle_places(bound, units):
+        return list(ranges)
     found, step = list[Range](), units.most if units.are_full else 1
     for first, last in ranges:
         if only is not None and (first, last) not in only:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.solve.mapping.wide.cells import Range
+from onchip.solve.mapping.wide.idle_turns import idle_places
 from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.starts import Units
 
@@ -164,24 +165,25 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
             turns[-1] = 1
     if units.turns is not None:
         turns[-1] = min(turns[-1], units.turns[1])
-    places = _most_places(bound, units, first)
+    known = _known_turns(bound, units, first, last)
+    if units.any_is_idle:
+        turns = np.where(known > 0, known, turns)
+    places = _most_places(bound, units, first, np.where(known > 0, known, -(-first // units.most)))
     if bound <= short and units.most == 1:
         none = np.zeros(len(first))
         return Dimension(bound, first, last, turns, none, places, True, np.zeros_like(first), bound, units.most)
-    at_end, fewest = _at_end(bound, units), -(-first // units.most)
+    at_end, fewest = _at_end(bound, units), np.minimum(-(-first // units.most), turns)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     stays[first == bound] = 0.0  # no loop of it moves on outside
-    known = _known_turns(bound, units, first, last)
     return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound), units.most)
 
 
-def _most_places(bound: int, units: Units, first: Cells) -> Cells:
-    """By cell: of the turns that are executed each part but the last takes as many as the loops inside it have.
+def _most_places(bound: int, units: Units, first: Cells, inside: Cells) -> Cells:
+    """By cell with so many turns at least: of those that are executed each part but the last has as many.
 
     All loops come to less than twice the bound, as the outermost is needed to its last iteration.
     """
-    inside, executed = -(-first // units.most), bound if units.turns is None else units.turns[1]
-    found = -(-executed // inside)
+    found = -(-(bound if units.turns is None else units.turns[1]) // inside)
     if units.most > 1:
         found = np.minimum(found, (2 * bound - 1) // (units.least * inside))
     return np.where(first == bound, 1, np.minimum(found, bound))
@@ -191,11 +193,15 @@ def _known_turns(bound: int, units: Units, first: Cells, last: Cells) -> Cells:
     """By cell: a place's turns, where units are all at work in places and it is known how many turns are executed.
 
     As a turn's first index rises from turn to turn, those that are executed are the first ones: parts have as many
-    turns as the place, but for the last. A place with all indices has all turns.
+    turns as the place, but for the last. A place with all indices has all turns. If units are idle in some place, all
+    parts of a place have as many.
     """
     executed = units.known_turns(bound)
     if executed == 0:
         return np.zeros_like(first)
+    if units.any_is_idle:
+        inside = {(low, high): turns for turns, low, high in idle_places(bound, units)}
+        return np.array([inside.get(one, 0) for one in zip(first.tolist(), last.tolist(), strict=True)])
     fewest, most = -(-first // units.most), -(-last // units.most)
     return np.where(first == bound, executed, np.where(fewest == most, fewest, 0))
 

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.cells import Range, cells_of, parted, split_further, with_any_of
+from onchip.solve.mapping.wide.cells import Range, all_cells, parted, split_further, with_any_of
 from onchip.solve.mapping.wide.dimension import Dimension, Said, dimension_of
 from onchip.solve.mapping.wide.parts_alike import PartsAlike
-from onchip.solve.mapping.wide.starts import Units, starts_of, thinned
+from onchip.solve.mapping.wide.starts import Units
 
 Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
 Ranges: TypeAlias = Sequence[Sequence[Range]]
@@ -75,11 +75,10 @@ class Lattice:
         with any of these, and the last of each dimension.
         """
         sides = list(zip(bounds, units, left or [[(1, bound)] for bound in bounds], strict=True))
-        cells = [with_any_of(cells_of(starts_of(bound, own)), kept) for bound, own, kept in sides]
+        cells = [with_any_of(all_cells(bound, own), kept) for bound, own, kept in sides]
         coarseness = 0.1
         while prod(map(len, cells)) > most_cells and coarseness < max(bounds):
-            starts = [_starts_of(bound, own, coarseness) for bound, own, _ in sides]
-            cells = [with_any_of(cells_of(one), kept) for one, (_, _, kept) in zip(starts, sides, strict=True)]
+            cells = [with_any_of(_cells_of(bound, own, coarseness), kept) for bound, own, kept in sides]
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
         each = zip(bounds, units, cells, limits, strict=True)
@@ -137,7 +136,8 @@ class Lattice:
         found = Lattice._of_ranges(bounds, units, self.left(left), most_cells)
         if not found.is_part_of(self):
             return found
-        parts = [split_further(own, side) for own, side in zip(found.cells, units, strict=True)]
+        sides = zip(bounds, found.cells, units, strict=True)
+        parts = [split_further(bound, own, side) for bound, own, side in sides]
         return Lattice._of_cells(bounds, units, parts) if prod(map(len, parts)) <= most_cells else found
 
     def is_part_of(self, other: Lattice) -> bool:
@@ -146,10 +146,10 @@ class Lattice:
 
     def split_at(self, units: Sequence[Units], places: Iterable[Sequence[Range]]) -> Lattice:
         """Return it with the cells that some places are in split further."""
-        of_places = [set(own) for own in zip(*places, strict=True)]
-        sides = zip(self.cells, units, of_places, strict=True)
-        parts = [split_further(cells, side, only) for cells, side, only in sides]
-        return Lattice._of_cells([own.bound for own in self.dimensions], units, parts)
+        bounds, of_places = [own.bound for own in self.dimensions], [set(own) for own in zip(*places, strict=True)]
+        sides = zip(bounds, self.cells, units, of_places, strict=True)
+        parts = [split_further(bound, cells, side, only) for bound, cells, side, only in sides]
+        return Lattice._of_cells(bounds, units, parts)
 
     @property
     def cells(self) -> list[list[Range]]:
@@ -254,6 +254,6 @@ class Lattice:
 
 
 @lru_cache(maxsize=1 << 14)
-def _starts_of(bound: int, units: Units, coarseness: float) -> tuple[int, ...]:
-    """Where cells begin that are so coarse: of ways in halves, all loops but one are as before."""
-    return thinned(starts_of(bound, units), units, coarseness)
+def _cells_of(bound: int, units: Units, coarseness: float) -> tuple[Range, ...]:
+    """Cells that are so coarse: of ways in halves, all loops but one are as before."""
+    return tuple(all_cells(bound, units, coarseness))

@@ -38,6 +38,10 @@ class Units:
             return bound if self.most == 1 else 0
         return self.turns[0] if self.turns[0] == self.turns[1] else 0
 
+    def may_take(self, turns: int) -> bool:
+        """Return whether so many turns may be executed, as far as that is known."""
+        return self.turns is None or self.turns[0] <= turns <= self.turns[1]
+
     def fewest_idle_turns(self, bound: int) -> int:
         """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
 

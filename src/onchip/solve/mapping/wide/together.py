@@ -26,6 +26,7 @@ from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
 from onchip.solve.mapping.wide.dimension import Dimension
+from onchip.solve.mapping.wide.idle_turns import has_idle_places
 from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
@@ -106,7 +107,7 @@ class ChainsTogether:
         sides = zip(self.lattice.dimensions, self.way.units, strict=True)
         found, is_ended, _, points, cells = least_chain_below(
             self.lattice.shape,
-            [_may_stand_inside(own, units.most) for own, units in sides],
+            [may_stand_inside(own, units.most) for own, units in sides],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
             [one.stays.tolist() for one in self.lattice.dimensions],
             [one.short_turns.tolist() for one in self.lattice.dimensions],
@@ -265,34 +266,36 @@ def least_together(
     return best
 
 
-def _may_stand_inside(cells: Dimension, units: int) -> list[int]:
-    return list(_divisible(units, tuple(cells.first.tolist()), tuple(cells.turns.tolist())))
+def may_stand_inside(cells: Dimension, units: int) -> list[int]:
+    fewest = np.where(cells.known_turns > 0, cells.known_turns, -(-cells.first // units))
+    return list(_divisible(tuple(fewest.tolist()), tuple(cells.turns.tolist())))
 
 
 def single_cells(cells: Dimension, units: Units) -> list[int]:
     """Return by cell whether no loop may stand between two places in it: it leads twice as far at least.
 
-    By an index at least where the outermost loop ends short, and where units may be idle.
+    By an index at least where the outermost loop ends short, and where units may be idle; a cell of one number of turns
+    that are all executed has no other place.
     """
     is_one = cells.first == cells.last
+    if has_idle_places(cells.bound, units):
+        is_one = is_one | (cells.known_turns > 0)
     if units.most == 1 or units.are_full:
         is_one = is_one | ((cells.last < 2 * cells.first) & (cells.last < cells.bound))
     return list(is_one.astype(int).tolist())
 
 
 @lru_cache(maxsize=1 << 10)
-def _divisible(units: int, first: tuple[int, ...], turns: tuple[int, ...]) -> bytes:
+def _divisible(fewest: tuple[int, ...], turns: tuple[int, ...]) -> bytes:
     """By inner and outer cell, whether loops in time of the one may be inside those of the other.
 
-    The loops that lead to a coordinate take from as many turns as all units need, up to the cell's `turns`; those of an
-    outer place are a multiple of an inner one's, but where a dimension ends, as the outermost loop may end short.
+    The loops that lead to a cell take from `fewest` up to so many `turns`; those of an outer place are a multiple of an
+    inner one's, but where a dimension ends, as the outermost loop may end short.
     """
     found = bytearray()
-    for at, start in enumerate(first):
-        fewest = -(-start // units)
-        for outer in range(len(first)):
-            least = -(-first[outer] // units)
-            inside = range(fewest, min(turns[at], turns[outer]) + 1)
-            is_last = outer == len(first) - 1
+    for at, least_inside in enumerate(fewest):
+        for outer, least in enumerate(fewest):
+            inside = range(least_inside, min(turns[at], turns[outer]) + 1)
+            is_last = outer == len(fewest) - 1
             found.append(outer >= at and (is_last or any(turns[outer] // own * own >= least for own in inside)))
     return bytes(found)

@@ -72,7 +72,8 @@ def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
     if chain.way.units[tap].most > 1 or turns == 0:
         return ()
     number, most = turns * served.most_apart[output], served.most[output]
-    firsts = rows.first_through_taps if rows.outputs >= units.most else [0] * rows.taps
+    is_full = rows.outputs >= units.most and not units.any_is_idle
+    firsts = rows.first_through_taps if is_full else [0] * rows.taps
     alike = Counter(zip(rows.stored_through_taps, firsts, strict=True))
     return tuple((taps, _groups(number, most, *stored)) for stored, taps in alike.items())
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from math import ceil, prod
@@ -16,8 +15,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
-from onchip.solve.mapping.wide.cells import Range
-from onchip.solve.mapping.wide.dimension import Dimension, most_turns
+from onchip.solve.mapping.wide.dimension import Dimension
+from onchip.solve.mapping.wide.kinds import Kinds, LoopKind, told_apart
 from onchip.solve.mapping.wide.lattice import Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
@@ -31,31 +30,19 @@ CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in 
 ADDING: Final = OTHERS[Operand.OUTPUT]
 
 
-class Kind(Enum):
-    """Which mappings of one way are meant: `Units.fewest_idle_turns` tells them apart, loop by loop."""
-
-    ANY = auto()
-    ALL_AT_WORK = auto()
-    SOME_IDLE = auto()
-
-
 @dataclass(frozen=True, eq=False)
 class UnrolledWays:
     """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
 
-    `least` and `most` are by dimension and loop; where they are the same it is one way. Then it may be of one `kind`
-    only; `idle` is the first loop whose units may be, where some are. Of those with all units at work `turns` says by
-    loop how many are executed, at least and at most.
-    `adds_on` says where sums are added to farther from the units: by boundary above a memory, but for the last, whether
-    they cross it before all is added up.
+    `least` and `most` are by dimension and loop; where they are the same it is one way. Then only some of its mappings
+    may be meant: `kinds` says what is known of each loop, and `adds_on` where sums are added to farther from the units:
+    by boundary above a memory, but for the last, whether they cross it before all is added up.
     """
 
     problem: LayerProblem
     least: Ways
     most: Ways
-    kind: Kind = Kind.ANY
-    idle: int | None = None
-    turns: tuple[Range, ...] = ()
+    kinds: Kinds = (LoopKind(),) * len(LOOPS)
     adds_on: tuple[bool, ...] | None = None
 
     @cached_property
@@ -71,55 +58,19 @@ class UnrolledWays:
     @cached_property
     def units(self) -> tuple[Units, ...]:
         """Return by loop how many units stand beside each other."""
-        each = zip(self.least.T, self.most.T, strict=True)
+        each = zip(self.least.T, self.most.T, self.kinds, strict=True)
         return tuple(
-            Units(
+            kind.units(
                 int(low.prod()),
                 int(high.prod()),
                 tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
-                self.kind is Kind.ALL_AT_WORK or (self.idle is not None and loop < self.idle),
-                self.turns[loop] if self.turns else None,
-                loop == self.idle,
             )
-            for loop, (low, high) in enumerate(each)
+            for low, high, kind in each
         )
 
-    def kinds(self) -> Iterator[UnrolledWays]:
-        """Yield all mappings of one way apart: by the first loop that leaves units idle in some place, or none.
-
-        Those that leave none idle by how many turns are executed, as `kinds_of_turns`.
-        """
-        if self.kind is Kind.ALL_AT_WORK:
-            yield from replace(self, turns=self._all_turns).kinds_of_turns()
-            return
-        yield replace(self, kind=Kind.ALL_AT_WORK)
-        for loop, own in enumerate(self.units):
-            if own.most > 1:
-                yield replace(self, kind=Kind.SOME_IDLE, idle=loop)
-
-    @property
-    def has_kinds(self) -> bool:
-        """Return whether its mappings may be told apart by `kinds`."""
-        may_take_turns = not self.turns and any(own.most > 1 for own in self.units)
-        return self.kind is Kind.ANY or (self.kind is Kind.ALL_AT_WORK and may_take_turns)
-
-    @cached_property
-    def _all_turns(self) -> tuple[Range, ...]:
-        each = zip(self.bounds, self.units, strict=True)
-        return tuple((own.fewest_turns(bound), most_turns(bound, own)) for bound, own in each)
-
-    def kinds_of_turns(self) -> Iterator[UnrolledWays]:
-        """Yield all its mappings apart by the first loop that is executed in more turns than the fewest, or none."""
-        fewest = tuple((low, low) for low, _ in self.turns)
-        yield replace(self, turns=fewest)
-        for loop, (low, high) in enumerate(self.turns):
-            if low < high:
-                yield replace(self, turns=(*fewest[:loop], (low + 1, high), *self.turns[loop + 1 :]))
-
-    @property
-    def has_kinds_of_turns(self) -> bool:
-        """Return whether it is known how many turns are executed, but not of each loop exactly."""
-        return any(low < high for low, high in self.turns)
+    def told_apart(self, *, further: bool = False) -> list[UnrolledWays]:
+        """Return all mappings of one way apart as `kinds.told_apart` does; nothing where they may not be."""
+        return [replace(self, kinds=one) for one in told_apart(self.kinds, self.bounds, self.units, further=further)]
 
     def kinds_of_sums(self) -> list[UnrolledWays]:
         """Return all its mappings apart, by where sums are added to."""
