@@ -51,7 +51,7 @@ FIRST_OF_KINDS: Final = 2
 """The first stage in which mappings of one way are told apart."""
 FIRST_OF_SUMS: Final = 3
 """The same, by where sums are added to."""
-MOST_NODES: Final = 400
+MOST_NODES: Final = 1500
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
 

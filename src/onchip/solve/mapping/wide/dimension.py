@@ -135,8 +135,11 @@ class Dimension:
         return np.where(self.places * apart == 1, float(self.bound), 1.0)
 
     def least_length(self, apart: int) -> NDArray[np.float64]:
-        """Return how many indices the longest part has at least, with so many units apart."""
-        return -(-self.first // apart).astype(np.float64)
+        """Return how many indices the longest part has at least, with so many units apart.
+
+        The first unit has one in each turn that is executed.
+        """
+        return np.maximum(-(-self.first // apart), self.known_turns).astype(np.float64)
 
     def most_length(self, served: int, apart: int) -> NDArray[np.float64]:
         """Return how many indices any part has at most."""

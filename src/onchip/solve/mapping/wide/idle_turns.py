@@ -3,7 +3,8 @@
 The outermost loop of such a dimension is over units, f of them: so all of its turns are executed, T, and those inside
 any place divide them. It is needed to its last iteration: the other f - 1 parts of the units do not reach all indices
 in T turns. The last index that a place of t turns leads to is `units * T - 1 - (T - t)` at most, as the loops in time
-outside have steps of t and more; if some index of a place is missing, that one is beyond the bound.
+outside have steps of t and more; if some index of a place is missing, that one is beyond the bound. And of its T / t
+parts the first one lacks fewest.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def idle_places(bound: int, units: Units) -> tuple[tuple[int, int, int], ...]:
 
 
 def _most_missing(bound: int, units: Units, executed: int, inside: int) -> int:
-    """Indices that a place of so many turns lacks at most of what all units could do: the outermost loop's last."""
+    """Indices that a place of so many turns lacks at most of what all units could do: of all its parts the fewest."""
     beyond = units.most * executed - (executed - inside) - bound
-    return max(min(beyond, units.most // _least_outermost(units) * inside), 0)
+    return max(min(beyond, (units.most * executed - bound) * inside // executed), 0)
 
 
 def _least_outermost(units: Units) -> int:

@@ -74,11 +74,15 @@ class Lattice:
         Loops of at most `short` iterations are shared out. Where it is known which coordinates are `left`, only cells
         with any of these, and the last of each dimension.
         """
-        sides = list(zip(bounds, units, left or [[(1, bound)] for bound in bounds], strict=True))
-        cells = [with_any_of(all_cells(bound, own), kept) for bound, own, kept in sides]
-        coarseness = 0.1
+        sides = list(zip(bounds, units, strict=True))
+
+        def cells_of(coarseness: float) -> list[Sequence[Range]]:
+            found = [_cells_of(bound, own, coarseness) for bound, own in sides]
+            return [with_any_of(*each) for each in zip(found, left, strict=True)] if left else [*found]
+
+        cells, coarseness = cells_of(0.0), 0.1
         while prod(map(len, cells)) > most_cells and coarseness < max(bounds):
-            cells = [with_any_of(_cells_of(bound, own, coarseness), kept) for bound, own, kept in sides]
+            cells = cells_of(coarseness)
             coarseness *= FINER
         limits = [0 if name in SLIDING else short for name in LOOPS]
         each = zip(bounds, units, cells, limits, strict=True)
