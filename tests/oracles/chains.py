@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import inf, prod
+from math import ceil, inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,10 @@ class Searched:
     is_single: list[list[int]]
     room_bits: list[float]
     ports: list[list[int]]
-    last_cycles: Table
-    boundaries: list[tuple[int, int, Table, list[Table]]]
+    fewest_turns: list[list[float]]
+    last_turns: list[list[float]]
+    is_known: list[list[int]]
+    boundaries: list[tuple[int, int, Table, list[Table], bool]]
     criteria: list[Row]
     is_product: bool
 
@@ -51,7 +53,9 @@ class Searched:
             self.is_single,
             self.room_bits,
             self.ports,
-            self.last_cycles,
+            self.fewest_turns,
+            self.last_turns,
+            self.is_known,
             self.boundaries,
             self.criteria,
             self.is_product,
@@ -86,7 +90,7 @@ def part_that_stays(
     Of each table of how often tiles come, what they come again between two points has what may stay between them; the
     table that leaves most counts.
     """
-    operand, _, _, comes = searched.boundaries[number]
+    operand, _, _, comes, _ = searched.boundaries[number]
     last = tuple(side - 1 for side in searched.shape)
     stays, known, settled, before = 1.0, 1.0, [0.0] * len(comes), place
     for point in outside:
@@ -143,9 +147,42 @@ def window(searched: Searched, operand: int, place: tuple[int, ...], inner: Sequ
     return min(each)
 
 
+def without_window(searched: Searched, places: Sequence[tuple[int, ...]], port: Sequence[int]) -> float:
+    """Cycles of the last part of any place at a port, or of all, in which no tile there may be replaced.
+
+    A tile inside is replaced at most before each part of its own but the last; one of a single turn in every cycle.
+    """
+    there = sorted((place, at) for at, (place, is_there) in enumerate(zip(places, port, strict=True)) if is_there)
+    windows = {at: _window_at(searched, places, at) for _, at in there}
+    found, last = 0.0, tuple(side - 1 for side in searched.shape)
+    for number, (place, _) in enumerate([*there, (last, -1)] if there else []):
+        inner = there[:number]
+        left = prod(own[at] for own, at in zip(searched.last_turns, place, strict=True))
+        left = left if left > 1 else 0.0
+        if not inner:
+            found = max(found, left)
+        elif all(own[at] for own, at in zip(searched.is_known, place, strict=True)):
+            turns = {
+                at: [own[one] for own, one in zip(searched.fewest_turns, where, strict=True)] for where, at in inner
+            }
+            ends = [own[at] for own, at in zip(searched.last_turns, place, strict=True)]
+            for _, at in inner:
+                parts = prod(ceil(end / one) for end, one in zip(ends, turns[at], strict=True))
+                left = left - (parts - 1) * windows[at] if prod(turns[at]) > 1 else -inf
+            found = max(found, left)
+    return found
+
+
+def _window_at(searched: Searched, places: Sequence[tuple[int, ...]], at: int) -> float:
+    operand, _, _, _, may_come_at_once = searched.boundaries[at]
+    if may_come_at_once:
+        return prod(own[one] for own, one in zip(searched.turns, places[at], strict=True))
+    return window(searched, operand, places[at], [one for one in places if _is_outside(one, places[at])])
+
+
 def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
     used = [0.0] * len(searched.room_bits)
-    for (_, memory, bits, _), place in zip(searched.boundaries, places, strict=True):
+    for (_, memory, bits, _, _), place in zip(searched.boundaries, places, strict=True):
         used[memory] += float(bits.reshape(searched.shape)[place])
     if any(own > room for own, room in zip(used, searched.room_bits, strict=True)):
         return inf
@@ -162,8 +199,7 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
         summed = fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts)
         summed += _sum(searched, rest, places, [float(one == 0.0) for one in stays])
         if port is not None:
-            there = [place for place, is_there in zip(places, searched.ports[port], strict=True) if is_there]
-            summed += float(searched.last_cycles.reshape(searched.shape)[min(there)]) if there else 0.0
+            summed += without_window(searched, places, searched.ports[port])
         for (operand, *_), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
             windows = window(searched, operand, place, inner), window(searched, operand, place, ())
             for times, longest in own:

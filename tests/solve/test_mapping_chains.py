@@ -51,13 +51,16 @@ def _random_search(seed: int) -> Searched:
         [random.integers(0, 2, side).tolist() for side in shape],
         [7.0, 9.0],
         random.integers(0, 2, (2, 3)).tolist(),
-        random.integers(0, 5, points).astype(np.float64),
+        [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
+        [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
+        [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
         [
             (
                 operand,
                 int(random.integers(2)),
                 random.integers(1, 6, points).astype(np.float64),
                 [_random_times(random, shape, leads[operand]) for _ in range(random.integers(3))],
+                bool(random.random() < 0.3),
             )
             for operand in operands
         ],
@@ -124,12 +127,12 @@ def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(s
 
 def test_tables_that_are_not_of_each_point_are_refused() -> None:
     short, whole = np.zeros(3), np.zeros(4)
-    for one in range(8):
-        bits, comes, costs, more, rest, times, longest, last_cycles = (short if one == at else whole for at in range(8))
+    for one in range(7):
+        bits, comes, costs, more, rest, times, longest = (short if one == at else whole for at in range(7))
         row: Row = (0.0, [costs], [more], [rest], True, True, [[(times, longest)]], None)
         searched = Searched(
             *([4], [[1] * 16], [[1]], [[0.0] * 4], [[inf] * 4], [1.0], [[1]], [[1.0] * 4], [[1] * 4]),
-            *([1.0], [], last_cycles, [(0, 0, bits, [comes])], [row]),
+            *([1.0], [], [[1.0] * 4], [[1.0] * 4], [[1] * 4], [(0, 0, bits, [comes], False)], [row]),
             is_product=False,
         )
         with pytest.raises(ValueError, match="costs are not of each point"):

@@ -189,7 +189,7 @@ def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -
         kind = replace(units, turns=(turns, turns))
         cells = all_cells(line.bound, kind)
         dimension, places = dimension_of(line.bound, kind, cells, 0), idle_places(line.bound, kind)
-        may_stand = np.array(may_stand_inside(dimension, units.most)).reshape(len(cells), len(cells))
+        may_stand = np.array(may_stand_inside(dimension)).reshape(len(cells), len(cells))
         numbers = [next(at for at, (own, _, _) in enumerate(places) if own == inside) for inside, _ in met]
         for number, (inside, reached), own in zip(numbers, met, within, strict=True):
             assert cells[number][0] <= reached <= cells[number][1]

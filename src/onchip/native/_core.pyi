@@ -871,8 +871,10 @@ def least_chain_below(
     is_single: Sequence[Sequence[int]],
     room_bits: Sequence[float],
     ports: Sequence[Sequence[int]],
-    last_cycles: NDArray[np.float64],
-    boundaries: Sequence[tuple[int, int, NDArray[np.float64], Sequence[NDArray[np.float64]]]],
+    fewest_turns: Sequence[Sequence[float]],
+    last_turns: Sequence[Sequence[float]],
+    is_known: Sequence[Sequence[int]],
+    boundaries: Sequence[tuple[int, int, NDArray[np.float64], Sequence[NDArray[np.float64]], bool]],
     criteria: Sequence[
         tuple[
             float,
@@ -892,15 +894,17 @@ def least_chain_below(
     """What no chain below `limit` is worth less than, whether a chain is worth that, steps, its points, and cells.
 
     A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
-    operand, memory and bits of room by point, operands one after the other from the units upwards; `criteria` what is
+    operand, memory, bits of room by point, how often tiles come by point as each memory sees it, and whether there is
+    room for two, operands one after the other from the units upwards; `criteria` what is
     fixed, what each boundary adds, what more where none of its tiles may stay, whether what is left of it is looked up
     at each step, whether it is linear in how often tiles come, and by boundary of a memory with room for one tile how
     often transfers are waited for one by one and how long each takes. `may_stand_inside` says by dimension, inner and
     outer cell, the latter fastest, whether one place may stand inside the other; `leads` by operand and dimension
     whether that leads to other elements of the operand, `counts` whether the part of its cell that `stays`, by
     dimension and cell, is one of the operand's elements; `turns` the most cycles that lead to a cell, `is_single`
-    whether no loop may stand between two places in it. The cells are by dimension those in which a chain below the
-    limit may stand, none if there is no such chain.
+    whether no loop may stand between two places in it, `fewest_turns` those of any part of a place but the last at
+    least, `last_turns` those of the last, `is_known` whether both are just so many. The cells are by dimension those in
+    which a chain below the limit may stand, none if there is no such chain.
     """
 
 class ExactObjective(Enum):

@@ -26,6 +26,7 @@ Found Search::run() {
     placed_.assign(count_.size(), 0);
     chosen_.assign(problem_.boundaries.size(), 0);
     used_bits_.assign(problem_.room_bits.size(), 0.0);
+    chain_.without_window.assign(problem_.ports.size(), 0.0);
     Found found = look_ever_higher();
     found.cells = std::move(cells);
     return found;
@@ -74,7 +75,7 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
     }
     std::vector<Step> steps;
     std::vector<double> sums;
-    std::vector<Placed> tiles;
+    Chain chain;
     for (std::size_t operand = 0; operand < count_.size(); ++operand) {
         if (placed_[operand] == count_[operand]) continue;
         const std::size_t b = first_[operand] + placed_[operand];
@@ -88,8 +89,8 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
             sums = added;
             if (!(guided(b, state + step_[operand], x, sums) < limit_)) continue;
             sums = added;
-            tiles = tiles_;
-            follow(problem_, at_, b, x, tiles, sums);
+            chain = chain_;
+            follow(problem_, at_, b, x, chain, sums);
             const double least = worth_of(b, state + step_[operand], x, sums);
             if (least < limit_) steps.push_back({least, operand, x});
         }
@@ -110,8 +111,8 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
 
 void Search::end(const std::vector<double>& added) {
     std::vector<double> whole(added);
-    std::vector<Placed> tiles = tiles_;
-    go_outside(problem_, at_, points_ - 1, tiles, whole);
+    Chain chain = chain_;
+    chains::end(problem_, at_, chain, whole);
     const double found = worth(whole);
     if (!(found < limit_)) return;
     limit_ = found;
@@ -120,9 +121,9 @@ void Search::end(const std::vector<double>& added) {
 
 void Search::take(const Step& step, std::size_t state, const std::vector<double>& added) {
     std::vector<double> next(added);
-    const std::vector<Placed> before = tiles_;
+    const Chain before = chain_;
     const std::size_t b = first_[step.operand] + placed_[step.operand];
-    follow(problem_, at_, b, step.point, tiles_, next);
+    follow(problem_, at_, b, step.point, chain_, next);
     const Boundary& own = problem_.boundaries[b];
     for (std::size_t k = 0; k < next.size(); ++k) {
         const Costs costs = problem_.criteria[k].costs[b];
@@ -131,9 +132,8 @@ void Search::take(const Step& step, std::size_t state, const std::vector<double>
     ++placed_[step.operand];
     used_bits_[own.memory] += own.bits[step.point];
     chosen_[b] = step.point;
-    tiles_.emplace_back(b, step.point);
     go_on(state + step_[step.operand], step.point, step.operand, next);
-    tiles_ = before;
+    chain_ = before;
     used_bits_[own.memory] -= own.bits[step.point];
     --placed_[step.operand];
 }

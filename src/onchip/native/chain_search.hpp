@@ -8,8 +8,8 @@
 // ended, or has parts that are all as long. The
 // last point of the lattice, with all loops inside, is outside all places. A tile is needed
 // until the last turn of the loops that lead to its elements: where no such loop can stand between two points, a tile
-// of the outer one is replaced within the turns of the inner one. In the last cycles no tile is replaced: in none since
-// the last one of the innermost boundary at a port.
+// of the outer one is replaced within the turns of the inner one. In the last part of a place its tile is not replaced:
+// of all cycles there none is in a window at a port but where a tile of another boundary is, that stands inside.
 
 #pragma once
 
@@ -28,6 +28,7 @@ struct Boundary {
     std::size_t memory;
     Costs bits;                // of the room of its memory, by point
     std::vector<Costs> comes;  // how often its tiles come at least, by point, as one or both of its memories see it
+    bool may_come_at_once;     // whether its memory has room for two tiles: then the next may come all the time
 };
 
 // Transfers of a boundary that are waited for one by one, by point: how often at least, and how long each takes.
@@ -45,7 +46,7 @@ struct Criterion {
     bool is_linear;            // in how often tiles come: if fewer stay it has a part of `more`
     std::vector<std::vector<Wait>>
         waits;  // by boundary, of memories with room for one tile; `costs` have them in full windows
-    std::optional<std::size_t> port;  // all of whose transfers it counts; to these the last cycles are added
+    std::optional<std::size_t> port;  // all of whose transfers it counts, and cycles in which none has a window
 };
 
 struct Problem {
@@ -62,7 +63,9 @@ struct Problem {
     std::vector<std::vector<std::uint8_t>> is_single;  // by dimension and cell, whether no loop may stand inside it
     std::vector<double> room_bits;                     // by memory
     std::vector<std::vector<std::uint8_t>> ports;      // by port and boundary, whether that has transfers there
-    Costs last_cycles;                 // by point, of a boundary's tile after the last one was replaced, at least
+    std::vector<std::vector<double>> fewest_turns;     // by dimension and cell, those of any part but the last at least
+    std::vector<std::vector<double>> last_turns;       // and those of the last part at least
+    std::vector<std::vector<std::uint8_t>> is_known;   // and whether both are just so many
     std::vector<Boundary> boundaries;  // of an operand from the units upwards, operands one after the other
     std::vector<Criterion> criteria;
     bool is_product;

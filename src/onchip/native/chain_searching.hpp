@@ -64,7 +64,7 @@ private:
     std::vector<double> least_bits_, used_bits_;
     std::vector<Outside> outside_;  // by criterion
     std::vector<std::size_t> placed_, chosen_, best_;
-    std::vector<Placed> tiles_;  // of boundaries placed
+    Chain chain_;
     double floor_ = 0.0;
     double not_looked_into_ = std::numeric_limits<double>::infinity();  // the least worth of steps that were left
 };

@@ -1,6 +1,7 @@
 #include "chain_tiles.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace onchip::chains {
@@ -99,18 +100,25 @@ double widest_window(const Problem& problem, const std::vector<std::uint16_t>& a
     return leading == 1.0 ? 1.0 : turns_inside(problem, at, x);
 }
 
-// What a boundary's transfers wait longer, as windows are narrower than as if nothing stood inside.
-void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
-            const std::vector<Placed>& tiles, std::vector<double>& added) {
-    const auto waits = [&](const Criterion& own) { return !own.waits[boundary].empty(); };
-    if (std::none_of(problem.criteria.begin(), problem.criteria.end(), waits)) return;
+// The same, if it is known what stands inside.
+double window_of(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+                 const std::vector<Placed>& tiles) {
+    if (problem.boundaries[boundary].may_come_at_once) return turns_inside(problem, at, x);
     const std::size_t operand = problem.boundaries[boundary].operand;
-    const double widest = widest_window(problem, at, operand, x);
-    double window = widest;
+    double window = widest_window(problem, at, operand, x);
     for (auto own = tiles.rbegin(); own != tiles.rend(); ++own) {
         if (may_lead_between(problem, at, operand, own->point, x)) break;
         window = std::min(window, turns_inside(problem, at, own->point));
     }
+    return window;
+}
+
+// What a boundary's transfers wait longer, as windows are narrower than as if nothing stood inside.
+void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+            double window, std::vector<double>& added) {
+    const auto waits = [&](const Criterion& own) { return !own.waits[boundary].empty(); };
+    if (std::none_of(problem.criteria.begin(), problem.criteria.end(), waits)) return;
+    const double widest = widest_window(problem, at, problem.boundaries[boundary].operand, x);
     if (!(window < widest)) return;
     for (std::size_t k = 0; k < added.size(); ++k) {
         for (const auto& [times, longest] : problem.criteria[k].waits[boundary])
@@ -118,16 +126,59 @@ void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
     }
 }
 
-// Of all transfers at a port none has a window in the last cycles of the innermost boundary there.
-void add_last_cycles(const Problem& problem, std::size_t boundary, std::size_t x, const std::vector<Placed>& tiles,
-                     std::vector<double>& added) {
-    if (problem.last_cycles[x] == 0.0) return;
-    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
-        const auto& own = problem.ports[port];
-        const auto is_there = [&](const Placed& one) { return own[one.boundary] != 0; };
-        if (!own[boundary] || std::any_of(tiles.begin(), tiles.end(), is_there)) continue;
+// Cycles of the last part of a place in which no window is at a port: none of its own tile's, and of those inside one
+// for each part but the last. Zero if a tile may be replaced in every cycle.
+double without_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x,
+                      const std::vector<std::uint8_t>& port, const std::vector<Placed>& tiles) {
+    const std::size_t sides = problem.shape.size();
+    double cycles = 1.0;
+    bool is_known = true;
+    for (std::size_t side = 0; side < sides; ++side) {
+        cycles *= problem.last_turns[side][at[x * sides + side]];
+        is_known = is_known && problem.is_known[side][at[x * sides + side]] != 0;
+    }
+    double found = cycles > 1.0 ? cycles : 0.0;
+    for (const Placed& own : tiles) {
+        if (!port[own.boundary]) continue;
+        if (!is_known) return 0.0;
+        double parts = 1.0, turns = 1.0;
+        for (std::size_t side = 0; side < sides; ++side) {
+            const double inside = problem.fewest_turns[side][at[own.point * sides + side]];
+            parts *= std::ceil(problem.last_turns[side][at[x * sides + side]] / inside);
+            turns *= inside;
+        }
+        if (turns == 1.0) return 0.0;
+        found -= (parts - 1.0) * own.window;
+    }
+    return found;
+}
+
+// Of all transfers at a port none has a window in these cycles.
+void add_cycles_without_window(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t port,
+                               std::size_t x, Chain& chain, std::vector<double>& added) {
+    const double found = without_window(problem, at, x, problem.ports[port], chain.tiles);
+    const double more = found - chain.without_window[port];
+    if (!(more > 0.0)) return;
+    chain.without_window[port] = found;
+    for (std::size_t k = 0; k < added.size(); ++k) {
+        if (problem.criteria[k].port == port) added[k] += more;
+    }
+}
+
+// What places outside say of tiles placed, as a point follows.
+void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, Chain& chain,
+                std::vector<double>& added) {
+    const std::size_t last = at.size() / problem.shape.size() - 1;
+    for (Placed& own : chain.tiles) {
+        if (own.stays == 0.0 || own.point == x || own.before == x) continue;
+        const double before = own.stays;
+        move_on(problem, at, x, last, own);
+        if (!(own.stays < before)) continue;
         for (std::size_t k = 0; k < added.size(); ++k) {
-            if (problem.criteria[k].port == port) added[k] += problem.last_cycles[x];
+            const Costs more = problem.criteria[k].more[own.boundary], rest = problem.criteria[k].rest[own.boundary];
+            const double part = problem.criteria[k].is_linear ? before - own.stays : own.stays == 0.0 ? 1.0 : 0.0;
+            if (!more.empty()) added[k] += part * more[own.point];
+            if (!rest.empty() && own.stays == 0.0) added[k] += rest[own.point];
         }
     }
 }
@@ -137,10 +188,9 @@ void add_last_cycles(const Problem& problem, std::size_t boundary, std::size_t x
 bool is_of_each_point(const Problem& problem, std::size_t points) {
     const auto fits = [&](Costs costs) { return costs.size() == points; };
     const auto may_be_none = [&](Costs costs) { return costs.empty() || fits(costs); };
-    bool found = fits(problem.last_cycles) &&
-                 std::all_of(problem.boundaries.begin(), problem.boundaries.end(), [&](const Boundary& own) {
-                     return fits(own.bits) && std::all_of(own.comes.begin(), own.comes.end(), fits);
-                 });
+    bool found = std::all_of(problem.boundaries.begin(), problem.boundaries.end(), [&](const Boundary& own) {
+        return fits(own.bits) && std::all_of(own.comes.begin(), own.comes.end(), fits);
+    });
     for (const Criterion& own : problem.criteria) {
         for (const auto* tables : {&own.costs, &own.more, &own.rest})
             found = found && std::all_of(tables->begin(), tables->end(), may_be_none);
@@ -163,26 +213,24 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion) {
 }
 
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
-            std::vector<Placed>& tiles, std::vector<double>& added) {
-    narrow(problem, at, boundary, x, tiles, added);
-    add_last_cycles(problem, boundary, x, tiles, added);
-    go_outside(problem, at, x, tiles, added);
+            Chain& chain, std::vector<double>& added) {
+    const double window = window_of(problem, at, boundary, x, chain.tiles);
+    narrow(problem, at, boundary, x, window, added);
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        if (problem.ports[port][boundary]) add_cycles_without_window(problem, at, port, x, chain, added);
+    }
+    go_outside(problem, at, x, chain, added);
+    chain.tiles.emplace_back(boundary, x);
+    chain.tiles.back().window = window;
 }
 
-void go_outside(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t x, std::vector<Placed>& tiles,
-                std::vector<double>& added) {
+void end(const Problem& problem, const std::vector<std::uint16_t>& at, Chain& chain, std::vector<double>& added) {
     const std::size_t last = at.size() / problem.shape.size() - 1;
-    for (Placed& own : tiles) {
-        if (own.stays == 0.0 || own.point == x || own.before == x) continue;
-        const double before = own.stays;
-        move_on(problem, at, x, last, own);
-        if (!(own.stays < before)) continue;
-        for (std::size_t k = 0; k < added.size(); ++k) {
-            const Costs more = problem.criteria[k].more[own.boundary], rest = problem.criteria[k].rest[own.boundary];
-            const double part = problem.criteria[k].is_linear ? before - own.stays : own.stays == 0.0 ? 1.0 : 0.0;
-            if (!more.empty()) added[k] += part * more[own.point];
-            if (!rest.empty() && own.stays == 0.0) added[k] += rest[own.point];
-        }
+    go_outside(problem, at, last, chain, added);
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        const auto is_there = [&](const Placed& one) { return problem.ports[port][one.boundary] != 0; };
+        if (std::any_of(chain.tiles.begin(), chain.tiles.end(), is_there))
+            add_cycles_without_window(problem, at, port, last, chain, added);
     }
 }
 

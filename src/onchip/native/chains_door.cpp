@@ -58,8 +58,9 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
     return chains::least_cost(shape, costs);
 }
 
-// A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come.
-using BoundaryRow = std::tuple<std::size_t, std::size_t, Table, std::vector<Table>>;
+// A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come;
+// whether there is room for two of them.
+using BoundaryRow = std::tuple<std::size_t, std::size_t, Table, std::vector<Table>, bool>;
 using Tables = std::vector<std::optional<Table>>;
 // What is waited for one by one at each boundary: how often, and how long, by point.
 using Waits = std::vector<std::vector<std::tuple<Table, Table>>>;
@@ -89,9 +90,11 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             std::vector<std::vector<double>> short_turns, std::vector<double> part_of_turn,
                             std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
                             std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
-                            std::vector<std::vector<std::uint8_t>> ports, const Table& last_cycles,
-                            const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
-                            bool is_product, double limit, std::size_t most_steps) {
+                            std::vector<std::vector<std::uint8_t>> ports, std::vector<std::vector<double>> fewest_turns,
+                            std::vector<std::vector<double>> last_turns,
+                            std::vector<std::vector<std::uint8_t>> is_known, const std::vector<BoundaryRow>& boundaries,
+                            const std::vector<CriterionRow>& criteria, bool is_product, double limit,
+                            std::size_t most_steps) {
     chains::Problem problem{std::move(shape),
                             std::move(may_stand_inside),
                             std::move(leads),
@@ -103,12 +106,14 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             std::move(is_single),
                             std::move(room_bits),
                             std::move(ports),
-                            {last_cycles.data(), last_cycles.shape(0)},
+                            std::move(fewest_turns),
+                            std::move(last_turns),
+                            std::move(is_known),
                             {},
                             {},
                             is_product};
-    for (const auto& [operand, memory, bits, comes] : boundaries) {
-        problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}, {}});
+    for (const auto& [operand, memory, bits, comes, may_come_at_once] : boundaries) {
+        problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}, {}, may_come_at_once});
         if (comes.size() > 2) throw std::invalid_argument("a boundary has two memories");
         for (const Table& own : comes) problem.boundaries.back().comes.emplace_back(own.data(), own.shape(0));
     }
@@ -129,7 +134,8 @@ void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
                "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
-               "last_cycles"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a, "most_steps"_a);
+               "fewest_turns"_a, "last_turns"_a, "is_known"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a,
+               "most_steps"_a);
 }
 
 }  // namespace onchip

@@ -19,7 +19,6 @@ from onchip.answer.layer_mapping import Move
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
-from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, least_of
@@ -119,15 +118,6 @@ class ChainTime:
     def places_by_port(self) -> dict[PortOf, set[Place]]:
         """Return the boundaries that have transfers at a port, of ports that the units have none at."""
         return {port: set(own) for port, own in self._by_port.items() if port not in self._at_units}
-
-    @property
-    def last_cycles(self) -> Along:
-        """Return for how long at least a tile stays that nothing follows: nothing is replaced in these cycles.
-
-        None of one cycle, as a port that is asked in every cycle has all of them for transfers.
-        """
-        turns = self.lattice.last_turns(range(len(LOOPS)))
-        return np.where(turns > 1, turns, 0.0)
 
     def _criterion(self, run: Running, before: Waiting) -> Criterion:
         costs = self._joined(run, before)

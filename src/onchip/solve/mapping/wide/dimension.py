@@ -74,6 +74,12 @@ class Dimension:
         return np.where(self.known_turns > 0, (self.fewest_turns - 1) % known + 1, 1).astype(np.float64)
 
     @property
+    def turns_of_parts(self) -> NDArray[np.float64]:
+        """Return how many turns any part of a place but the last takes at least."""
+        fewest = -(-self.first // self.units)
+        return np.where(self.known_turns > 0, self.known_turns, fewest).astype(np.float64)
+
+    @property
     def short_turns(self) -> NDArray[np.float64]:
         """Return by cell how many turns a place's last part takes if these are fewer than those of the others.
 

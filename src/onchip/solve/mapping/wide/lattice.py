@@ -210,10 +210,6 @@ class Lattice:
         """Return how many iterations in time of these loops lead to a place, at most."""
         return self._product("turns", lambda one, _, __: one.turns.astype(np.float64), loops, ALONE)
 
-    def last_turns(self, loops: Sequence[int]) -> Along:
-        """Return how many iterations in time of these loops lead to the last part of a place, at least."""
-        return self._product("last turns", lambda one, _, __: one.last_turns, loops, ALONE)
-
     def stays(self, loops: Sequence[int]) -> Along:
         """Return the greatest part of elements, led to by these loops, that lie where tiles may stay."""
         at = ("stays", *loops)

@@ -104,22 +104,30 @@ class ChainsTogether:
             criteria += self._of_time()
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
-        sides = zip(self.lattice.dimensions, self.way.units, strict=True)
+        dimensions = self.lattice.dimensions
         found, is_ended, _, points, cells = least_chain_below(
             self.lattice.shape,
-            [may_stand_inside(own, units.most) for own, units in sides],
+            [may_stand_inside(own) for own in dimensions],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
-            [one.stays.tolist() for one in self.lattice.dimensions],
-            [one.short_turns.tolist() for one in self.lattice.dimensions],
-            [one.units / one.bound for one in self.lattice.dimensions],
+            [one.stays.tolist() for one in dimensions],
+            [one.short_turns.tolist() for one in dimensions],
+            [one.units / one.bound for one in dimensions],
             [[at in COUNTED[operand] for at in range(len(LOOPS))] for operand in operands],
-            [one.turns.astype(np.float64).tolist() for one in self.lattice.dimensions],
-            [single_cells(own, units) for own, units in zip(self.lattice.dimensions, self.way.units, strict=True)],
+            [one.turns.astype(np.float64).tolist() for one in dimensions],
+            [single_cells(own, units) for own, units in zip(dimensions, self.way.units, strict=True)],
             [float(self.way.problem.room_bits(memory)) for memory in memories],
             [[place in own for place in places] for own in self.time.places_by_port.values()],
-            self._flat(self.time.last_cycles),
+            [one.turns_of_parts.tolist() for one in dimensions],
+            [one.last_turns.tolist() for one in dimensions],
+            [(one.known_turns > 0).astype(int).tolist() for one in dimensions],
             [
-                (operands.index(place[0]), memories.index(self._memory(place)), self._bits(place), self._comes(place))
+                (
+                    operands.index(place[0]),
+                    memories.index(self._memory(place)),
+                    self._bits(place),
+                    self._comes(place),
+                    self.way.levels[self._memory(place)].double_buffered,
+                )
                 for place in places
             ],
             criteria,
@@ -266,9 +274,9 @@ def least_together(
     return best
 
 
-def may_stand_inside(cells: Dimension, units: int) -> list[int]:
-    fewest = np.where(cells.known_turns > 0, cells.known_turns, -(-cells.first // units))
-    return list(_divisible(tuple(fewest.tolist()), tuple(cells.turns.tolist())))
+def may_stand_inside(cells: Dimension) -> list[int]:
+    """Return by inner and outer cell, the outer fastest, whether a place in one may stand inside one in the other."""
+    return list(_divisible(tuple(cells.turns_of_parts.astype(int).tolist()), tuple(cells.turns.tolist())))
 
 
 def single_cells(cells: Dimension, units: Units) -> list[int]:
