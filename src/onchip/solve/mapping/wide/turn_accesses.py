@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from onchip.ir.layer import LOOPS
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Served
+from onchip.solve.mapping.wide.turn_groups import groups_of_turns
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS
 
 MOST_OUTPUTS: Final = 1024
@@ -60,7 +61,23 @@ def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: 
     axes = [_by_taps(chain, at, served) for at in range(len(chain.way.rows))]
     if any(not one for one in axes) or prod(own[0][1][0].most for own in axes) > MOST_OUTPUTS:
         return 0.0
-    return _of_grid(sets, axes[0], axes[1], bits, shortest)
+    found = _of_grid(sets, axes[0], axes[1], bits, shortest)
+    first, second = (_by_arrangement(chain, at, served) for at in range(len(chain.way.rows)))
+    if first is None or second is None:
+        return found
+    accesses = _of_numbers(sets, (first.shape[1] - 1) * (second.shape[1] - 1), bits, shortest)
+    each = accesses[np.outer(np.arange(first.shape[1]), np.arange(second.shape[1]))]
+    return max(found, float((first @ each @ second.T).min()))
+
+
+def _by_arrangement(chain: OperandChain, axis: int, served: Served) -> NDArray[np.int64] | None:
+    """As `groups_of_turns`, of one axis."""
+    rows = chain.way.rows[axis]
+    output = LOOPS.index(rows.axis.output_loop)
+    along = chain.way.most[:, output]
+    beside = tuple((int(size), own) for size, own in zip(along, served.along, strict=True) if size > 1)
+    turns = chain.way.units[output].known_turns(rows.outputs)
+    return groups_of_turns(rows.axis, rows.outputs, rows.taps, turns, beside)
 
 
 def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
@@ -91,11 +108,17 @@ def _groups(number: int, most: int, stored: int, first: int) -> tuple[Groups, ..
 @lru_cache(maxsize=1 << 10)
 def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, shortest: int) -> float:
     """Return the least of all: of both axes' groups each meets each, through each tap, and all channels."""
-    (high, wide), most = (one[0][1][0].most for one in (first, second)), max(one.most for one in sets)
-    accesses = np.ceil(np.arange(high * wide * most + 1) * bits / shortest)
-    of_channels = _by_number(high * wide, lambda one: sum(own.least(accesses[::one][: own.most + 1]) for own in sets))
+    high, wide = (one[0][1][0].most for one in (first, second))
+    of_channels = _of_numbers(sets, high * wide, bits, shortest)
     of_first = _by_number(wide, lambda one: _through_taps(first, of_channels[::one]))
     return _through_taps(second, of_first)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_numbers(sets: Sequence[Groups], most: int, bits: int, shortest: int) -> NDArray[np.float64]:
+    """Return what all channels take at least, by how many positions they are read at together."""
+    accesses = np.ceil(np.arange(most * max(one.most for one in sets) + 1) * bits / shortest)
+    return _by_number(most, lambda one: sum(own.least(accesses[::one][: own.most + 1]) for own in sets))
 
 
 def _by_number(most: int, costs: Callable[[int], float]) -> NDArray[np.float64]:
