@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.ir.layer import LOOPS
+from onchip.solve.mapping.wide.arrangements import inputs_of_turns
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Served
-from onchip.solve.mapping.wide.turn_groups import groups_of_turns
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS
 
 MOST_OUTPUTS: Final = 1024
@@ -71,13 +71,14 @@ def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: 
 
 
 def _by_arrangement(chain: OperandChain, axis: int, served: Served) -> NDArray[np.int64] | None:
-    """As `groups_of_turns`, of one axis."""
+    """As `inputs_of_turns`, of one axis."""
     rows = chain.way.rows[axis]
     output = LOOPS.index(rows.axis.output_loop)
     along = chain.way.most[:, output]
     beside = tuple((int(size), own) for size, own in zip(along, served.along, strict=True) if size > 1)
-    turns = chain.way.units[output].known_turns(rows.outputs)
-    return groups_of_turns(rows.axis, rows.outputs, rows.taps, turns, beside)
+    units = chain.way.units[output]
+    turns = units.known_turns(rows.outputs)
+    return inputs_of_turns(rows.axis, rows.outputs, rows.taps, turns, beside, any_is_idle=units.any_is_idle)
 
 
 def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
