@@ -44,6 +44,8 @@ The bound has what is left then, and ways what it leaves: without a look at its 
 """
 SHARE_OF_LONGER: Final = 0.2
 """Of what is left after these, for layers with a loop that is longer than it has to be."""
+SHARE_OF_A_LOOK: Final = 0.7
+"""Of the bound's time, before the chains that it has met are looked at as mappings; then of the rest, and so on."""
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
 
@@ -223,13 +225,15 @@ class WideMapper:
 
     def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
         stop = Stop.COMPLETED if even is None else even.stopped_by
-        value, before = round(self.value), inf
-        bound = bound_of_all(self.problem, self.objective, value, self.run)
-        while bound < value < before:
-            self._look_at_chains(value)
-            self._look_at_ways(self.run)
+        value, before, part = round(self.value), inf, self.run
+        bound = 0
+        while bound < value and (value < before or part.stop is not None) and self.run.stop is None:
+            part = self._part_of_time(SHARE_OF_A_LOOK)
+            bound = bound_of_all(self.problem, self.objective, value, part)
+            if bound < value:
+                self._look_at_chains(value)
+                self._look_at_ways(self.run)
             value, before = round(self.value), value
-            bound = bound_of_all(self.problem, self.objective, value, self.run)
         status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
         return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop, WIDE_MAPSPACE)
 
