@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from operator import mul
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -54,14 +56,22 @@ class Arrangement:
         There are places right outside of each loop in time; and right outside of a part of it, if it may stand in two.
         Of a loop that leaves units idle all turns are executed.
         """
-        ends = np.cumprod([1, *(size for size, is_served in self.loops if is_served is None)], dtype=np.int64)
-        turns = len(self.met)
+        turns, ends = len(self.met), self._ends
         if not any_is_idle:
-            return bool(self._is_full[[int(end) - 1 for end in ends[1:] if end < turns]].all())
-        inner_and_outer = zip(ends, [*ends[1:], turns], strict=True)
-        inside = np.arange(1, turns)
-        may_end = np.any([(inside % one == 0) & (two % inside == 0) for one, two in inner_and_outer], axis=0)
-        return turns % int(ends[-1]) == 0 and bool((may_end & ~self._is_full).any())
+            return bool(self._is_full[[end - 1 for end in ends[1:] if end < turns]].all())
+        inside = (int(one) + 1 for one in np.nonzero(~self._is_full)[0])
+        return any(turns % one == 0 and self.may_have_place_of(one) for one in inside)
+
+    def may_have_place_of(self, inside: int) -> bool:
+        """Return whether there may be a place of so many turns."""
+        turns, ends = len(self.met), self._ends
+        is_between = any(inside % one == 0 and two % inside == 0 for one, two in pairwise(ends))
+        return is_between or inside == turns or inside % ends[-1] == 0
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Return how many turns are inside of all units, and right outside of each loop in time among them."""
+        return list(accumulate((size for size, is_served in self.loops if is_served is None), mul, initial=1))
 
 
 @lru_cache(maxsize=1 << 9)
@@ -114,6 +124,45 @@ def _laid_out(loops: _Loops, bound: int, turns: int) -> Arrangement | None:
     if len(begins) != turns:
         return None
     return Arrangement(loops, bound, begins[:, None, None] + apart[:, None] + served)
+
+
+@lru_cache(maxsize=1 << 12)
+def blocks_of_parts(
+    axis: Axis, outputs: int, taps: int, turns: int, beside: Beside, inside: tuple[int, int], *, any_is_idle: bool
+) -> Sequence[int] | None:
+    """Return how many stored positions the parts of a place reach over, longest first: no part of any less than that.
+
+    `inside` are the turns of outputs in a place and its taps, as many in all parts but the last. Of an instance a part
+    is a block from its first position to its last. None where arrangements are too many.
+    """
+    parts = _parts_of_place(outputs, turns, beside, inside[0], any_is_idle=any_is_idle)
+    if not parts:
+        return None
+    tap = np.arange(0, taps, inside[1])
+    from_tap = tap * axis.dilation - axis.padding
+    to_tap = (np.minimum(tap + inside[1], taps) - 1) * axis.dilation - axis.padding + 1
+    first, last = (np.array(parts)[..., side, None] * axis.stride for side in (0, 1))
+    length = np.minimum(last + to_tap, axis.size) - np.maximum(first + from_tap, 0)
+    each = np.sort(np.where(last < 0, 0, np.maximum(length, 0)).reshape(len(parts), -1), axis=1)
+    return list(map(int, each.min(axis=0)[::-1]))
+
+
+@lru_cache(maxsize=1 << 12)
+def _parts_of_place(
+    bound: int, turns: int, beside: Beside, inside: int, *, any_is_idle: bool
+) -> Sequence[tuple[tuple[int, int], ...]] | None:
+    """Return by arrangement the first and last indices of each instance in each part of so many turns; -1 of none."""
+    arrangements = arrangements_of(bound, turns, beside, any_is_idle=any_is_idle)
+    if arrangements is None:
+        return None
+    found = set[tuple[tuple[int, int], ...]]()
+    for own in arrangements:
+        if own.may_have_place_of(inside):
+            starts = np.arange(0, turns, inside)
+            last = np.maximum.reduceat(np.where(own.indices < bound, own.indices, -1).max(axis=2), starts)
+            first = np.minimum.reduceat(own.indices.min(axis=2), starts)
+            found.add(tuple(zip(first.ravel().tolist(), last.ravel().tolist(), strict=True)))
+    return sorted(found)
 
 
 @lru_cache(maxsize=1 << 10)

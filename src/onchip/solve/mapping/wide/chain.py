@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.blocks_alike import blocks_alike
+from onchip.solve.mapping.wide.blocks_alike import blocks_alike, longest_blocks
 from onchip.solve.mapping.wide.lattice import Along, Lattice, Served
 from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.rows import AxisRows
@@ -85,23 +85,29 @@ class OperandChain:
             if not shares_out and below is not None and rows.axis.stride > 1:
                 own = np.maximum(own, rows.in_blocks(sides[1], *self._most_parts_of(output, tap, below)))
             if not shares_out and self.way.is_one:
-                own = np.maximum(own, sum(one.together for one in self._blocks(number, served)))
+                own = np.maximum(own, sum(one.together for one in self._blocks(number, served, below)))
             found = found * own
         return found
 
     @asked_once_of_any
-    def _blocks(self, number: int, served: Served) -> list[PartsAlike]:
-        """Return the parts of an axis, by number, alike ones together."""
+    def _blocks(self, number: int, served: Served, below: Served | None) -> list[PartsAlike]:
+        """Return the parts of an axis, by number, alike ones together.
+
+        Where no units are apart in the memory whose tiles they are, `below`, each is a block.
+        """
         rows, sides, loops = list(self._sides(served))[number]
         own = self._most_parts_of(*loops, served)
         any_part = PartsAlike.of_side(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1))
-        return blocks_alike(self.way, rows, self.lattice, served, any_part)
+        is_block = self.lattice is not self.way.at_units and (
+            below is None or below.most[loops[0]] == served.most[loops[0]]
+        )
+        return blocks_alike(self.way, rows, self.lattice, served, any_part, is_block=is_block)
 
     def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
         return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
 
     @asked_once_of_any
-    def tiles_alike(self, served: Served) -> list[PartsAlike]:
+    def tiles_alike(self, served: Served, below: Served | None = None) -> list[PartsAlike]:
         """Return all tiles if each moves once, in sets: how many at most, and what all of a set have at least.
 
         Of no tile more is counted than the longest; of one way where no dimension is shared out.
@@ -111,7 +117,7 @@ class OperandChain:
         if self.operand is not Operand.INPUT:
             return tiles
         for number in range(len(self.way.rows)):
-            tiles = [one.beside(other) for one in tiles for other in self._blocks(number, served)]
+            tiles = [one.beside(other) for one in tiles for other in self._blocks(number, served, below)]
         return tiles
 
     def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
@@ -164,7 +170,11 @@ class OperandChain:
         for rows in self.way.rows:
             sides = (LOOPS.index(rows.axis.output_loop),), (LOOPS.index(rows.axis.filter_loop),)
             own = *(self.lattice.least_size(side, served) for side in sides), self.lattice.whole_parts(sides[0], served)
-            found = found * (rows.largest_block(*own) if is_block or rows.all_are_neighbours else rows.largest(*own))
+            is_one = is_block or rows.all_are_neighbours
+            largest = rows.largest_block(*own) if is_one else rows.largest(*own)
+            if is_block and self.way.is_one and not self.lattice.shares_out:
+                largest = np.maximum(largest, longest_blocks(self.way, rows, self.lattice, served))
+            found = found * largest
         return found
 
     @asked_once_of_any

@@ -61,7 +61,7 @@ def element_accesses(
 @asked_once_of_any
 def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int, below: Served | None) -> Along:
     """Return what all tiles take if each moves once: each set of tiles that are alike by itself."""
-    sets, elements = chain.tiles_alike(served), chain.elements(served, below)
+    sets, elements = chain.tiles_alike(served, below), chain.elements(served, below)
     none_is_empty = chain.has_as_many(sum((one.parts for one in sets), np.zeros(1)), served)
     total: Along = np.zeros((1,) * len(LOOPS))
     for one in sets:
