@@ -146,13 +146,35 @@ std::vector<std::vector<std::uint8_t>> Search::cells_left() const {
     return found;
 }
 
-bool Search::may_follow(std::size_t inner, std::size_t outer) const {
-    const std::size_t sides = problem_.shape.size();
-    for (std::size_t side = 0; side < sides; ++side) {
-        const std::size_t one = at_[inner * sides + side], two = at_[outer * sides + side];
-        if (one > two || !problem_.may_stand_inside[side][one * problem_.shape[side] + two]) return false;
+void Search::gather() {
+    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
+        if (problem_.criteria[k].guides) guides_.push_back(k);
     }
-    return true;
+    for (std::size_t side = 0; side < problem_.shape.size(); ++side) {
+        if (problem_.shape[side] > 1) sides_.push_back(side);
+    }
+    for (const auto& points : left_) {
+        auto& cells = cells_.emplace_back();
+        for (const std::size_t x : points) {
+            for (const std::size_t side : sides_) cells.push_back(at_[x * problem_.shape.size() + side]);
+        }
+    }
+    through_.assign(count_.size(), std::vector<std::vector<double>>(states_));
+    for (std::size_t operand = 0; operand < count_.size(); ++operand) {
+        for (std::size_t state = 0; state < states_; ++state) {
+            const std::size_t placed = state / step_[operand] % (count_[operand] + 1);
+            if (placed == 0) continue;
+            const std::size_t b = first_[operand] + placed - 1;
+            for (const std::size_t x : left_[b]) {
+                for (const std::size_t k : guides_) {
+                    const Costs costs = problem_.criteria[k].costs[b];
+                    through_[operand][state].push_back((costs.empty() ? 0.0 : costs[x]) +
+                                                       outside_[k][operand][state][x]);
+                }
+            }
+        }
+    }
+    outside_.clear();
 }
 
 }  // namespace onchip::chains

@@ -22,6 +22,7 @@ Found Search::run() {
     }
     if (floor_ >= limit_) return {limit_, true, steps_, {}, {}};
     list();
+    gather();
     auto cells = cells_left();
     placed_.assign(count_.size(), 0);
     chosen_.assign(problem_.boundaries.size(), 0);
@@ -48,24 +49,39 @@ Found Search::look_ever_higher() {
     return {limit_, true, steps_, best_, {}};
 }
 
-double Search::guided(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const {
-    const std::size_t operand = problem_.boundaries[boundary].operand;
+double Search::guided(const double* through, const std::vector<double>& added, double others) const {
+    double most = others;
+    for (std::size_t guide = problem_.is_product; guide < guides_.size(); ++guide)
+        most = std::max(most, added[guides_[guide]] + through[guide]);
+    return problem_.is_product ? (added[0] + through[0]) * most : most;
+}
+
+double Search::most_of_others(const std::vector<double>& added) const {
+    double most = 0.0;
+    for (std::size_t k = problem_.is_product; k < added.size(); ++k) {
+        if (!problem_.criteria[k].guides) most = std::max(most, added[k]);
+    }
+    return most;
+}
+
+double Search::worth_of(std::size_t boundary, std::size_t x, const double* through, std::vector<double>& sums) const {
     for (std::size_t k = 0; k < sums.size(); ++k) {
-        const Criterion& own = problem_.criteria[k];
-        if (!own.guides) continue;
-        sums[k] += (own.costs[boundary].empty() ? 0.0 : own.costs[boundary][x]) + outside_[k][operand][state][x];
+        const Costs costs = problem_.criteria[k].costs[boundary];
+        if (problem_.criteria[k].guides)
+            sums[k] += *through++;
+        else if (!costs.empty())
+            sums[k] += costs[x];
     }
     return worth(sums);
 }
 
-double Search::worth_of(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const {
-    const std::size_t operand = problem_.boundaries[boundary].operand;
-    for (std::size_t k = 0; k < sums.size(); ++k) {
-        const Criterion& own = problem_.criteria[k];
-        sums[k] += (own.costs[boundary].empty() ? 0.0 : own.costs[boundary][x]);
-        if (own.guides) sums[k] += outside_[k][operand][state][x];
+bool Search::may_follow(std::size_t inner, const std::uint16_t* outer) const {
+    const std::size_t sides = problem_.shape.size();
+    for (const std::size_t side : sides_) {
+        const std::size_t one = at_[inner * sides + side], two = *outer++;
+        if (one > two || !problem_.may_stand_inside[side][one * problem_.shape[side] + two]) return false;
     }
-    return worth(sums);
+    return true;
 }
 
 void Search::go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added) {
@@ -76,22 +92,26 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
     std::vector<Step> steps;
     std::vector<double> sums;
     Chain chain;
+    const double others = most_of_others(added);
     for (std::size_t operand = 0; operand < count_.size(); ++operand) {
         if (placed_[operand] == count_[operand]) continue;
         const std::size_t b = first_[operand] + placed_[operand];
         const Boundary& own = problem_.boundaries[b];
-        const double coming = used_bits_[own.memory] + coming_bits(own.memory, b);
-        steps_ += left_[b].size() / points_a_step + 1;
-        for (const std::size_t x : left_[b]) {
-            if (state > 0 && (!may_follow(point, x) || (x == point && operand < least_operand))) continue;
-            if (!(own.bits[x] + coming <= problem_.room_bits[own.memory])) continue;
+        const double room = problem_.room_bits[own.memory] - used_bits_[own.memory] - coming_bits(own.memory, b);
+        const auto& left = left_[b];
+        const std::size_t start = std::lower_bound(left.begin(), left.end(), point) - left.begin();
+        const double* through = through_[operand][state + step_[operand]].data() + start * guides_.size();
+        const std::uint16_t* cells = cells_[b].data() + start * sides_.size();
+        steps_ += (left.size() - start) / points_a_step + 1;
+        for (std::size_t at = start; at < left.size(); ++at, through += guides_.size(), cells += sides_.size()) {
+            const std::size_t x = left[at];
+            if (!(guided(through, added, others) < limit_) || !(own.bits[x] <= room)) continue;
+            if (state > 0 && (!may_follow(point, cells) || (x == point && operand < least_operand))) continue;
             ++steps_;
-            sums = added;
-            if (!(guided(b, state + step_[operand], x, sums) < limit_)) continue;
             sums = added;
             chain = chain_;
             follow(problem_, at_, b, x, chain, sums);
-            const double least = worth_of(b, state + step_[operand], x, sums);
+            const double least = worth_of(b, x, through, sums);
             if (least < limit_) steps.push_back({least, operand, x});
         }
     }

@@ -33,18 +33,22 @@ private:
     // Points through which all chains are worth too much; whether any was taken out.
     bool take_out();
     std::vector<std::vector<double>> costs_left(std::size_t k) const;
+    // What is left of points, and of each all that a step asks of it, one after the other.
     void list();
+    void gather();
     std::vector<std::vector<std::uint8_t>> cells_left() const;
-    bool may_follow(std::size_t inner, std::size_t outer) const;
 
     // chain_search.cpp
     // A search that is cut short says no more than where it began. So what is below a part of the way to the limit is
     // looked into first: if that ends, there is none below it, or the least is found.
     Found look_ever_higher();
-    // The worth by criteria that guide alone, as if no tile moved that may stay.
-    double guided(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const;
-    // What the rest adds at least to each criterion from a point on.
-    double worth_of(std::size_t boundary, std::size_t state, std::size_t x, std::vector<double>& sums) const;
+    // The worth with what guides add at least from a point on, as if no tile moved that may stay; by criteria that do
+    // not guide it is `others`.
+    double guided(const double* through, const std::vector<double>& added, double others) const;
+    double most_of_others(const std::vector<double>& added) const;
+    // The same as a boundary's point is known, with what it costs.
+    double worth_of(std::size_t boundary, std::size_t x, const double* through, std::vector<double>& sums) const;
+    bool may_follow(std::size_t inner, const std::uint16_t* outer) const;
     // After a place in `point` where, of operands placed just there, `least_operand` was the last.
     void go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added);
     // Outside all places stand all loops: a dimension that moves on from the last place ends there.
@@ -61,6 +65,9 @@ private:
     std::vector<std::uint16_t> at_;                  // by point, its cell along each dimension
     std::vector<std::vector<std::uint8_t>> alive_;   // by boundary and point
     std::vector<std::vector<std::size_t>> left_;
+    std::vector<std::size_t> guides_, sides_;                // criteria that guide, and dimensions of several cells
+    std::vector<std::vector<std::uint16_t>> cells_;          // by boundary, of its points left along these
+    std::vector<std::vector<std::vector<double>>> through_;  // by operand and state, of its last boundary's, by guide
     std::vector<double> least_bits_, used_bits_;
     std::vector<Outside> outside_;  // by criterion
     std::vector<std::size_t> placed_, chosen_, best_;
