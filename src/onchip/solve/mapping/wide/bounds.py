@@ -41,7 +41,7 @@ CELLS_AND_PAIRS: Final = 2_000_000
 """Cells in the last stage times pairs of boundaries, as about so many are the criteria; of energy it is one."""
 MOST_CELLS: Final = 100_000
 """In the last stage."""
-STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000}
+STEPS: Final = {2: 1_000_000, 3: 20_000_000, 4: 20_000_000}
 """Of a search by all criteria together, by stage."""
 ROUNDS: Final = {2: 3, 3: 3, 4: 60}
 """Of such searches, each among the cells that the one before left."""
@@ -100,6 +100,12 @@ class WayBounds:
                 self._add(part, node.floor, stage, enough, run, node.left)
         return self._open[0].floor if self._open else np.inf
 
+    @property
+    def is_done(self) -> bool:
+        """Return whether no more is looked into: all ways, or what may be of the least one, or as many nodes."""
+        is_last = not self._open or self._parts(self._open[0])[1] == len(STAGES)
+        return self.nodes > 0 and (is_last or self.nodes >= self.most_nodes)
+
     def _parts(self, node: _Node) -> tuple[Iterable[UnrolledWays], int]:
         """All mappings of a node apart, and the stage at which they are looked into next."""
         way, is_last = node.way, node.stage + 1 == len(STAGES)
@@ -126,7 +132,9 @@ class WayBounds:
         else:
             found = self._together(way, stage, enough, run, left)
             own, left, self._left_out_above = max(floor, found.least), found.left, min(self._left_out_above, enough)
-            if not found.is_ended and stage + 2 == len(STAGES):
+            if not found.had_time:
+                stage -= 1  # it is looked into again if there is more
+            elif not found.is_ended and stage + 2 == len(STAGES):
                 stage += 1  # on more cells it would not end either
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage, left))
@@ -216,6 +224,11 @@ def chains_below(problem: LayerProblem, objective: MappingObjective, value: int)
     found = sorted((one for one in bounds.chains if one.least < value), key=lambda one: one.least)
     bounds.chains.clear()
     return found
+
+
+def is_bound_done(problem: LayerProblem, objective: MappingObjective) -> bool:
+    """Return whether `bound_of_all` has nothing left to look into, however much time it has."""
+    return _way_bounds(problem.without_memories_of_no_use(), objective).is_done
 
 
 def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:

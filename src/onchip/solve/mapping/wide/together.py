@@ -41,7 +41,7 @@ GUIDES: Final = 6
 RANKED: Final = 12
 """Of which guides are chosen by what they are at least; these are the highest if each boundary stands by itself."""
 MOST_STEPS: Final = 1_000_000
-STEPS_IN_A_SECOND: Final = 1_000_000
+STEPS_IN_A_SECOND: Final = 4_000_000
 """At least, so that a run with a limit takes no more than fit into its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
 MORE_AT_THE_CHAIN: Final = 2
@@ -63,13 +63,15 @@ class Found:
     """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be.
 
     `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
-    `is_ended`: the search was not cut short. `left` are the ranges of the cells, by dimension.
+    `is_ended`: the search was not cut short; `had_time`: not by the run's time. `left` are the ranges of the cells, by
+    dimension.
     """
 
     least: float
     cells: list[list[int]]
     chain: Mapping[Place, list[Range]] = field(default_factory=dict)
     is_ended: bool = False
+    had_time: bool = True
     left: Ranges = ()
 
 
@@ -257,11 +259,11 @@ def least_together(
     for number in range(rounds):
         if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
             break
-        most_steps = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
+        steps_in_time = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
         chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
-        found = chains.least(objective, limit, most_steps)
-        chain = found.chain or best.chain
-        best = replace(found, least=max(best.least, found.least), chain=chain, left=best.left)
+        found = chains.least(objective, limit, steps_in_time)
+        chain, had_time = found.chain or best.chain, found.is_ended or steps_in_time == most_steps
+        best = replace(found, least=max(best.least, found.least), chain=chain, had_time=had_time, left=best.left)
         if best.least >= limit or not found.cells:
             break
         best = replace(best, left=lattice.left(found.cells))

@@ -17,7 +17,7 @@ from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.bounds import bound_of_all, chains_below
+from onchip.solve.mapping.wide.bounds import bound_of_all, chains_below, is_bound_done
 from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.longer import longer_layers
 from onchip.solve.mapping.wide.refined import refined
@@ -225,15 +225,15 @@ class WideMapper:
 
     def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
         stop = Stop.COMPLETED if even is None else even.stopped_by
-        value, before, part = round(self.value), inf, self.run
-        bound = 0
-        while bound < value and (value < before or part.stop is not None) and self.run.stop is None:
-            part = self._part_of_time(SHARE_OF_A_LOOK)
-            bound = bound_of_all(self.problem, self.objective, value, part)
-            if bound < value:
-                self._look_at_chains(value)
-                self._look_at_ways(self.run)
+        value, before = round(self.value), inf
+        bound = bound_of_all(self.problem, self.objective, value, self._part_of_time(SHARE_OF_A_LOOK))
+        while bound < value and (value < before or not is_bound_done(self.problem, self.objective)):
+            self._look_at_chains(value)
+            self._look_at_ways(self.run)
             value, before = round(self.value), value
+            if self.run.stop is not None:
+                break
+            bound = bound_of_all(self.problem, self.objective, value, self._part_of_time(SHARE_OF_A_LOOK))
         status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
         return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop, WIDE_MAPSPACE)
 
