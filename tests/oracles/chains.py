@@ -180,57 +180,6 @@ def _window_at(searched: Searched, places: Sequence[tuple[int, ...]], at: int) -
     return window(searched, operand, places[at], [one for one in places if _is_outside(one, places[at])])
 
 
-def waits_of_orders(
-    searched: Searched, places: Sequence[tuple[int, ...]], waits: Sequence[Sequence[tuple[Table, Table]]]
-) -> float:
-    """What is waited for as one loop is the outermost right inside a place: each other's tiles have half of it at most.
-
-    Tiles of one base are those whose loops all stand inside it, and that are not told to have any outside.
-    """
-    bases, found = [_base_of(searched, places, at) for at in range(len(places))], 0.0
-    for base in {one for one in bases if one is not None}:
-        below = max((one for one in places if _is_outside(one, base)), default=None)
-        least = []
-        for side, outer in enumerate(base):
-            turns = searched.turns[side][outer]
-            if turns == 1 or (below is not None and below[side] == outer and searched.is_single[side][outer]):
-                continue
-            all_turns = prod(own[at] for own, at in zip(searched.turns, base, strict=True))
-            half, waited = all_turns / turns * (turns // 2), 0.0
-            for at, place in enumerate(places):
-                if bases[at] == base and not searched.leads[searched.boundaries[at][0]][side]:
-                    own = _window_at(searched, places, at)
-                    waited += _waits_more(searched, waits[at], place, own, min(own, half))
-            least.append(waited)
-        found += min(least, default=0.0)
-    return found
-
-
-def _base_of(searched: Searched, places: Sequence[tuple[int, ...]], at: int) -> tuple[int, ...] | None:
-    """The innermost place with no loop outside that leads to its elements; None where that may not be one of these.
-
-    Of boundaries in the same place, told apart by their operands, it is not known which loops stand between them.
-    """
-    operand, _, _, _, may_come_at_once = searched.boundaries[at]
-    place = places[at]
-    leading = [side for side in range(len(place)) if searched.leads[operand][side]]
-    is_apart = all(searched.is_single[side][place[side]] for side in leading)
-    if may_come_at_once or (not is_apart and any(one == place for one in places[:at])):
-        return None
-    inner = [one for one in places if _is_outside(one, place) and all(one[side] == place[side] for side in leading)]
-    return min([place, *(inner if is_apart else [])])
-
-
-def _waits_more(
-    searched: Searched, waits: Sequence[tuple[Table, Table]], place: tuple[int, ...], wide: float, narrow: float
-) -> float:
-    found = 0.0
-    for times, longest in waits:
-        often, long = (float(one.reshape(searched.shape)[place]) for one in (times, longest))
-        found += often * (max(long - narrow, 0.0) - max(long - wide, 0.0))
-    return found
-
-
 def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> float:
     used = [0.0] * len(searched.room_bits)
     for (_, memory, bits, _, _), place in zip(searched.boundaries, places, strict=True):
@@ -252,9 +201,11 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
         if port is not None:
             summed += without_window(searched, places, searched.ports[port])
         for (operand, *_), (place, inner), own in zip(searched.boundaries, known, waits, strict=True):
-            wide, narrow = window(searched, operand, place, ()), window(searched, operand, place, inner)
-            summed += _waits_more(searched, own, place, wide, narrow)
-        summed += waits_of_orders(searched, places, waits)
+            windows = window(searched, operand, place, inner), window(searched, operand, place, ())
+            for times, longest in own:
+                often, long = (float(one.reshape(searched.shape)[place]) for one in (times, longest))
+                narrow, wide = (max(long - one, 0.0) for one in windows)
+                summed += often * (narrow - wide)
         sums.append(summed)
     return sums[0] * max(sums[1:]) if searched.is_product else max(sums)
 

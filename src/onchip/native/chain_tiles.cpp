@@ -9,7 +9,6 @@ namespace onchip::chains {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
 
 // What may stay of a tile in `inner`, of what can stay at most, when loops move on between `before` and `outer`: which
 // are places outside it, one after the other. All loops that lead to its elements have one iteration left then, so they
@@ -101,98 +100,29 @@ double widest_window(const Problem& problem, const std::vector<std::uint16_t>& a
     return leading == 1.0 ? 1.0 : turns_inside(problem, at, x);
 }
 
-// A boundary's tile in `x` with its window, as far as it is known what stands inside.
-Placed placed_at(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+// The same, if it is known what stands inside.
+double window_of(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
                  const std::vector<Placed>& tiles) {
-    Placed found(boundary, x);
-    if (problem.boundaries[boundary].may_come_at_once) {
-        found.window = turns_inside(problem, at, x);
-        return found;
-    }
+    if (problem.boundaries[boundary].may_come_at_once) return turns_inside(problem, at, x);
     const std::size_t operand = problem.boundaries[boundary].operand;
-    found.window = widest_window(problem, at, operand, x);
+    double window = widest_window(problem, at, operand, x);
     for (auto own = tiles.rbegin(); own != tiles.rend(); ++own) {
-        if (may_lead_between(problem, at, operand, own->point, x)) {
-            if (own->point == x) found.base = nowhere;  // loops may stand between both
-            break;
-        }
-        found.window = std::min(found.window, turns_inside(problem, at, own->point));
-        found.base = own->point;
+        if (may_lead_between(problem, at, operand, own->point, x)) break;
+        window = std::min(window, turns_inside(problem, at, own->point));
     }
-    return found;
+    return window;
 }
 
-// What a boundary waits longer by a criterion, if its window is narrower.
-double waits_more(const Problem& problem, std::size_t criterion, const Placed& own, double from, double to) {
-    double found = 0.0;
-    for (const auto& [times, longest] : problem.criteria[criterion].waits[own.boundary])
-        found += times[own.point] * (std::max(longest[own.point] - to, 0.0) - std::max(longest[own.point] - from, 0.0));
-    return found;
-}
-
-// What is waited for by a criterion at least, whichever loop is the outermost right inside the base of some tiles, of
-// which that is one: of `turns` by dimension and its last iteration, zero if none of it may stand there.
-double waits_of_order(const Problem& problem, std::size_t criterion, std::size_t base, const std::vector<double>& turns,
-                      const std::vector<Placed>& tiles) {
-    double least = infinity;
-    for (std::size_t side = 0; side < turns.size(); ++side) {
-        if (turns[side] == 0.0) continue;
-        double waits = 0.0;
-        for (const Placed& own : tiles) {
-            const Boundary& boundary = problem.boundaries[own.boundary];
-            if (own.base != base || boundary.may_come_at_once || problem.leads[boundary.operand][side]) continue;
-            waits += waits_more(problem, criterion, own, own.window, std::min(own.window, turns[side]));
-        }
-        least = std::min(least, waits);
-    }
-    return least < infinity ? least : 0.0;
-}
-
-// By dimension, how many of a point's turns are in the last iteration of a loop of it that is its outermost, at most:
-// no more than half. Zero if no loop of it may stand outside the next point inside.
-std::vector<double> turns_in_last_iteration(const Problem& problem, const std::vector<std::uint16_t>& at,
-                                            std::size_t base, const std::vector<Placed>& tiles) {
-    const std::size_t sides = problem.shape.size();
-    const auto is_inside = [&](const Placed& one) { return one.point != base; };
-    auto below = tiles.rbegin();
-    while (below != tiles.rend() && below->point != base) ++below;
-    below = std::find_if(below, tiles.rend(), is_inside);
-    const double all = turns_inside(problem, at, base);
-    std::vector<double> found(sides, 0.0);
-    for (std::size_t side = 0; side < sides; ++side) {
-        const std::size_t outer = at[base * sides + side];
-        const double turns = problem.turns[side][outer];
-        bool may_stand = turns > 1.0;
-        if (below != tiles.rend()) {
-            const std::size_t inner = at[below->point * sides + side];
-            may_stand = may_stand && (inner != outer || !problem.is_single[side][outer]);
-        }
-        if (may_stand) found[side] = all / turns * std::floor(turns / 2.0);
-    }
-    return found;
-}
-
-// What a boundary's transfers wait longer, as windows are narrower than as if nothing stood inside, or nothing else had
-// its loops right inside the same point.
-void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, const Placed& own,
-            const std::vector<Placed>& tiles, std::vector<double>& added) {
-    const auto waits = [&](const Criterion& one) { return !one.waits[own.boundary].empty(); };
+// What a boundary's transfers wait longer, as windows are narrower than as if nothing stood inside.
+void narrow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+            double window, std::vector<double>& added) {
+    const auto waits = [&](const Criterion& own) { return !own.waits[boundary].empty(); };
     if (std::none_of(problem.criteria.begin(), problem.criteria.end(), waits)) return;
-    const double widest = widest_window(problem, at, problem.boundaries[own.boundary].operand, own.point);
-    if (own.window < widest) {
-        for (std::size_t k = 0; k < added.size(); ++k) added[k] += waits_more(problem, k, own, widest, own.window);
-    }
-    if (own.window == 1.0 || own.base == nowhere || std::none_of(tiles.begin(), tiles.end(), [&](const Placed& one) {
-            return one.base == own.base && !problem.boundaries[one.boundary].may_come_at_once;
-        }))
-        return;
-    std::vector<Placed> all(tiles);
-    all.push_back(own);
-    const auto turns = turns_in_last_iteration(problem, at, own.base, all);
+    const double widest = widest_window(problem, at, problem.boundaries[boundary].operand, x);
+    if (!(window < widest)) return;
     for (std::size_t k = 0; k < added.size(); ++k) {
-        if (!problem.criteria[k].waits[own.boundary].empty())
-            added[k] +=
-                waits_of_order(problem, k, own.base, turns, all) - waits_of_order(problem, k, own.base, turns, tiles);
+        for (const auto& [times, longest] : problem.criteria[k].waits[boundary])
+            added[k] += times[x] * (std::max(longest[x] - window, 0.0) - std::max(longest[x] - widest, 0.0));
     }
 }
 
@@ -284,13 +214,14 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion) {
 
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             Chain& chain, std::vector<double>& added) {
-    const Placed own = placed_at(problem, at, boundary, x, chain.tiles);
-    narrow(problem, at, own, chain.tiles, added);
+    const double window = window_of(problem, at, boundary, x, chain.tiles);
+    narrow(problem, at, boundary, x, window, added);
     for (std::size_t port = 0; port < problem.ports.size(); ++port) {
         if (problem.ports[port][boundary]) add_cycles_without_window(problem, at, port, x, chain, added);
     }
     go_outside(problem, at, x, chain, added);
-    chain.tiles.push_back(own);
+    chain.tiles.emplace_back(boundary, x);
+    chain.tiles.back().window = window;
 }
 
 void end(const Problem& problem, const std::vector<std::uint16_t>& at, Chain& chain, std::vector<double>& added) {

@@ -1,6 +1,5 @@
 // Which tiles of boundaries may stay where loops end short, as far as the points outside theirs say; and within how
-// many cycles they are replaced, as far as the points inside say, and in how many none at a port is. Of the loops right
-// inside a point one is the outermost: tiles that it leaves as they are, are not replaced before its last iteration.
+// many cycles they are replaced, as far as the points inside say, and in how many none at a port is.
 
 #pragma once
 
@@ -16,7 +15,7 @@ namespace onchip::chains {
 // A boundary, and which part of what can stay of its tiles may do so, as far as it is known from the places up to
 // `before`: outside that it is no more than `outside`, and `settled`, by memory, is what may stay inside.
 struct Placed {
-    Placed(std::size_t number, std::size_t place) : boundary(number), point(place), before(place), base(place) {}
+    Placed(std::size_t number, std::size_t place) : boundary(number), point(place), before(place) {}
 
     std::size_t boundary;
     std::size_t point;
@@ -25,7 +24,6 @@ struct Placed {
     double outside = 1.0;
     std::array<double, 2> settled = {0.0, 0.0};
     double window = 0.0;  // in which its tile is replaced, at most
-    std::size_t base;     // the innermost point with no loop outside that leads to its elements
 };
 
 // What is known of boundaries placed: their tiles, and by port the cycles in which none of them is replaced, at least.
