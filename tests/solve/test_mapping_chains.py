@@ -18,8 +18,9 @@ from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.dimension import dimension_of
 from onchip.solve.mapping.wide.lattice import Lattice
+from onchip.solve.mapping.wide.standing import single_cells
 from onchip.solve.mapping.wide.starts import Units, starts_of
-from onchip.solve.mapping.wide.together import ChainsTogether, single_cells
+from onchip.solve.mapping.wide.together import ChainsTogether
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from oracles.chains import Row, Searched, Table, least_of_chains_together
 from support.nests import random_case

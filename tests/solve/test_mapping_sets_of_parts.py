@@ -16,8 +16,8 @@ from onchip.solve.mapping.wide.cells import all_cells, cells_of, split_further
 from onchip.solve.mapping.wide.dimension import dimension_of, most_turns
 from onchip.solve.mapping.wide.idle_turns import idle_places, idle_turns
 from onchip.solve.mapping.wide.rows import AxisRows
+from onchip.solve.mapping.wide.standing import may_stand_inside, single_cells
 from onchip.solve.mapping.wide.starts import Units
-from onchip.solve.mapping.wide.together import may_stand_inside, single_cells
 from support.lines import Line, lines_of
 
 

@@ -43,7 +43,7 @@ MOST_CELLS: Final = 100_000
 """In the last stage."""
 STEPS: Final = {2: 1_000_000, 3: 20_000_000, 4: 20_000_000}
 """Of a search by all criteria together, by stage."""
-ROUNDS: Final = {2: 3, 3: 3, 4: 60}
+ROUNDS: Final = {2: 3, 3: 6, 4: 60}
 """Of such searches, each among the cells that the one before left."""
 NODES: Final = {2: 1, 3: 4, 4: 4}
 """That such a search counts as, by stage."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 from typing import Final
 
@@ -25,12 +25,10 @@ from onchip.solve.mapping.wide.cells import Range
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place
-from onchip.solve.mapping.wide.dimension import Dimension
-from onchip.solve.mapping.wide.idle_turns import has_idle_places
 from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
-from onchip.solve.mapping.wide.starts import Units
+from onchip.solve.mapping.wide.standing import may_stand_inside, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
 from onchip.solve.run.limits import Run
 
@@ -99,11 +97,6 @@ class ChainsTogether:
             return Found(0.0, [])
         unit = objective.of(1.0, 1.0)
         below = limit / unit - (LESS_THAN_A_CYCLE if objective is MappingObjective.LATENCY else 0.0)
-        criteria: list[Row] = []
-        if objective is not MappingObjective.LATENCY:
-            criteria.append(self._of_energy())
-        if objective is not MappingObjective.ENERGY:
-            criteria += self._of_time()
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
         dimensions = self.lattice.dimensions
@@ -122,23 +115,18 @@ class ChainsTogether:
             [one.turns_of_parts.tolist() for one in dimensions],
             [one.last_turns.tolist() for one in dimensions],
             [(one.known_turns > 0).astype(int).tolist() for one in dimensions],
-            [
-                (
-                    operands.index(place[0]),
-                    memories.index(self._memory(place)),
-                    self._bits(place),
-                    self._comes(place),
-                    self.way.levels[self._memory(place)].double_buffered,
-                )
-                for place in places
-            ],
-            criteria,
+            [(operands.index(place[0]), memories.index(self._memory(place)), *self._tiles(place)) for place in places],
+            self._criteria(objective),
             objective is MappingObjective.EDP,
             below,
             most_steps,
         )
         chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
         return Found(limit if found >= below else found * unit, cells, chain, is_ended)
+
+    def _criteria(self, objective: MappingObjective) -> list[Row]:
+        energy = [self._of_energy()] if objective is not MappingObjective.LATENCY else []
+        return energy + (self._of_time() if objective is not MappingObjective.ENERGY else [])
 
     def _cell(self, point: int) -> list[Range]:
         each = zip(self.lattice.dimensions, np.unravel_index(point, self.lattice.shape), strict=True)
@@ -152,6 +140,10 @@ class ChainsTogether:
     def _memory(self, place: Place) -> str:
         operand, number = place
         return self.way.memories(operand)[number]
+
+    def _tiles(self, place: Place) -> tuple[Costs, list[Costs], bool]:
+        """Return what tiles take of room, how often they come, and whether there is room for two."""
+        return self._bits(place), self._comes(place), self.way.levels[self._memory(place)].double_buffered
 
     def _bits(self, place: Place) -> Costs:
         """Infinite where it may not stand."""
@@ -274,38 +266,3 @@ def least_together(
             break
         lattice = finer
     return best
-
-
-def may_stand_inside(cells: Dimension) -> list[int]:
-    """Return by inner and outer cell, the outer fastest, whether a place in one may stand inside one in the other."""
-    return list(_divisible(tuple(cells.turns_of_parts.astype(int).tolist()), tuple(cells.turns.tolist())))
-
-
-def single_cells(cells: Dimension, units: Units) -> list[int]:
-    """Return by cell whether no loop may stand between two places in it: it leads twice as far at least.
-
-    By an index at least where the outermost loop ends short, and where units may be idle; a cell of one number of turns
-    that are all executed has no other place.
-    """
-    is_one = cells.first == cells.last
-    if has_idle_places(cells.bound, units):
-        is_one = is_one | (cells.known_turns > 0)
-    if units.most == 1 or units.are_full:
-        is_one = is_one | ((cells.last < 2 * cells.first) & (cells.last < cells.bound))
-    return list(is_one.astype(int).tolist())
-
-
-@lru_cache(maxsize=1 << 10)
-def _divisible(fewest: tuple[int, ...], turns: tuple[int, ...]) -> bytes:
-    """By inner and outer cell, whether loops in time of the one may be inside those of the other.
-
-    The loops that lead to a cell take from `fewest` up to so many `turns`; those of an outer place are a multiple of an
-    inner one's, but where a dimension ends, as the outermost loop may end short.
-    """
-    found = bytearray()
-    for at, least_inside in enumerate(fewest):
-        for outer, least in enumerate(fewest):
-            inside = range(least_inside, min(turns[at], turns[outer]) + 1)
-            is_last = outer == len(fewest) - 1
-            found.append(outer >= at and (is_last or any(turns[outer] // own * own >= least for own in inside)))
-    return bytes(found)
