@@ -45,13 +45,14 @@ STEPS: Final = {2: 1_000_000, 3: 20_000_000, 4: 20_000_000}
 """Of a search by all criteria together, by stage."""
 ROUNDS: Final = {2: 3, 3: 6, 4: 60}
 """Of such searches, each among the cells that the one before left."""
-NODES: Final = {2: 1, 3: 4, 4: 4}
+NODES: Final = {2: 1, 3: 16, 4: 16}
 """That such a search counts as, by stage."""
 FIRST_OF_KINDS: Final = 2
 """The first stage in which mappings of one way are told apart."""
 FIRST_OF_SUMS: Final = 3
 """The same, by where sums are added to."""
-MOST_NODES: Final = 1500
+MOST_NODES: Final = 400
+"""Of a run without a limit; else time decides."""
 CRITERIA: Final = 2
 """Of cycles, the highest, that are weighed against energy."""
 
@@ -88,7 +89,7 @@ class WayBounds:
         enough = min(enough, self._left_out_above)
         if not self.nodes:
             self._add(self._root(), 0.0, 0, enough, run)
-        while self._open and run.stop is None and self.nodes < self.most_nodes:
+        while self._open and run.stop is None and self._may_look(run):
             node = self._open[0]
             if node.floor >= enough:
                 break
@@ -100,11 +101,13 @@ class WayBounds:
                 self._add(part, node.floor, stage, enough, run, node.left)
         return self._open[0].floor if self._open else np.inf
 
-    @property
-    def is_done(self) -> bool:
+    def is_done(self, run: Run) -> bool:
         """Return whether no more is looked into: all ways, or what may be of the least one, or as many nodes."""
         is_last = not self._open or self._parts(self._open[0])[1] == len(STAGES)
-        return self.nodes > 0 and (is_last or self.nodes >= self.most_nodes)
+        return is_last or not self._may_look(run)
+
+    def _may_look(self, run: Run) -> bool:
+        return run.deadline.is_set or self.nodes < self.most_nodes
 
     def _parts(self, node: _Node) -> tuple[Iterable[UnrolledWays], int]:
         """All mappings of a node apart, and the stage at which they are looked into next."""
@@ -226,9 +229,9 @@ def chains_below(problem: LayerProblem, objective: MappingObjective, value: int)
     return found
 
 
-def is_bound_done(problem: LayerProblem, objective: MappingObjective) -> bool:
+def is_bound_done(problem: LayerProblem, objective: MappingObjective, run: Run) -> bool:
     """Return whether `bound_of_all` has nothing left to look into, however much time it has."""
-    return _way_bounds(problem.without_memories_of_no_use(), objective).is_done
+    return _way_bounds(problem.without_memories_of_no_use(), objective).is_done(run)
 
 
 def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:

@@ -227,7 +227,7 @@ class WideMapper:
         stop = Stop.COMPLETED if even is None else even.stopped_by
         value, before = round(self.value), inf
         bound = bound_of_all(self.problem, self.objective, value, self._part_of_time(SHARE_OF_A_LOOK))
-        while bound < value and (value < before or not is_bound_done(self.problem, self.objective)):
+        while bound < value and (value < before or not is_bound_done(self.problem, self.objective, self.run)):
             self._look_at_chains(value)
             self._look_at_ways(self.run)
             value, before = round(self.value), value
