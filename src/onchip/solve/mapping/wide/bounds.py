@@ -31,26 +31,29 @@ from onchip.solve.mapping.wide.together import Found, least_together
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (20_000, ()))
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (20_000, ()), (20_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
 In the last stages chains are searched by all criteria together, on lattices without loops that are shared out; in the
-very last where the search of the one before came to its end, among ever finer cells.
+last but one where the search of the one before came to its end, among ever finer cells; in the very last, with more
+steps, where it did not.
 """
 CELLS_AND_PAIRS: Final = 2_000_000
 """Cells in the last stage times pairs of boundaries, as about so many are the criteria; of energy it is one."""
 MOST_CELLS: Final = 100_000
-"""In the last stage."""
-STEPS: Final = {2: 1_000_000, 3: 20_000_000, 4: 20_000_000}
+"""In that stage."""
+STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000, 5: 20_000_000}
 """Of a search by all criteria together, by stage."""
-ROUNDS: Final = {2: 3, 3: 6, 4: 60}
+ROUNDS: Final = {2: 3, 3: 3, 4: 60, 5: 6}
 """Of such searches, each among the cells that the one before left."""
-NODES: Final = {2: 1, 3: 16, 4: 16}
+NODES: Final = {2: 1, 3: 4, 4: 4, 5: 16}
 """That such a search counts as, by stage."""
 FIRST_OF_KINDS: Final = 2
 """The first stage in which mappings of one way are told apart."""
 FIRST_OF_SUMS: Final = 3
 """The same, by where sums are added to."""
+OF_FINER_CELLS: Final = 4
+"""The last stage but one."""
 MOST_NODES: Final = 400
 """Of a run without a limit; else time decides."""
 CRITERIA: Final = 2
@@ -137,14 +140,14 @@ class WayBounds:
             own, left, self._left_out_above = max(floor, found.least), found.left, min(self._left_out_above, enough)
             if not found.had_time:
                 stage -= 1  # it is looked into again if there is more
-            elif not found.is_ended and stage + 2 == len(STAGES):
-                stage += 1  # on more cells it would not end either
+            elif stage == OF_FINER_CELLS or (stage + 1 == OF_FINER_CELLS and not found.is_ended):
+                stage += 1  # with more steps it would say no more, or on more cells it would not end either
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage, left))
 
     def _together(self, way: UnrolledWays, stage: int, enough: float, run: Run, left: Ranges) -> Found:
         most_cells, _ = STAGES[stage]
-        if stage + 1 == len(STAGES):
+        if stage == OF_FINER_CELLS:
             pairs = 1 if self.objective is MappingObjective.ENERGY else max(way.boundaries, 1) ** 2
             most_cells = max(most_cells, min(CELLS_AND_PAIRS // pairs, MOST_CELLS))
         found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run, ROUNDS[stage], left)

@@ -39,7 +39,7 @@ GUIDES: Final = 6
 RANKED: Final = 12
 """Of which guides are chosen by what they are at least; these are the highest if each boundary stands by itself."""
 MOST_STEPS: Final = 1_000_000
-STEPS_IN_A_SECOND: Final = 4_000_000
+STEPS_IN_A_SECOND: Final = 2_000_000
 """At least, so that a run with a limit takes no more than fit into its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
 MORE_AT_THE_CHAIN: Final = 2
