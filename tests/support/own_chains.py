@@ -11,7 +11,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.kinds import LoopKind, Work
+from onchip.solve.mapping.wide.kinds import Idleness, LoopKind
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.unrolled_ways import ADDING, UnrolledWays
 from support.ways import way_of
@@ -63,10 +63,10 @@ def kinds_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[UnrolledW
 
 
 def _is_of(own: LoopKind, kind: LoopKind) -> bool:
-    if kind.work is Work.UNKNOWN:
+    if kind.idle is Idleness.UNKNOWN:
         return True
     is_within = own.turns is None or kind.turns is None or kind.turns[0] <= own.turns[0] <= kind.turns[1]
-    return own.work is kind.work and is_within
+    return own.idle is kind.idle and is_within
 
 
 def _kind_of(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) -> LoopKind:
@@ -76,8 +76,8 @@ def _kind_of(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) 
     for inside in range(len(mapping.nest) + 1):
         in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
         if _met(problem, mapping, inside)[at] not in (bound, units * prod(in_time)):
-            return LoopKind(Work.SOME_IDLE, (turns, turns))
-    return LoopKind(Work.ALL, (turns, turns))
+            return LoopKind(Idleness.SOME, (turns, turns))
+    return LoopKind(Idleness.NONE, (turns, turns))
 
 
 def _turns(mapping: LayerMapping, name: str, bound: int) -> int:

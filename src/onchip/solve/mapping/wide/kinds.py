@@ -19,24 +19,24 @@ MOST_APART: Final = 32
 """Numbers of turns of units that are idle in some place, told apart at once."""
 
 
-class Work(Enum):
-    """Whether all units of a loop are at work in every place: what the array meets is units times turns, or all."""
+class Idleness(Enum):
+    """Whether any unit of a loop is idle in some place; if none is, the array meets units times turns in each, or all."""
 
     UNKNOWN = auto()
-    ALL = auto()
-    SOME_IDLE = auto()
+    NONE = auto()
+    SOME = auto()
 
 
 @dataclass(frozen=True)
 class LoopKind:
     """What is known of one loop; `turns` are executed, at least and at most, if mappings were told apart by that."""
 
-    work: Work = Work.UNKNOWN
+    idle: Idleness = Idleness.UNKNOWN
     turns: Range | None = None
 
     def units(self, least: int, most: int, sizes: tuple[int, ...] | None) -> Units:
         """Return so many units of it, beside each other along the dimensions of the array."""
-        return Units(least, most, sizes, self.work is Work.ALL, self.turns, self.work is Work.SOME_IDLE)
+        return Units(least, most, sizes, self.idle is Idleness.NONE, self.turns, self.idle is Idleness.SOME)
 
 
 Kinds: TypeAlias = tuple[LoopKind, ...]
@@ -48,25 +48,25 @@ def told_apart(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], *, f
     By the first loop that leaves units idle in some place, or none, then by how many turns are executed: each number by
     itself if units are idle, else the fewest and all others. With `further` these others, too, and all other loops.
     """
-    unknown = [at for at, own in enumerate(kinds) if own.work is Work.UNKNOWN and units[at].most > 1]
-    known = [at for at, own in enumerate(kinds) if own.work is not Work.UNKNOWN]
+    unknown = [at for at, own in enumerate(kinds) if own.idle is Idleness.UNKNOWN and units[at].most > 1]
+    known = [at for at, own in enumerate(kinds) if own.idle is not Idleness.UNKNOWN]
     if not known:
-        return list(_by_work(kinds, bounds, units, unknown)) if unknown else []
+        return list(_by_idleness(kinds, bounds, units, unknown)) if unknown else []
     untold = [at for at in known if kinds[at].turns is None]
     several = [at for at in known if units[at].known_turns(bounds[at]) == 0]
     for loops in (untold, [at for at in several if units[at].any_is_idle], several if further else []):
         if loops:
             return list(_by_turns(kinds, bounds, units, loops))
-    return list(_by_work(kinds, bounds, units, unknown)) if unknown and further else []
+    return list(_by_idleness(kinds, bounds, units, unknown)) if unknown and further else []
 
 
-def _by_work(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], loops: Sequence[int]) -> Iterator[Kinds]:
+def _by_idleness(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], loops: Sequence[int]) -> Iterator[Kinds]:
     """Yield all mappings apart by the first of some loops that leaves units idle in some place, or none."""
     found = list(kinds)
     for at in loops:
         if idle_turns(bounds[at], replace(units[at], any_is_idle=True)):
-            yield (*found[:at], LoopKind(Work.SOME_IDLE), *kinds[at + 1 :])
-        found[at] = LoopKind(Work.ALL)
+            yield (*found[:at], LoopKind(Idleness.SOME), *kinds[at + 1 :])
+        found[at] = LoopKind(Idleness.NONE)
     yield tuple(found)
 
 
