@@ -20,7 +20,7 @@ MOST_APART: Final = 32
 
 
 class Idleness(Enum):
-    """Whether any unit of a loop is idle in some place; if none is, the array meets units times turns in each, or all."""
+    """Whether any unit of a loop is idle in some place; if none is, the array meets units times turns there, or all."""
 
     UNKNOWN = auto()
     NONE = auto()
