@@ -91,7 +91,8 @@ def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
         return ()
     number, most = turns * served.most_apart[output], served.most[output]
     is_full = rows.outputs >= units.most and not units.any_is_idle
-    firsts = rows.first_through_taps if is_full else [0] * rows.taps
+    each = zip(rows.stored_through_taps, rows.first_through_taps, strict=True)
+    firsts = [first if is_full and stored == rows.outputs - 1 else 0 for stored, first in each]
     alike = Counter(zip(rows.stored_through_taps, firsts, strict=True))
     return tuple((taps, _groups(number, most, *stored)) for stored, taps in alike.items())
 
@@ -99,7 +100,7 @@ def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
 def _groups(number: int, most: int, stored: int, first: int) -> tuple[Groups, ...]:
     """Of so many outputs that meet what is stored, from `first` on: if that is the second, the one before is in turn 0.
 
-    All units are at work in that, if there are as many outputs.
+    All units are at work in that, if there are as many outputs; it is asked where no other output meets nothing.
     """
     if first != 1:
         return (Groups(number, most, stored),)
