@@ -17,7 +17,7 @@ from support.lines import Line, lines_of
 
 @dataclass(frozen=True)
 class _Case:
-    """A line with the loops of which an instance serves all, or none; `begins` are those of turns, by first unit."""
+    """A line, with those of its loops over units that an instance serves."""
 
     line: Line
     served: frozenset[int]
@@ -33,19 +33,15 @@ class _Case:
 
     @property
     def beside(self) -> tuple[tuple[int, bool], ...]:
-        sizes = {flag: prod(self.line.loops[at][0] for at in own) for flag, own in self._by_flag}
-        return tuple((size, flag) for flag, size in sizes.items() if size > 1)
-
-    @property
-    def _by_flag(self) -> list[tuple[bool, list[int]]]:
-        return [(True, sorted(self.served)), (False, self.apart)]
+        sizes = ((prod(self.line.loops[at][0] for at in own), own is self.served) for own in (self.served, self.apart))
+        return tuple((size, is_served) for size, is_served in sizes if size > 1)
 
     @property
     def turns(self) -> list[int]:
         return sorted(self.line.sums(self.in_time))
 
     def instances(self, begins: list[int]) -> Iterator[list[int]]:
-        """Of each part of turns, what each instance has."""
+        """Of a part of turns, whose first units have these indices, what each instance has."""
         whole = Line(1 << 30, self.line.loops)
         for apart in whole.sums(self.apart):
             each = (begin + apart + own for begin in begins for own in whole.sums(sorted(self.served)))

@@ -55,29 +55,29 @@ def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) ->
 def kinds_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[UnrolledWays]:
     """Its way, as ever smaller kinds: by which loops leave units idle in some place, and how many turns they take."""
     found = way_of(problem, mapping)
-    own = [_kind_of(problem, mapping, at, units.most) for at, units in enumerate(found.units)]
+    own = [_idle_and_turns(problem, mapping, at, units.most) for at, units in enumerate(found.units)]
     yield found
     while kinds := found.told_apart(further=True):
         (found,) = (one for one in kinds if all(_is_of(*each) for each in zip(own, one.kinds, strict=True)))
         yield found
 
 
-def _is_of(own: LoopKind, kind: LoopKind) -> bool:
+def _is_of(own: tuple[Idleness, int], kind: LoopKind) -> bool:
+    idle, turns = own
     if kind.idle is Idleness.UNKNOWN:
         return True
-    is_within = own.turns is None or kind.turns is None or kind.turns[0] <= own.turns[0] <= kind.turns[1]
-    return own.idle is kind.idle and is_within
+    return idle is kind.idle and (kind.turns is None or kind.turns[0] <= turns <= kind.turns[1])
 
 
-def _kind_of(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) -> LoopKind:
+def _idle_and_turns(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) -> tuple[Idleness, int]:
     """Whether a loop over units leaves any idle in some place, and how many turns are executed."""
     name, bound = LOOPS[at], problem.layer.bounds[LOOPS[at]]
     turns = _turns(mapping, name, bound)
     for inside in range(len(mapping.nest) + 1):
         in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
         if _met(problem, mapping, inside)[at] not in (bound, units * prod(in_time)):
-            return LoopKind(Idleness.SOME, (turns, turns))
-    return LoopKind(Idleness.NONE, (turns, turns))
+            return Idleness.SOME, turns
+    return Idleness.NONE, turns
 
 
 def _turns(mapping: LayerMapping, name: str, bound: int) -> int:

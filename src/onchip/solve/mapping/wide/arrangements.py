@@ -133,7 +133,7 @@ def blocks_of_parts(
     """Return how many stored positions the parts of a place reach over, longest first: no part of any less than that.
 
     `inside` are the turns of outputs in a place and its taps, as many in all parts but the last. Of an instance a part
-    is a block from its first position to its last. None where arrangements are too many.
+    is a block from its first position to its last. None where arrangements are too many, or none has such a place.
     """
     parts = _parts_of_place(outputs, turns, beside, inside[0], any_is_idle=any_is_idle)
     if not parts:
@@ -171,7 +171,7 @@ def inputs_of_turns(
 ) -> NDArray[np.int64] | None:
     """Return by arrangement in how many turns, of all taps and instances, so many inputs are read, from none on.
 
-    Each row once; None where arrangements are too many.
+    Each row once; None where arrangements are too many, or there is none.
     """
     arrangements = arrangements_of(outputs, turns, beside, any_is_idle=any_is_idle)
     if not arrangements:

@@ -82,8 +82,7 @@ def _of_arrangements(
     way: UnrolledWays, rows: AxisRows, served: Served, inside: tuple[int, int]
 ) -> Sequence[tuple[int, int]] | None:
     output = _loops(rows)[0]
-    units = way.units[output]
-    beside = tuple((int(size), own) for size, own in zip(way.most[:, output], served.along, strict=True) if size > 1)
+    units, beside = way.units[output], way.beside(output, served)
     turns = units.known_turns(rows.outputs)
     lengths = blocks_of_parts(rows.axis, rows.outputs, rows.taps, turns, beside, inside, any_is_idle=units.any_is_idle)
     return None if lengths is None else [(length, len(list(own))) for length, own in groupby(lengths)]

@@ -16,8 +16,8 @@ MOST_BREAKPOINTS: Final = 512
 class Units:
     """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
 
-    Of one number of units that are `full`, all are at work in every place; `turns` are then how many turns are
-    executed, at least and at most, where that is known. If any unit is idle in some place, that takes more turns.
+    Of one number of units it may be known that they are `full`, all at work in every place, or that any is idle in
+    some place, which takes more turns; and then how many `turns` are executed, at least and at most.
     """
 
     least: int

@@ -74,9 +74,7 @@ def _by_arrangement(chain: OperandChain, axis: int, served: Served) -> NDArray[n
     """As `inputs_of_turns`, of one axis."""
     rows = chain.way.rows[axis]
     output = LOOPS.index(rows.axis.output_loop)
-    along = chain.way.most[:, output]
-    beside = tuple((int(size), own) for size, own in zip(along, served.along, strict=True) if size > 1)
-    units = chain.way.units[output]
+    units, beside = chain.way.units[output], chain.way.beside(output, served)
     turns = units.known_turns(rows.outputs)
     return inputs_of_turns(rows.axis, rows.outputs, rows.taps, turns, beside, any_is_idle=units.any_is_idle)
 

@@ -15,6 +15,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
+from onchip.solve.mapping.wide.arrangements import Beside
 from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.kinds import Kinds, LoopKind, told_apart
 from onchip.solve.mapping.wide.lattice import Lattice, Served
@@ -130,6 +131,11 @@ class UnrolledWays:
         units = array_of(self.problem.accelerator).sizes.values()
         each = zip(most, least, units, served.along, strict=True)
         return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
+
+    def beside(self, loop: int, served: Served) -> Beside:
+        """Return a loop's units along each dimension of the array, and whether an instance of so many serves them."""
+        each = zip(self.most[:, loop], served.along, strict=True)
+        return tuple((int(size), is_served) for size, is_served in each if size > 1)
 
     @cached_property
     def fewest_turns(self) -> list[int]:
