@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -10,12 +10,6 @@
 #include "chain_searching.hpp"
 
 namespace onchip::chains {
-
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 Search::Search(const Problem& problem, double limit, std::size_t most_steps)
     : problem_(problem), limit_(limit), most_steps_(most_steps) {
@@ -71,39 +65,20 @@ double Search::worth(const std::vector<double>& criteria) const {
 
 bool Search::take_out() {
     take_out_without_room();
-    const std::size_t count = problem_.boundaries.size();
-    std::vector<std::vector<double>> first(count), others(count);
-    outside_.assign(problem_.criteria.size(), {});
-    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
-        if (!problem_.criteria[k].guides) continue;
-        const auto costs = costs_left(k), moving = costs_if_all_move(problem_.criteria[k]);
-        std::vector<std::vector<Costs>> operands(count_.size());
-        More more{std::vector<std::vector<Costs>>(count_.size()), problem_.leads};
-        for (std::size_t b = 0; b < count; ++b) {
-            operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
-            more.costs[problem_.boundaries[b].operand].emplace_back(moving[b]);
-        }
-        auto through = costs_through(problem_.shape, operands, more, outside_[k]);
-        std::size_t b = 0;
-        for (auto& own : through) {
-            for (auto& table : own) {
-                for (double& one : table) one += problem_.criteria[k].fixed;
-                auto& most = problem_.is_product && k == 0 ? first[b] : others[b];
-                if (most.empty())
-                    most = std::move(table);
-                else
-                    for (std::size_t x = 0; x < points_; ++x) most[x] = std::max(most[x], table[x]);
-                ++b;
-            }
-        }
-    }
+    std::vector<std::vector<std::vector<double>>> through;  // by guide, boundary and point
+    outside_.clear();
+    for (const Guide& guide : guides_) through.push_back(costs_through_points(guide));
+    std::vector<double> fixed, here(guides_.size());
+    for (const Criterion& own : problem_.criteria) fixed.push_back(own.fixed);
+    const auto have = guided(fixed);
     bool is_less = false;
     floor_ = 0.0;
-    for (std::size_t b = 0; b < count; ++b) {
+    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
         double least = infinity;
         for (std::size_t x = 0; x < points_; ++x) {
             if (!alive_[b][x]) continue;
-            const double own = problem_.is_product ? first[b][x] * others[b][x] : others[b][x];
+            for (std::size_t guide = 0; guide < here.size(); ++guide) here[guide] = through[guide][b][x];
+            const double own = at_least(here.data(), have, 0.0);
             least = std::min(least, own);
             if (!(own < limit_)) {
                 alive_[b][x] = 0;
@@ -115,13 +90,17 @@ bool Search::take_out() {
     return is_less && floor_ < limit_;
 }
 
-std::vector<std::vector<double>> Search::costs_left(std::size_t k) const {
-    std::vector<std::vector<double>> found;
-    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
-        const Costs own = problem_.criteria[k].costs[b];
-        auto& costs = found.emplace_back(points_, 0.0);
-        for (std::size_t x = 0; x < points_; ++x) costs[x] = !alive_[b][x] ? infinity : own.empty() ? 0.0 : own[x];
+std::vector<std::vector<double>> Search::costs_through_points(const Guide& guide) {
+    const auto costs = costs_left(guide), moving = costs_if_all_move(guide);
+    std::vector<std::vector<Costs>> operands(count_.size());
+    More more{std::vector<std::vector<Costs>>(count_.size()), problem_.leads};
+    for (std::size_t b = 0; b < costs.size(); ++b) {
+        operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
+        more.costs[problem_.boundaries[b].operand].emplace_back(moving[b]);
     }
+    auto through = costs_through(problem_.shape, operands, more, outside_.emplace_back());
+    std::vector<std::vector<double>> found;
+    for (auto& own : through) std::move(own.begin(), own.end(), std::back_inserter(found));
     return found;
 }
 
@@ -147,9 +126,6 @@ std::vector<std::vector<std::uint8_t>> Search::cells_left() const {
 }
 
 void Search::gather() {
-    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
-        if (problem_.criteria[k].guides) guides_.push_back(k);
-    }
     for (std::size_t side = 0; side < problem_.shape.size(); ++side) {
         if (problem_.shape[side] > 1) sides_.push_back(side);
     }
@@ -166,10 +142,13 @@ void Search::gather() {
             if (placed == 0) continue;
             const std::size_t b = first_[operand] + placed - 1;
             for (const std::size_t x : left_[b]) {
-                for (const std::size_t k : guides_) {
-                    const Costs costs = problem_.criteria[k].costs[b];
-                    through_[operand][state].push_back((costs.empty() ? 0.0 : costs[x]) +
-                                                       outside_[k][operand][state][x]);
+                for (std::size_t guide = 0; guide < guides_.size(); ++guide) {
+                    double own = outside_[guide][operand][state][x];
+                    for (const auto& [k, weight] : guides_[guide].weights) {
+                        const Costs costs = problem_.criteria[k].costs[b];
+                        if (!costs.empty()) own += weight * costs[x];
+                    }
+                    through_[operand][state].push_back(own);
                 }
             }
         }

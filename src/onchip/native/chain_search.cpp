@@ -18,6 +18,9 @@ constexpr std::size_t points_a_step = 16;  // that are passed over as they canno
 }  // namespace
 
 Found Search::run() {
+    choose_guides();
+    take_out_without_room();
+    add_means();
     for (int round = 0; round < rounds && take_out(); ++round) {
     }
     if (floor_ >= limit_) return {limit_, true, steps_, {}, {}};
@@ -49,13 +52,6 @@ Found Search::look_ever_higher() {
     return {limit_, true, steps_, best_, {}};
 }
 
-double Search::guided(const double* through, const std::vector<double>& added, double others) const {
-    double most = others;
-    for (std::size_t guide = problem_.is_product; guide < guides_.size(); ++guide)
-        most = std::max(most, added[guides_[guide]] + through[guide]);
-    return problem_.is_product ? (added[0] + through[0]) * most : most;
-}
-
 double Search::most_of_others(const std::vector<double>& added) const {
     double most = 0.0;
     for (std::size_t k = problem_.is_product; k < added.size(); ++k) {
@@ -64,15 +60,14 @@ double Search::most_of_others(const std::vector<double>& added) const {
     return most;
 }
 
-double Search::worth_of(std::size_t boundary, std::size_t x, const double* through, std::vector<double>& sums) const {
-    for (std::size_t k = 0; k < sums.size(); ++k) {
+double Search::most_of_others(const std::vector<double>& added, std::size_t boundary, std::size_t x) const {
+    double most = 0.0;
+    for (std::size_t k = problem_.is_product; k < added.size(); ++k) {
+        if (problem_.criteria[k].guides) continue;
         const Costs costs = problem_.criteria[k].costs[boundary];
-        if (problem_.criteria[k].guides)
-            sums[k] += *through++;
-        else if (!costs.empty())
-            sums[k] += costs[x];
+        most = std::max(most, added[k] + (costs.empty() ? 0.0 : costs[x]));
     }
-    return worth(sums);
+    return most;
 }
 
 bool Search::may_follow(std::size_t inner, const std::uint16_t* outer) const {
@@ -93,6 +88,7 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
     std::vector<double> sums;
     Chain chain;
     const double others = most_of_others(added);
+    const auto have = guided(added);
     for (std::size_t operand = 0; operand < count_.size(); ++operand) {
         if (placed_[operand] == count_[operand]) continue;
         const std::size_t b = first_[operand] + placed_[operand];
@@ -105,13 +101,13 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
         steps_ += (left.size() - start) / points_a_step + 1;
         for (std::size_t at = start; at < left.size(); ++at, through += guides_.size(), cells += sides_.size()) {
             const std::size_t x = left[at];
-            if (!(guided(through, added, others) < limit_) || !(own.bits[x] <= room)) continue;
+            if (!(at_least(through, have, others) < limit_) || !(own.bits[x] <= room)) continue;
             if (state > 0 && (!may_follow(point, cells) || (x == point && operand < least_operand))) continue;
             ++steps_;
             sums = added;
             chain = chain_;
             follow(problem_, at_, b, x, chain, sums);
-            const double least = worth_of(b, x, through, sums);
+            const double least = at_least(through, guided(sums), most_of_others(sums, b, x));
             if (least < limit_) steps.push_back({least, operand, x});
         }
     }

@@ -5,12 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "chain_means.hpp"
 #include "chain_search.hpp"
 #include "chain_tiles.hpp"
 
 namespace onchip::chains {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class Search {
 public:
@@ -24,6 +28,27 @@ private:
         std::size_t point;
     };
 
+    // What a chain is worth at least by a criterion, or a mean of several, looked up at each step; of a product's mean
+    // the first criterion has the weight `slope`.
+    struct Guide {
+        std::vector<std::pair<std::size_t, double>> weights;
+        double slope;
+    };
+
+    // chain_guides.cpp
+    // Criteria that guide, then means of them.
+    void choose_guides();
+    void add_means();
+    void add_guide(const Weights& weights, double slope);
+    // What boundaries cost by a guide, infinite in points that are taken out, and what more if no tile stays.
+    std::vector<std::vector<double>> costs_left(const Guide& guide) const;
+    std::vector<std::vector<double>> costs_if_all_move(const Guide& guide) const;
+    // By guide, what is added to all criteria.
+    std::vector<double> guided(const std::vector<double>& added) const;
+    // The worth with what guides add at least from a point on, as if no tile moved that may stay, to what they have;
+    // by criteria that do not guide it is `others`.
+    double at_least(const double* through, const std::vector<double>& have, double others) const;
+
     // chain_points.cpp
     // Coordinates of points, and which points have room.
     void lay_out();
@@ -32,7 +57,8 @@ private:
     double worth(const std::vector<double>& criteria) const;
     // Points through which all chains are worth too much; whether any was taken out.
     bool take_out();
-    std::vector<std::vector<double>> costs_left(std::size_t k) const;
+    // By boundary and point, what the least chain through it costs by a guide, but for what is fixed.
+    std::vector<std::vector<double>> costs_through_points(const Guide& guide);
     // What is left of points, and of each all that a step asks of it, one after the other.
     void list();
     void gather();
@@ -42,12 +68,9 @@ private:
     // A search that is cut short says no more than where it began. So what is below a part of the way to the limit is
     // looked into first: if that ends, there is none below it, or the least is found.
     Found look_ever_higher();
-    // The worth with what guides add at least from a point on, as if no tile moved that may stay; by criteria that do
-    // not guide it is `others`.
-    double guided(const double* through, const std::vector<double>& added, double others) const;
     double most_of_others(const std::vector<double>& added) const;
-    // The same as a boundary's point is known, with what it costs.
-    double worth_of(std::size_t boundary, std::size_t x, const double* through, std::vector<double>& sums) const;
+    // The same with what a boundary costs in a point.
+    double most_of_others(const std::vector<double>& added, std::size_t boundary, std::size_t x) const;
     bool may_follow(std::size_t inner, const std::uint16_t* outer) const;
     // After a place in `point` where, of operands placed just there, `least_operand` was the last.
     void go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added);
@@ -65,15 +88,16 @@ private:
     std::vector<std::uint16_t> at_;                  // by point, its cell along each dimension
     std::vector<std::vector<std::uint8_t>> alive_;   // by boundary and point
     std::vector<std::vector<std::size_t>> left_;
-    std::vector<std::size_t> guides_, sides_;                // criteria that guide, and dimensions of several cells
+    std::vector<Guide> guides_;
+    std::vector<std::size_t> sides_;                         // dimensions of several cells
     std::vector<std::vector<std::uint16_t>> cells_;          // by boundary, of its points left along these
     std::vector<std::vector<std::vector<double>>> through_;  // by operand and state, of its last boundary's, by guide
     std::vector<double> least_bits_, used_bits_;
-    std::vector<Outside> outside_;  // by criterion
+    std::vector<Outside> outside_;  // by guide
     std::vector<std::size_t> placed_, chosen_, best_;
     Chain chain_;
     double floor_ = 0.0;
-    double not_looked_into_ = std::numeric_limits<double>::infinity();  // the least worth of steps that were left
+    double not_looked_into_ = infinity;  // the least worth of steps that were left
 };
 
 }  // namespace onchip::chains

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace onchip::chains {
 
@@ -89,6 +90,26 @@ public:
         return least;
     }
 
+    // Of what `inside` says, the points of the least chain, from the last boundary inwards.
+    LeastChain least_chain() const {
+        const auto least = inside();
+        LeastChain found{least.back().back(), {}};
+        if (!(found.cost < std::numeric_limits<double>::infinity())) return found;
+        std::vector<std::size_t> first;
+        for (const auto& own : operands_) {
+            first.push_back(found.points.size());
+            found.points.resize(found.points.size() + own.size());
+        }
+        std::size_t point = points_ - 1;
+        for (std::size_t state = states_ - 1; state > 0;) {
+            const auto [operand, x] = last_inside(least, state, point);
+            found.points[first[operand] + placed(state, operand) - 1] = x;
+            state -= step_[operand];
+            point = x;
+        }
+        return found;
+    }
+
     // What all others cost at least if they stand outside a point in which the last was placed.
     Outside outside(const More& more) const {
         Outside least(operands_.size(), std::vector<std::vector<double>>(states_));
@@ -134,6 +155,28 @@ public:
     }
 
 private:
+    // The operand and the point of the last boundary placed, of the least chain in a state inside a point.
+    std::pair<std::size_t, std::size_t> last_inside(const std::vector<std::vector<double>>& least, std::size_t state,
+                                                    std::size_t point) const {
+        for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
+            const std::size_t count = placed(state, operand);
+            if (count == 0) continue;
+            const auto& before = least[state - step_[operand]];
+            const Costs own = operands_[operand][count - 1];
+            for (std::size_t x = 0; x <= point; ++x) {
+                if (before[x] + own[x] == least[state][point] && is_inside(x, point)) return {operand, x};
+            }
+        }
+        throw std::logic_error("no boundary costs what the least chain does");
+    }
+
+    bool is_inside(std::size_t inner, std::size_t outer) const {
+        for (std::size_t side = shape_.size(); side-- > 0; inner /= shape_[side], outer /= shape_[side]) {
+            if (inner % shape_[side] > outer % shape_[side]) return false;
+        }
+        return true;
+    }
+
     // At each point the least of what comes `next` outside it, with what the boundary in it costs more then.
     std::vector<double> followed(Costs more, const std::vector<std::uint8_t>& leads, const std::vector<double>& next,
                                  const std::vector<double>& all) const {
@@ -186,6 +229,10 @@ private:
 
 double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands) {
     return Sweeps(shape, operands).inside().back().back();
+}
+
+LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands) {
+    return Sweeps(shape, operands).least_chain();
 }
 
 Through costs_through(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,

@@ -21,6 +21,14 @@ using Through = std::vector<std::vector<std::vector<double>>>;
 // By operand its boundaries' costs. Throws std::invalid_argument for costs that are not of each point.
 double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands);
 
+struct LeastChain {
+    double cost;
+    std::vector<std::size_t> points;  // by boundary, an operand's one after the other; none where nothing has room
+};
+
+// The same, and of which chain that is. By operand its boundaries' costs; throws as `least_cost` does.
+LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands);
+
 // What boundaries cost beyond their costs unless tiles stay, by operand and boundary (none where that is nothing):
 // where the next boundary's point is ahead in dimensions alone that lead to elements of the operand, and one of them
 // ends there. Of the last boundary the last point of the lattice counts as the next.

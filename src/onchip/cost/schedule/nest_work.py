@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 from onchip.cost.schedule.needed import NeededPixels, touched_positions
@@ -41,6 +42,7 @@ def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
     return NestWork()
 
 
+@lru_cache(maxsize=1 << 8)
 def work_of_all(layer: Layer) -> NestWork:
     """The work of a nest of which every output is needed."""
     return _counted(layer, frozenset(range(layer.p)), frozenset(range(layer.q)))

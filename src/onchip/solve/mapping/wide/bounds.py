@@ -156,17 +156,17 @@ class WayBounds:
         return found
 
     def _floor(self, way: UnrolledWays, stage: int, enough: float) -> float:
-        energies, times = list[ChainEnergy](), list[ChainTime]()
         most_cells, shorts = STAGES[stage]
-        for short in shorts:
-            lattice = Lattice.of(way.bounds, way.units, most_cells, short)
-            energies.append(ChainEnergy(way, lattice))
-            times.append(ChainTime(way, lattice))
+        lattices = [Lattice.of(way.bounds, way.units, most_cells, short) for short in shorts]
+        energies = [ChainEnergy(way, lattice) for lattice in lattices]
+        times = [ChainTime(way, lattice) for lattice in lattices]
         match self.objective:
             case MappingObjective.ENERGY:
                 return self.objective.of(max(one.least_pj for one in energies), 0.0)
             case MappingObjective.LATENCY:
-                return self.objective.of(0.0, max(one.least_cycles for one in times))
+                turning = self.objective.of(0.0, times[0].turning)
+                is_enough = turning >= enough
+                return turning if is_enough else self.objective.of(0.0, max(one.least_cycles for one in times))
             case MappingObjective.EDP:
                 unit = self.objective.of(1.0, 1.0)
                 return unit * least_energy_delay(energies, times, enough / unit)

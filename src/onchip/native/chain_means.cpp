@@ -1,0 +1,126 @@
+// Means are weighed by the chains that they are least for: each says how it would cost with other weights.
+
+#include "chain_means.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace onchip::chains {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int criteria_joined = 3;  // one after the other, to the one that a mean began with
+constexpr int looks = 4;            // at means on the way to a criterion
+constexpr double close = 1e-6;
+constexpr double near = 0.05;  // of what could be gained
+
+// What a chain costs on the way from one mean (at 0) to another (at 1).
+struct Line {
+    double first, last;
+
+    double at(double part) const { return first + part * (last - first); }
+    double rise() const { return last - first; }
+};
+
+Weights between(const Weights& one, const Weights& two, double part) {
+    Weights found;
+    for (std::size_t k = 0; k < one.size(); ++k) found.push_back((1 - part) * one[k] + part * two[k]);
+    return found;
+}
+
+}  // namespace
+
+Means::Means(const Problem& problem, const std::vector<std::vector<std::uint8_t>>& alive) : problem_(problem) {
+    for (const auto& own : alive) {
+        auto& room = room_.emplace_back();
+        for (const std::uint8_t is_left : own) room.push_back(is_left ? 0.0 : infinity);
+    }
+}
+
+Mean Means::of(Weights weights) const {
+    auto tables = room_;
+    std::vector<std::vector<Costs>> operands;
+    double fixed = 0.0;
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+        if (weights[k] == 0.0) continue;
+        const Criterion& own = problem_.criteria[k];
+        fixed += weights[k] * own.fixed;
+        for (std::size_t b = 0; b < tables.size(); ++b) {
+            for (std::size_t x = 0; x < own.costs[b].size(); ++x) tables[b][x] += weights[k] * own.costs[b][x];
+        }
+    }
+    for (std::size_t b = 0; b < tables.size(); ++b) {
+        operands.resize(std::max(operands.size(), problem_.boundaries[b].operand + 1));
+        operands[problem_.boundaries[b].operand].emplace_back(tables[b]);
+    }
+    const LeastChain chain = least_chain(problem_.shape, operands);
+    std::vector<double> criteria;
+    for (const Criterion& own : problem_.criteria) {
+        double cost = own.fixed;
+        for (std::size_t b = 0; b < chain.points.size(); ++b)
+            cost += own.costs[b].empty() ? 0.0 : own.costs[b][chain.points[b]];
+        criteria.push_back(cost);
+    }
+    return {std::move(weights), fixed + chain.cost, std::move(criteria)};
+}
+
+double Means::weighed(const Weights& weights, const std::vector<double>& criteria) const {
+    double found = 0.0;
+    for (std::size_t k = problem_.is_product; k < weights.size(); ++k) {
+        if (weights[k] > 0.0) found += weights[k] * criteria[k];
+    }
+    return found;
+}
+
+Mean Means::highest(std::size_t criterion, double slope, double enough) const {
+    Weights weights(problem_.criteria.size(), 0.0);
+    if (problem_.is_product) weights[0] = slope;
+    weights[criterion] = 1.0;
+    Mean found = of(std::move(weights));
+    for (int joined = 0; joined < criteria_joined && found.least < enough; ++joined) {
+        const double mean = weighed(found.weights, found.criteria);
+        std::size_t greatest = criterion;
+        for (std::size_t k = problem_.is_product; k < found.criteria.size(); ++k) {
+            if (std::isfinite(found.criteria[k]) && found.criteria[k] > found.criteria[greatest]) greatest = k;
+        }
+        if (!(found.criteria[greatest] > mean * (1 + close))) break;
+        const double before = found.least;
+        found = towards(found, greatest, enough);
+        if (!(found.least > before * (1 + close))) break;
+    }
+    return found;
+}
+
+Mean Means::towards(const Mean& from, std::size_t criterion, double enough) const {
+    Weights alone(from.weights.size(), 0.0);
+    if (problem_.is_product) alone[0] = from.weights[0];
+    alone[criterion] = 1.0;
+    const auto line_of = [&](const Mean& mean) {
+        const double common = problem_.is_product ? from.weights[0] * mean.criteria[0] : 0.0;
+        return Line{common + weighed(from.weights, mean.criteria), common + mean.criteria[criterion]};
+    };
+    Mean found = from, last = of(alone);
+    Line rising = line_of(from), falling = line_of(last);
+    if (last.least > found.least) found = last;
+    for (int look = 0; look < looks && falling.rise() < 0.0 && found.least < enough; ++look) {
+        const double part = (falling.first - rising.first) / (rising.rise() - falling.rise());
+        if (!(part > 0.0 && part < 1.0)) break;
+        Mean next = of(between(from.weights, alone, part));
+        const Line own = line_of(next);
+        const double most = rising.at(part);
+        (own.rise() > 0.0 ? rising : falling) = own;
+        const bool is_near = most - next.least <= near * (most - from.least);
+        if (next.least > found.least) found = std::move(next);
+        if (is_near) break;
+    }
+    return found;
+}
+
+double least_product(double first, double second, double slope, double least_sum) {
+    if (slope * first + second >= least_sum) return first * second;
+    return std::min(first * (least_sum - slope * first), (least_sum - second) / slope * second);
+}
+
+}  // namespace onchip::chains

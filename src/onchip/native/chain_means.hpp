@@ -1,0 +1,49 @@
+// What the greatest of several criteria is at least: no less than a mean of them, whatever their weights.
+//
+// What is least by each criterion alone is most often not the same chain, and then the least mean is above all of them.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "chain_search.hpp"
+
+namespace onchip::chains {
+
+// By criterion. Of those whose greatest counts weights add up to one; of a product's first it is any.
+using Weights = std::vector<double>;
+
+struct Mean {
+    Weights weights;
+    double least;                  // no chain's is less
+    std::vector<double> criteria;  // what boundaries cost of the chain for which it is that, by criterion
+};
+
+// Means of a problem's criteria over chains of the points that are left, without what moves or waits beside costs.
+class Means {
+public:
+    Means(const Problem& problem, const std::vector<std::vector<std::uint8_t>>& alive);
+
+    Mean of(Weights weights) const;
+
+    // The weights for which the least chain's mean is highest, about, or enough; from a criterion on. The first of a
+    // product has the weight `slope`.
+    Mean highest(std::size_t criterion, double slope, double enough) const;
+
+private:
+    // On the way from a mean to a criterion by itself; the mean as it was if none is higher.
+    Mean towards(const Mean& from, std::size_t criterion, double enough) const;
+    double weighed(const Weights& weights, const std::vector<double>& criteria) const;
+
+    const Problem& problem_;
+    std::vector<std::vector<double>> room_;  // by boundary and point, nothing or infinite
+};
+
+// What no product is below: of numbers not below `first` and `second`, nor `slope` times one plus the other below
+// `least_sum`. The least product is at a corner of what these three leave.
+double least_product(double first, double second, double slope, double least_sum);
+
+}  // namespace onchip::chains
