@@ -12,32 +12,47 @@ namespace {
 
 constexpr std::array slopes = {1.0, 0.6};  // of energy, in what is least of cycles by what is least of energy
 
+constexpr std::array parts = {1.0, 0.5, 0.25, 2.0, 4.0};
+
+Weights nearer(const Weights& weights, double part) {
+    const std::size_t most = std::max_element(weights.begin(), weights.end()) - weights.begin();
+    Weights found(weights);
+    for (double& one : found) one *= part;
+    found[most] = 0.0;
+    double sum = 0.0;
+    for (const double one : found) sum += one;
+    if (sum >= 1.0) return weights;
+    found[most] = 1.0 - sum;
+    return found;
+}
+
 }  // namespace
 
-void Search::choose_guides() {
-    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
+void Search::choose_guides(std::size_t most) {
+    guides_.clear();
+    for (std::size_t k = 0; k < problem_.criteria.size() && guides_.size() < most + problem_.is_product; ++k) {
         if (!problem_.criteria[k].guides) continue;
         Weights alone(problem_.criteria.size(), 0.0);
         alone[k] = 1.0;
         add_guide(alone, 0.0);
     }
+    add_means();
 }
 
 void Search::add_means() {
     const Means means(problem_, alive_);
     const std::size_t first = problem_.is_product;  // of those whose greatest counts
-    if (problem_.criteria.size() < first + 2 - problem_.is_product) return;
     Weights alone(problem_.criteria.size(), 0.0);
     if (!problem_.is_product) {
         const Mean found = means.highest(first, 0.0, limit_);
         if (std::count(found.weights.begin(), found.weights.end(), 0.0) + 1 < std::ssize(found.weights))
-            add_guide(found.weights, 0.0);
+            for (const double part : parts) add_guide(nearer(found.weights, part), 0.0);
         return;
     }
     alone[0] = 1.0;
     const double energy = means.of(alone).least;
     std::swap(alone[0], alone[first]);
-    const double cycles = means.of(alone).least;
+    const double cycles = least_cycles_ = means.of(alone).least;
     if (!(energy > 0.0 && cycles > 0.0 && std::isfinite(energy + cycles + limit_))) return;
     for (const double part : slopes) {
         const double slope = part * cycles / energy;

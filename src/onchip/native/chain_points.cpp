@@ -63,31 +63,30 @@ double Search::worth(const std::vector<double>& criteria) const {
     return *std::max_element(criteria.begin(), criteria.end());
 }
 
-bool Search::take_out() {
-    take_out_without_room();
+void Search::take_out() {
     std::vector<std::vector<std::vector<double>>> through;  // by guide, boundary and point
-    outside_.clear();
+    columns_.clear();
+    list();
     for (const Guide& guide : guides_) through.push_back(costs_through_points(guide));
-    std::vector<double> fixed, here(guides_.size());
-    for (const Criterion& own : problem_.criteria) fixed.push_back(own.fixed);
-    const auto have = guided(fixed);
-    bool is_less = false;
+    std::vector<double> here(guides_.size());
+    const auto have = guided(fixed_costs());
     floor_ = 0.0;
-    for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
+    for (std::size_t b = 0; b < left_.size(); ++b) {
         double least = infinity;
-        for (std::size_t x = 0; x < points_; ++x) {
-            if (!alive_[b][x]) continue;
+        for (const std::size_t x : left_[b]) {
             for (std::size_t guide = 0; guide < here.size(); ++guide) here[guide] = through[guide][b][x];
             const double own = at_least(here.data(), have, 0.0);
             least = std::min(least, own);
-            if (!(own < limit_)) {
-                alive_[b][x] = 0;
-                is_less = true;
-            }
+            if (!(own < limit_)) alive_[b][x] = 0;
         }
         floor_ = std::max(floor_, least);
     }
-    return is_less && floor_ < limit_;
+}
+
+std::vector<double> Search::fixed_costs() const {
+    std::vector<double> found;
+    for (const Criterion& own : problem_.criteria) found.push_back(own.fixed);
+    return found;
 }
 
 std::vector<std::vector<double>> Search::costs_through_points(const Guide& guide) {
@@ -98,9 +97,51 @@ std::vector<std::vector<double>> Search::costs_through_points(const Guide& guide
         operands[problem_.boundaries[b].operand].emplace_back(costs[b]);
         more.costs[problem_.boundaries[b].operand].emplace_back(moving[b]);
     }
-    auto through = costs_through(problem_.shape, operands, more, outside_.emplace_back());
+    Outside outside;
+    auto through = costs_through(problem_.shape, operands, more, outside);
+    auto& columns = columns_.emplace_back(count_.size(), std::vector<std::vector<double>>(states_));
+    for (std::size_t operand = 0; operand < count_.size(); ++operand) {
+        for (std::size_t state = 0; state < states_; ++state) {
+            const std::size_t placed = state / step_[operand] % (count_[operand] + 1);
+            if (placed == 0) continue;
+            const std::size_t b = first_[operand] + placed - 1;
+            for (const std::size_t x : left_[b])
+                columns[operand][state].push_back(costs[b][x] + outside[operand][state][x]);
+        }
+    }
     std::vector<std::vector<double>> found;
     for (auto& own : through) std::move(own.begin(), own.end(), std::back_inserter(found));
+    return found;
+}
+
+void Search::take_out_criteria() {
+    const auto turns = [&] {
+        double found = 1.0;
+        for (const auto& own : problem_.last_turns) found *= *std::max_element(own.begin(), own.end());
+        return found;
+    };
+    const double least = problem_.is_product ? least_cycles_ : floor_;
+    std::vector<Criterion> kept;
+    for (const Criterion& own : problem_.criteria) {
+        double most = own.fixed + (own.port ? turns() : 0.0);
+        for (std::size_t b = 0; b < alive_.size() && most < least; ++b) most += most_of(own, b);
+        if (!(most < least) || (problem_.is_product && kept.empty())) kept.push_back(own);
+    }
+    problem_.criteria = std::move(kept);
+}
+
+double Search::most_of(const Criterion& criterion, std::size_t boundary) const {
+    double found = 0.0;
+    for (std::size_t x = 0; x < points_; ++x) {
+        if (!alive_[boundary][x]) continue;
+        double own = 0.0;
+        for (const auto* tables : {&criterion.costs, &criterion.more, &criterion.rest}) {
+            const Costs costs = (*tables)[boundary];
+            if (!costs.empty()) own += costs[x];
+        }
+        for (const auto& [times, longest] : criterion.waits[boundary]) own += times[x] * longest[x];
+        found = std::max(found, own);
+    }
     return found;
 }
 
@@ -126,8 +167,32 @@ std::vector<std::vector<std::uint8_t>> Search::cells_left() const {
 }
 
 void Search::gather() {
+    through_.assign(count_.size(), std::vector<std::vector<double>>(states_));
+    for (std::size_t operand = 0; operand < count_.size(); ++operand) {
+        for (std::size_t state = 0; state < states_; ++state) {
+            const std::size_t placed = state / step_[operand] % (count_[operand] + 1);
+            if (placed == 0) continue;
+            const auto& before = left_[first_[operand] + placed - 1];
+            for (std::size_t at = 0; at < before.size(); ++at) {
+                if (!alive_[first_[operand] + placed - 1][before[at]]) continue;
+                for (const auto& columns : columns_) through_[operand][state].push_back(columns[operand][state][at]);
+            }
+        }
+    }
+    columns_.clear();
+    list();
     for (std::size_t side = 0; side < problem_.shape.size(); ++side) {
         if (problem_.shape[side] > 1) sides_.push_back(side);
+    }
+    for (std::size_t b = 0; b < left_.size(); ++b) {
+        auto& least = least_costs_.emplace_back();
+        for (const Criterion& own : problem_.criteria) {
+            double found = own.costs[b].empty() || left_[b].empty() ? 0.0 : infinity;
+            if (!own.costs[b].empty()) {
+                for (const std::size_t x : left_[b]) found = std::min(found, own.costs[b][x]);
+            }
+            least.push_back(found);
+        }
     }
     for (const auto& points : left_) {
         auto& cells = cells_.emplace_back();
@@ -135,25 +200,6 @@ void Search::gather() {
             for (const std::size_t side : sides_) cells.push_back(at_[x * problem_.shape.size() + side]);
         }
     }
-    through_.assign(count_.size(), std::vector<std::vector<double>>(states_));
-    for (std::size_t operand = 0; operand < count_.size(); ++operand) {
-        for (std::size_t state = 0; state < states_; ++state) {
-            const std::size_t placed = state / step_[operand] % (count_[operand] + 1);
-            if (placed == 0) continue;
-            const std::size_t b = first_[operand] + placed - 1;
-            for (const std::size_t x : left_[b]) {
-                for (std::size_t guide = 0; guide < guides_.size(); ++guide) {
-                    double own = outside_[guide][operand][state][x];
-                    for (const auto& [k, weight] : guides_[guide].weights) {
-                        const Costs costs = problem_.criteria[k].costs[b];
-                        if (!costs.empty()) own += weight * costs[x];
-                    }
-                    through_[operand][state].push_back(own);
-                }
-            }
-        }
-    }
-    outside_.clear();
 }
 
 }  // namespace onchip::chains

@@ -12,23 +12,26 @@ namespace onchip::chains {
 
 namespace {
 
-constexpr int rounds = 2;
 constexpr std::size_t points_a_step = 16;  // that are passed over as they cannot follow
 
 }  // namespace
 
 Found Search::run() {
-    choose_guides();
     take_out_without_room();
-    add_means();
-    for (int round = 0; round < rounds && take_out(); ++round) {
+    choose_guides(1);
+    take_out();
+    if (floor_ < limit_) {
+        take_out_without_room();
+        take_out_criteria();
+        choose_guides(problem_.is_product ? 6 : 3);
+        take_out();
     }
     if (floor_ >= limit_) return {limit_, true, steps_, {}, {}};
-    list();
     gather();
     auto cells = cells_left();
     placed_.assign(count_.size(), 0);
     chosen_.assign(problem_.boundaries.size(), 0);
+    last_place_.assign(problem_.boundaries.size(), 0);
     used_bits_.assign(problem_.room_bits.size(), 0.0);
     chain_.without_window.assign(problem_.ports.size(), 0.0);
     Found found = look_ever_higher();
@@ -79,10 +82,11 @@ bool Search::may_follow(std::size_t inner, const std::uint16_t* outer) const {
     return true;
 }
 
-void Search::go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added) {
+std::optional<std::size_t> Search::go_on(std::size_t state, std::size_t point, std::size_t least_operand,
+                                         const std::vector<double>& added) {
     if (state + 1 == states_) {
         end(added);
-        return;
+        return std::nullopt;
     }
     std::vector<Step> steps;
     std::vector<double> sums;
@@ -115,14 +119,64 @@ void Search::go_on(std::size_t state, std::size_t point, std::size_t least_opera
         return one.worth != two.worth ? one.worth < two.worth
                                       : (one.point != two.point ? one.point < two.point : one.operand < two.operand);
     });
+    if (steps.empty()) return without_place(point, added);
     for (const Step& step : steps) {
-        if (!(step.worth < limit_)) return;
+        if (!(step.worth < limit_)) return std::nullopt;
         if (steps_ >= most_steps_) {
             not_looked_into_ = std::min(not_looked_into_, step.worth);
-            return;
+            return std::nullopt;
         }
-        take(step, state, added);
+        const auto boundary = take(step, state, added);
+        if (boundary && !has_place(*boundary, point, added)) return boundary;
     }
+    return std::nullopt;
+}
+
+std::optional<std::size_t> Search::without_place(std::size_t point, const std::vector<double>& added) {
+    if (problem_.ports.empty()) return std::nullopt;
+    for (std::size_t operand = 0; operand < count_.size(); ++operand) {
+        if (placed_[operand] == count_[operand]) continue;
+        const std::size_t b = first_[operand] + placed_[operand];
+        if (!has_place(b, point, added)) return b;
+    }
+    return std::nullopt;
+}
+
+bool Search::has_place(std::size_t boundary, std::size_t point, const std::vector<double>& added) {
+    const Boundary& own = problem_.boundaries[boundary];
+    const double room = problem_.room_bits[own.memory] - used_bits_[own.memory] - coming_bits(own.memory, boundary);
+    std::vector<double> others(added), sums;
+    for (std::size_t b = 0; b < left_.size(); ++b) {
+        const std::size_t operand = problem_.boundaries[b].operand;
+        if (b == boundary || b - first_[operand] < placed_[operand]) continue;
+        for (std::size_t k = 0; k < others.size(); ++k) others[k] += least_costs_[b][k];
+    }
+    const std::vector<double> nothing(guides_.size(), 0.0);
+    const auto is_place = [&](std::size_t x) {
+        if (!(own.bits[x] <= room) || !is_outside(x, point)) return false;
+        ++steps_;
+        sums = others;
+        for (std::size_t k = 0; k < sums.size(); ++k) {
+            const Costs costs = problem_.criteria[k].costs[boundary];
+            if (!costs.empty()) sums[k] += costs[x];
+        }
+        follow_at_least(problem_, at_, boundary, x, chain_, sums);
+        return at_least(nothing.data(), guided(sums), most_of_others(sums)) < limit_;
+    };
+    const auto& left = left_[boundary];
+    if (!left.empty() && is_place(left[last_place_[boundary]])) return true;
+    const auto found = std::find_if(std::lower_bound(left.begin(), left.end(), point), left.end(), is_place);
+    if (found == left.end()) return false;
+    last_place_[boundary] = found - left.begin();
+    return true;
+}
+
+bool Search::is_outside(std::size_t outer, std::size_t inner) const {
+    const std::size_t sides = problem_.shape.size();
+    for (std::size_t side = 0; side < sides; ++side) {
+        if (at_[inner * sides + side] > at_[outer * sides + side]) return false;
+    }
+    return true;
 }
 
 void Search::end(const std::vector<double>& added) {
@@ -135,7 +189,7 @@ void Search::end(const std::vector<double>& added) {
     best_ = chosen_;
 }
 
-void Search::take(const Step& step, std::size_t state, const std::vector<double>& added) {
+std::optional<std::size_t> Search::take(const Step& step, std::size_t state, const std::vector<double>& added) {
     std::vector<double> next(added);
     const Chain before = chain_;
     const std::size_t b = first_[step.operand] + placed_[step.operand];
@@ -148,10 +202,11 @@ void Search::take(const Step& step, std::size_t state, const std::vector<double>
     ++placed_[step.operand];
     used_bits_[own.memory] += own.bits[step.point];
     chosen_[b] = step.point;
-    go_on(state + step_[step.operand], step.point, step.operand, next);
+    const auto found = go_on(state + step_[step.operand], step.point, step.operand, next);
     chain_ = before;
     used_bits_[own.memory] -= own.bits[step.point];
     --placed_[step.operand];
+    return found;
 }
 
 double Search::coming_bits(std::size_t memory, std::size_t but) const {

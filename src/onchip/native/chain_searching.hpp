@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,8 @@ private:
     };
 
     // chain_guides.cpp
-    // Criteria that guide, then means of them.
-    void choose_guides();
+    // Criteria that guide, as many of those whose greatest counts, then means of them.
+    void choose_guides(std::size_t most);
     void add_means();
     void add_guide(const Weights& weights, double slope);
     // What boundaries cost by a guide, infinite in points that are taken out, and what more if no tile stays.
@@ -55,10 +56,15 @@ private:
     // Each boundary's least bits among points that are left; what all others of a memory take at least is no room.
     void take_out_without_room();
     double worth(const std::vector<double>& criteria) const;
-    // Points through which all chains are worth too much; whether any was taken out.
-    bool take_out();
-    // By boundary and point, what the least chain through it costs by a guide, but for what is fixed.
+    // Points through which all chains are worth too much.
+    void take_out();
+    // By boundary and point, what the least chain through it costs by a guide, but for what is fixed; a column more.
     std::vector<std::vector<double>> costs_through_points(const Guide& guide);
+    std::vector<double> fixed_costs() const;
+    // Criteria that are below what a chain is worth by the others, whichever of the points left it goes through.
+    void take_out_criteria();
+    // What a boundary adds at most.
+    double most_of(const Criterion& criterion, std::size_t boundary) const;
     // What is left of points, and of each all that a step asks of it, one after the other.
     void list();
     void gather();
@@ -72,15 +78,21 @@ private:
     // The same with what a boundary costs in a point.
     double most_of_others(const std::vector<double>& added, std::size_t boundary, std::size_t x) const;
     bool may_follow(std::size_t inner, const std::uint16_t* outer) const;
-    // After a place in `point` where, of operands placed just there, `least_operand` was the last.
-    void go_on(std::size_t state, std::size_t point, std::size_t least_operand, const std::vector<double>& added);
+    // After a place in `point` where, of operands placed just there, `least_operand` was the last. If it is known a
+    // boundary that has no place after all that, whatever comes between.
+    std::optional<std::size_t> go_on(std::size_t state, std::size_t point, std::size_t least_operand,
+                                     const std::vector<double>& added);
+    std::optional<std::size_t> without_place(std::size_t point, const std::vector<double>& added);
+    // Whether a boundary may stand anywhere outside `point`, with all others where they cost least.
+    bool has_place(std::size_t boundary, std::size_t point, const std::vector<double>& added);
+    bool is_outside(std::size_t outer, std::size_t inner) const;
     // Outside all places stand all loops: a dimension that moves on from the last place ends there.
     void end(const std::vector<double>& added);
-    void take(const Step& step, std::size_t state, const std::vector<double>& added);
+    std::optional<std::size_t> take(const Step& step, std::size_t state, const std::vector<double>& added);
     // What boundaries that are not placed yet will take of a memory, but for one of them.
     double coming_bits(std::size_t memory, std::size_t but) const;
 
-    const Problem& problem_;
+    Problem problem_;
     double limit_;
     std::size_t most_steps_;
     std::size_t points_ = 0, states_ = 1, steps_ = 0;
@@ -93,10 +105,12 @@ private:
     std::vector<std::vector<std::uint16_t>> cells_;          // by boundary, of its points left along these
     std::vector<std::vector<std::vector<double>>> through_;  // by operand and state, of its last boundary's, by guide
     std::vector<double> least_bits_, used_bits_;
-    std::vector<Outside> outside_;  // by guide
+    std::vector<std::vector<double>> least_costs_;  // by boundary and criterion, of the points left
+    std::vector<Outside> columns_;                  // by guide, what `through_` says of points that were left before
     std::vector<std::size_t> placed_, chosen_, best_;
+    std::vector<std::size_t> last_place_;  // by boundary, of the points left the one that `has_place` met last
     Chain chain_;
-    double floor_ = 0.0;
+    double floor_ = 0.0, least_cycles_ = 0.0;
     double not_looked_into_ = infinity;  // the least worth of steps that were left
 };
 

@@ -224,6 +224,22 @@ void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::s
     chain.tiles.back().window = window;
 }
 
+void follow_at_least(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+                     const Chain& chain, std::vector<double>& added) {
+    narrow(problem, at, boundary, x, window_of(problem, at, boundary, x, chain.tiles), added);
+    for (std::size_t port = 0; port < problem.ports.size(); ++port) {
+        if (!problem.ports[port][boundary]) continue;
+        const auto is_there = [&](const Placed& one) { return problem.ports[port][one.boundary] != 0; };
+        const auto others = std::count_if(chain.tiles.begin(), chain.tiles.end(), is_there);
+        if (others + 1 < std::count(problem.ports[port].begin(), problem.ports[port].end(), 1)) continue;
+        const double more =
+            without_window(problem, at, x, problem.ports[port], chain.tiles) - chain.without_window[port];
+        for (std::size_t k = 0; more > 0.0 && k < added.size(); ++k) {
+            if (problem.criteria[k].port == port) added[k] += more;
+        }
+    }
+}
+
 void end(const Problem& problem, const std::vector<std::uint16_t>& at, Chain& chain, std::vector<double>& added) {
     const std::size_t last = at.size() / problem.shape.size() - 1;
     go_outside(problem, at, last, chain, added);

@@ -43,6 +43,10 @@ std::vector<std::vector<double>> costs_if_all_move(const Criterion& criterion);
 void follow(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
             Chain& chain, std::vector<double>& added);
 
+// What a boundary's own point is known to add if it follows sooner or later, whatever comes between.
+void follow_at_least(const Problem& problem, const std::vector<std::uint16_t>& at, std::size_t boundary, std::size_t x,
+                     const Chain& chain, std::vector<double>& added);
+
 // The same as all loops follow, of a chain whose boundaries are all placed.
 void end(const Problem& problem, const std::vector<std::uint16_t>& at, Chain& chain, std::vector<double>& added);
 

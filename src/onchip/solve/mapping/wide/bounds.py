@@ -38,7 +38,7 @@ In the last stages chains are searched by all criteria together, on lattices wit
 last but one where the search of the one before came to its end, among ever finer cells; in the very last, with more
 steps, where it did not.
 """
-CELLS_AND_PAIRS: Final = 2_000_000
+CELLS_AND_PAIRS: Final = 5_000_000
 """Cells in the last stage times pairs of boundaries, as about so many are the criteria; of energy it is one."""
 MOST_CELLS: Final = 100_000
 """In that stage."""
