@@ -40,7 +40,7 @@ class Searched:
     is_product: bool
 
     def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]]]:
-        """Ask it."""
+        """Ask it, but for which criteria count."""
         return least_chain_below(
             self.shape,
             self.may_stand_inside,
@@ -61,7 +61,7 @@ class Searched:
             self.is_product,
             limit,
             most_steps,
-        )
+        )[:5]
 
 
 def least_of_chains_together(searched: Searched) -> float:

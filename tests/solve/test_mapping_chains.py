@@ -34,9 +34,10 @@ ROUNDED = 1 + 1e-9
 
 
 def _random_search(seed: int) -> Searched:
+    """Every fourth has four boundaries, and criteria of which some never count."""
     random = np.random.default_rng(seed)
     shape = [int(one) for one in random.integers(1, 4, 2)]
-    operands = [0, 0, 1] if seed % 2 else [0, 1, 2]
+    operands = ([0, 0, 1] if seed % 2 else [0, 1, 2]) + [2] * (seed % 4 == 3)
     points = prod(shape)
     leads = random.integers(0, 2, (3, 2)).tolist()
     inside = [(random.random((side, side)) < 0.8) | np.eye(side, dtype=np.bool_) for side in shape]
@@ -51,7 +52,7 @@ def _random_search(seed: int) -> Searched:
         [np.cumprod(random.integers(1, 4, side)).astype(np.float64).tolist() for side in shape],
         [random.integers(0, 2, side).tolist() for side in shape],
         [7.0, 9.0],
-        random.integers(0, 2, (2, 3)).tolist(),
+        random.integers(0, 2, (2, len(operands))).tolist(),
         [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
         [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
         [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
@@ -65,14 +66,17 @@ def _random_search(seed: int) -> Searched:
             )
             for operand in operands
         ],
-        [_random_criterion(random, points, len(operands), guides=number < 2) for number in range(4)],
+        [
+            _random_criterion(random, points, len(operands), guides=number < 2, most=1 if number > 3 else 9)
+            for number in range(6 if seed % 4 == 3 else 4)
+        ],
         bool(seed % 3 == 0),
     )
 
 
-def _random_criterion(random: np.random.Generator, points: int, boundaries: int, *, guides: bool) -> Row:
-    def table(most: int) -> Table:
-        return random.integers(0, most, points).astype(np.float64)
+def _random_criterion(random: np.random.Generator, points: int, boundaries: int, *, guides: bool, most: int) -> Row:
+    def table(times: int) -> Table:
+        return random.integers(0, min(times, most), points).astype(np.float64)
 
     def tables(none: float) -> list[Table | None]:
         return [None if random.random() < none else table(9) for _ in range(boundaries)]
@@ -124,6 +128,23 @@ def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(s
             found, is_least, _, points, _ = searched.least_below(limit, most_steps)
             assert found <= min(least, limit) * ROUNDED
             assert not is_least or found == pytest.approx(min(least, limit))
+
+
+@pytest.mark.parametrize(("is_product", "least"), [(False, 8.0), (True, 17.0)])
+def test_a_mean_of_criteria_says_before_the_first_step_what_none_does_by_itself(is_product: bool, least: float) -> None:
+    """Each of four boundaries costs four by one of two criteria, which alone are nothing, whatever stands where."""
+    inner, outer, none = np.array([4.0, 0.0]), np.array([0.0, 4.0]), list[Table | None]([None] * 4)
+    fixed = 1.0 if is_product else 0.0
+    rows: list[Row] = [(fixed, [one] * 4, none, none, True, True, [[]] * 4, None) for one in (inner, outer)]
+    searched = Searched(
+        *([2], [[1, 1, 0, 1]], [[1], [1]], [[0.0] * 2], [[inf] * 2], [1.0], [[1], [1]], [[1.0] * 2], [[1] * 2]),
+        *([8.0], [], [[1.0] * 2], [[1.0] * 2], [[1] * 2]),
+        [(operand, 0, np.ones(2), [np.ones(2)], False) for operand in (0, 0, 1, 1)],
+        rows,
+        is_product=is_product,
+    )
+    assert least_of_chains_together(searched) == least
+    assert searched.least_below(100.0, 0)[0] == pytest.approx(least)
 
 
 def test_tables_that_are_not_of_each_point_are_refused() -> None:

@@ -182,7 +182,7 @@ def test_what_divides_nothing_is_cut_off_where_it_ends() -> None:
     problem = LayerProblem(Layer.of_text("gemm:m127n127k127"), machine)
     even = solve_exactly(problem, MappingObjective.LATENCY, Run())
     result = solve_widely(problem, MappingObjective.LATENCY, Run())
-    assert (even.status, result.status, result.space) == (Status.OPTIMAL, Status.FEASIBLE, WIDE_MAPSPACE)
+    assert (even.status, result.status, result.space) == (Status.OPTIMAL, Status.OPTIMAL, WIDE_MAPSPACE)
     assert result.answer is not None
     assert result.answer.ragged
     assert (result.objective_value or inf) * 100 < (even.objective_value or 0)

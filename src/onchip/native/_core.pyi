@@ -890,8 +890,8 @@ def least_chain_below(
     is_product: bool,
     limit: float,
     most_steps: int,
-) -> tuple[float, bool, int, list[int], list[list[int]]]:
-    """What no chain below `limit` is worth less than, whether a chain is worth that, steps, its points, and cells.
+) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
+    """What no chain below `limit` is worth less than, if one is worth just that, steps, points, cells, and criteria.
 
     A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
     operand, memory, bits of room by point, how often tiles come by point as each memory sees it, and whether there is
@@ -904,7 +904,8 @@ def least_chain_below(
     dimension and cell, is one of the operand's elements; `turns` the most cycles that lead to a cell, `is_single`
     whether no loop may stand between two places in it, `fewest_turns` those of any part of a place but the last at
     least, `last_turns` those of the last, `is_known` whether both are just so many. The cells are by dimension those in
-    which a chain below the limit may stand, none if there is no such chain.
+    which a chain below the limit may stand, the criteria, by their number, those that may count of one; none if there
+    is no such chain.
     """
 
 class ExactObjective(Enum):

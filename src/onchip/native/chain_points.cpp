@@ -122,10 +122,13 @@ void Search::take_out_criteria() {
     };
     const double least = problem_.is_product ? least_cycles_ : floor_;
     std::vector<Criterion> kept;
-    for (const Criterion& own : problem_.criteria) {
+    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
+        const Criterion& own = problem_.criteria[k];
         double most = own.fixed + (own.port ? turns() : 0.0);
         for (std::size_t b = 0; b < alive_.size() && most < least; ++b) most += most_of(own, b);
-        if (!(most < least) || (problem_.is_product && kept.empty())) kept.push_back(own);
+        if (most < least && !(problem_.is_product && k == 0)) continue;
+        kept.push_back(own);
+        counting_.push_back(k);
     }
     problem_.criteria = std::move(kept);
 }

@@ -12,6 +12,7 @@ namespace onchip::chains {
 
 namespace {
 
+constexpr std::size_t most_guides = 2;     // of those whose greatest counts, without means of them
 constexpr std::size_t points_a_step = 16;  // that are passed over as they cannot follow
 
 }  // namespace
@@ -23,10 +24,10 @@ Found Search::run() {
     if (floor_ < limit_) {
         take_out_without_room();
         take_out_criteria();
-        choose_guides(problem_.is_product ? 6 : 3);
+        choose_guides(most_guides);
         take_out();
     }
-    if (floor_ >= limit_) return {limit_, true, steps_, {}, {}};
+    if (floor_ >= limit_) return {limit_, true, steps_, {}, {}, {}};
     gather();
     auto cells = cells_left();
     placed_.assign(count_.size(), 0);
@@ -36,6 +37,7 @@ Found Search::run() {
     chain_.without_window.assign(problem_.ports.size(), 0.0);
     Found found = look_ever_higher();
     found.cells = std::move(cells);
+    found.criteria = counting_;
     return found;
 }
 
@@ -48,11 +50,11 @@ Found Search::look_ever_higher() {
         limit_ = part < 1.0 ? first + part * (limit - first) : limit;
         go_on(0, 0, 0, added);
         const bool is_whole = not_looked_into_ >= limit_;
-        if (!is_whole) return {std::min(std::max(proven, not_looked_into_), limit_), false, steps_, best_, {}};
+        if (!is_whole) return {std::min(std::max(proven, not_looked_into_), limit_), false, steps_, best_, {}, {}};
         if (!best_.empty()) break;
         proven = limit_;
     }
-    return {limit_, true, steps_, best_, {}};
+    return {limit_, true, steps_, best_, {}, {}};
 }
 
 double Search::most_of_others(const std::vector<double>& added) const {
@@ -88,6 +90,22 @@ std::optional<std::size_t> Search::go_on(std::size_t state, std::size_t point, s
         end(added);
         return std::nullopt;
     }
+    const auto steps = steps_from(state, point, least_operand, added);
+    if (steps.empty()) return without_place(point, added);
+    for (const Step& step : steps) {
+        if (!(step.worth < limit_)) return std::nullopt;
+        if (steps_ >= most_steps_) {
+            not_looked_into_ = std::min(not_looked_into_, step.worth);
+            return std::nullopt;
+        }
+        const auto boundary = take(step, state, added);
+        if (boundary && !has_place(*boundary, point, added)) return boundary;
+    }
+    return std::nullopt;
+}
+
+std::vector<Search::Step> Search::steps_from(std::size_t state, std::size_t point, std::size_t least_operand,
+                                             const std::vector<double>& added) {
     std::vector<Step> steps;
     std::vector<double> sums;
     Chain chain;
@@ -119,17 +137,7 @@ std::optional<std::size_t> Search::go_on(std::size_t state, std::size_t point, s
         return one.worth != two.worth ? one.worth < two.worth
                                       : (one.point != two.point ? one.point < two.point : one.operand < two.operand);
     });
-    if (steps.empty()) return without_place(point, added);
-    for (const Step& step : steps) {
-        if (!(step.worth < limit_)) return std::nullopt;
-        if (steps_ >= most_steps_) {
-            not_looked_into_ = std::min(not_looked_into_, step.worth);
-            return std::nullopt;
-        }
-        const auto boundary = take(step, state, added);
-        if (boundary && !has_place(*boundary, point, added)) return boundary;
-    }
-    return std::nullopt;
+    return steps;
 }
 
 std::optional<std::size_t> Search::without_place(std::size_t point, const std::vector<double>& added) {

@@ -77,6 +77,7 @@ struct Found {
     std::size_t steps;                // points looked at; those that cannot follow count sixteen for one
     std::vector<std::size_t> points;  // of the least chain, by boundary; empty where none was found
     std::vector<std::vector<std::uint8_t>> cells;  // by dimension, whether chains below `limit` may stand in a cell
+    std::vector<std::size_t> criteria;  // those that may be the greatest of such a chain; none if there is none
 };
 
 // Throws std::invalid_argument for tables that are not of each point.

@@ -82,6 +82,9 @@ private:
     // boundary that has no place after all that, whatever comes between.
     std::optional<std::size_t> go_on(std::size_t state, std::size_t point, std::size_t least_operand,
                                      const std::vector<double>& added);
+    // What may follow, the least worth first.
+    std::vector<Step> steps_from(std::size_t state, std::size_t point, std::size_t least_operand,
+                                 const std::vector<double>& added);
     std::optional<std::size_t> without_place(std::size_t point, const std::vector<double>& added);
     // Whether a boundary may stand anywhere outside `point`, with all others where they cost least.
     bool has_place(std::size_t boundary, std::size_t point, const std::vector<double>& added);
@@ -93,6 +96,7 @@ private:
     double coming_bits(std::size_t memory, std::size_t but) const;
 
     Problem problem_;
+    std::vector<std::size_t> counting_;  // criteria that are left, by their number
     double limit_;
     std::size_t most_steps_;
     std::size_t points_ = 0, states_ = 1, steps_ = 0;

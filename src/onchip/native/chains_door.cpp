@@ -125,7 +125,7 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
         const nb::gil_scoped_release without_lock;
         found = chains::least_chain_below(problem, limit, most_steps);
     }
-    return nb::make_tuple(found.floor, found.is_least, found.steps, found.points, found.cells);
+    return nb::make_tuple(found.floor, found.is_least, found.steps, found.points, found.cells, found.criteria);
 }
 
 }  // namespace

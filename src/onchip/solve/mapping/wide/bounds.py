@@ -31,20 +31,22 @@ from onchip.solve.mapping.wide.together import Found, least_together
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.run.limits import Run
 
-STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (20_000, ()), (20_000, ()))
+STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (8_000, ()), (20_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
 
 In the last stages chains are searched by all criteria together, on lattices without loops that are shared out; in the
 last but one where the search of the one before came to its end, among ever finer cells; in the very last, with more
 steps, where it did not.
 """
-CELLS_AND_PAIRS: Final = 5_000_000
-"""Cells in the last stage times pairs of boundaries, as about so many are the criteria; of energy it is one."""
+CELLS_AND_PAIRS: Final = 8_000_000
+"""Cells of the finest in the last stage but one times pairs of boundaries, as about so many are the criteria; of energy
+it is one.
+"""
 MOST_CELLS: Final = 100_000
 """In that stage."""
 STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000, 5: 20_000_000}
 """Of a search by all criteria together, by stage."""
-ROUNDS: Final = {2: 3, 3: 3, 4: 60, 5: 6}
+ROUNDS: Final = {2: 3, 3: 3, 4: 200, 5: 6}
 """Of such searches, each among the cells that the one before left."""
 NODES: Final = {2: 1, 3: 4, 4: 4, 5: 16}
 """That such a search counts as, by stage."""
@@ -146,11 +148,12 @@ class WayBounds:
             heappush(self._open, _Node(own, self.nodes, way, stage, left))
 
     def _together(self, way: UnrolledWays, stage: int, enough: float, run: Run, left: Ranges) -> Found:
-        most_cells, _ = STAGES[stage]
+        first_cells, _ = STAGES[stage]
+        cells = first_cells, first_cells
         if stage == OF_FINER_CELLS:
             pairs = 1 if self.objective is MappingObjective.ENERGY else max(way.boundaries, 1) ** 2
-            most_cells = max(most_cells, min(CELLS_AND_PAIRS // pairs, MOST_CELLS))
-        found = least_together(way, self.objective, enough, most_cells, STEPS[stage], run, ROUNDS[stage], left)
+            cells = first_cells, max(first_cells, min(CELLS_AND_PAIRS // pairs, MOST_CELLS))
+        found = least_together(way, self.objective, enough, cells, STEPS[stage], run, ROUNDS[stage], left)
         if found.chain:
             self.chains.append(LeastChain(found.least, way, found.chain))
         return found

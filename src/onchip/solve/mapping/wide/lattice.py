@@ -148,10 +148,12 @@ class Lattice:
         """Return whether all its cells are cells of the other."""
         return all(set(own) <= set(others) for own, others in zip(self.cells, other.cells, strict=True))
 
-    def split_at(self, units: Sequence[Units], places: Iterable[Sequence[Range]]) -> Lattice:
-        """Return it with the cells that some places are in split further."""
+    def split_at(
+        self, units: Sequence[Units], left: Sequence[Sequence[int]], places: Iterable[Sequence[Range]]
+    ) -> Lattice:
+        """Return some of its cells, of which those that some places are in are split further."""
         bounds, of_places = [own.bound for own in self.dimensions], [set(own) for own in zip(*places, strict=True)]
-        sides = zip(bounds, self.cells, units, of_places, strict=True)
+        sides = zip(bounds, self.left(left), units, of_places, strict=True)
         parts = [split_further(bound, cells, side, only) for bound, cells, side, only in sides]
         return Lattice._of_cells(bounds, units, parts)
 

@@ -8,7 +8,7 @@ there each index has a chain of its own, and no chain is that of the mapping.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -42,8 +42,6 @@ MOST_STEPS: Final = 1_000_000
 STEPS_IN_A_SECOND: Final = 2_000_000
 """At least, so that a run with a limit takes no more than fit into its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
-MORE_AT_THE_CHAIN: Final = 2
-"""Times the cells that a lattice may have, if only those of the least chain are split."""
 
 COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 """Dimensions of which a part is the same part of an operand's elements: rows of the input's tiles overlap."""
@@ -62,7 +60,7 @@ class Found:
 
     `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
     `is_ended`: the search was not cut short; `had_time`: not by the run's time. `left` are the ranges of the cells, by
-    dimension.
+    dimension, and `criteria` the names of those of cycles that may be the greatest of such a mapping.
     """
 
     least: float
@@ -71,14 +69,16 @@ class Found:
     is_ended: bool = False
     had_time: bool = True
     left: Ranges = ()
+    criteria: Collection[Hashable] = ()
 
 
 @dataclass(frozen=True)
 class ChainsTogether:
-    """Chains of one way on a lattice in which nothing is shared out."""
+    """Chains of one way on a lattice in which nothing is shared out; by some criteria of cycles `only`, or by all."""
 
     energy: ChainEnergy
     time: ChainTime
+    only: Collection[Hashable] = ()
 
     @property
     def way(self) -> UnrolledWays:
@@ -100,7 +100,8 @@ class ChainsTogether:
         memories = sorted({self._memory(place) for place in places})
         operands = list(dict.fromkeys(operand for operand, _ in places))
         dimensions = self.lattice.dimensions
-        found, is_ended, _, points, cells = least_chain_below(
+        rows = self._criteria(objective)
+        found, is_ended, _, points, cells, counting = least_chain_below(
             self.lattice.shape,
             [may_stand_inside(own) for own in dimensions],
             [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
@@ -116,16 +117,18 @@ class ChainsTogether:
             [one.last_turns.tolist() for one in dimensions],
             [(one.known_turns > 0).astype(int).tolist() for one in dimensions],
             [(operands.index(place[0]), memories.index(self._memory(place)), *self._tiles(place)) for place in places],
-            self._criteria(objective),
+            [row for _, row in rows],
             objective is MappingObjective.EDP,
             below,
             most_steps,
         )
         chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
-        return Found(limit if found >= below else found * unit, cells, chain, is_ended)
+        names = {rows[at][0] for at in counting}
+        return Found(limit if found >= below else found * unit, cells, chain, is_ended, criteria=names)
 
-    def _criteria(self, objective: MappingObjective) -> list[Row]:
-        energy = [self._of_energy()] if objective is not MappingObjective.LATENCY else []
+    def _criteria(self, objective: MappingObjective) -> list[tuple[Hashable, Row]]:
+        """By name."""
+        energy = [("", self._of_energy())] if objective is not MappingObjective.LATENCY else []
         return energy + (self._of_time() if objective is not MappingObjective.ENERGY else [])
 
     def _cell(self, point: int) -> list[Range]:
@@ -176,21 +179,24 @@ class ChainsTogether:
                 rest[at] = np.maximum(both - first, 0.0)
         return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, True, none, None
 
-    def _of_time(self) -> list[Row]:
+    def _of_time(self) -> list[tuple[Hashable, Row]]:
         """The highest guide, about: they say most of what is left."""
-        each = zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True)
+        each = zip(self.time.all_criteria(self.only), self._all_move.time.all_criteria(self.only), strict=True)
         ports = list(self.time.places_by_port)
         nothing: Tables = [None] * len(self._places)
         found = [
-            (fixed, self._tables(costs), self._more(costs, moving), self._waits(waits), port)
-            for (fixed, costs, waits, port), (_, moving, _, _) in each
+            (name, fixed, self._tables(costs), self._more(costs, moving), self._waits(waits), port)
+            for (name, fixed, costs, waits, port), (_, _, moving, _, _) in each
         ]
-        found.sort(key=lambda one: -self._least_apart(one[0], one[1]))
-        ranked = [(self._least(one[0], one[1]) if at < RANKED else 0.0, at, one) for at, one in enumerate(found)]
+        found.sort(key=lambda one: -self._least_apart(one[1], one[2]))
+        ranked = [(self._least(one[1], one[2]) if at < RANKED else 0.0, at, one) for at, one in enumerate(found)]
         ranked.sort(key=lambda one: (-one[0], one[1]))
         return [
-            (fixed, costs, more, nothing, at < GUIDES, False, waits, ports.index(port) if port in ports else None)
-            for at, (_, _, (fixed, costs, more, waits, port)) in enumerate(ranked)
+            (
+                name,
+                (fixed, costs, more, nothing, at < GUIDES, False, waits, ports.index(port) if port in ports else None),
+            )
+            for at, (_, _, (name, fixed, costs, more, waits, port)) in enumerate(ranked)
         ]
 
     def _least_apart(self, fixed: float, costs: Tables) -> float:
@@ -235,7 +241,7 @@ def least_together(
     way: UnrolledWays,
     objective: MappingObjective,
     limit: float,
-    most_cells: int,
+    cells: tuple[int, int],
     most_steps: int,
     run: Run,
     rounds: int,
@@ -243,16 +249,17 @@ def least_together(
 ) -> Found:
     """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
 
-    Where it is known which coordinates are `left` only these are searched. If more than a few rounds may follow, cells
-    of the least chain are split where those of all would be too many. Of a run that has to stop zero, or what is known
-    by then.
+    The first has at most the first number of `cells`, all others the second. Where it is known which coordinates are
+    `left` only these are searched. If more than a few rounds may follow, cells of the least chain alone are split. Of a
+    run that has to stop zero, or what is known by then.
     """
-    lattice, best = Lattice.of(way.bounds, way.units, most_cells, 0, left), Found(0.0, [], left=left)
+    first_cells, most_cells = cells
+    lattice, best = Lattice.of(way.bounds, way.units, first_cells, 0, left), Found(0.0, [], left=left)
     for number in range(rounds):
         if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
             break
         steps_in_time = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
-        chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice))
+        chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice), best.criteria)
         found = chains.least(objective, limit, steps_in_time)
         chain, had_time = found.chain or best.chain, found.is_ended or steps_in_time == most_steps
         best = replace(found, least=max(best.least, found.least), chain=chain, had_time=had_time, left=best.left)
@@ -260,9 +267,9 @@ def least_together(
             break
         best = replace(best, left=lattice.left(found.cells))
         finer = lattice.within(way.units, found.cells, most_cells)
-        if finer.is_part_of(lattice) and rounds > ROUNDS_IN_ANY_CASE and found.chain:
-            finer = finer.split_at(way.units, found.chain.values())
-        if finer.is_part_of(lattice) or prod(finer.shape) > most_cells * MORE_AT_THE_CHAIN:
+        if rounds > ROUNDS_IN_ANY_CASE and found.chain:
+            finer = lattice.split_at(way.units, found.cells, found.chain.values())
+        if finer.is_part_of(lattice) or prod(finer.shape) > most_cells:
             break
         lattice = finer
     return best
