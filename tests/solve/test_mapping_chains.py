@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from math import inf, prod
 from random import Random
@@ -34,7 +34,10 @@ ROUNDED = 1 + 1e-9
 
 
 def _random_search(seed: int) -> Searched:
-    """Every fourth has four boundaries, and criteria of which some never count."""
+    """Every fourth has four boundaries, and criteria of which some never count.
+
+    Nothing waits one by one for memories that have room for two tiles.
+    """
     random = np.random.default_rng(seed)
     shape = [int(one) for one in random.integers(1, 4, 2)]
     operands = ([0, 0, 1] if seed % 2 else [0, 1, 2]) + [2] * (seed % 4 == 3)
@@ -56,7 +59,7 @@ def _random_search(seed: int) -> Searched:
         [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
         [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
         [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
-        [
+        boundaries := [
             (
                 operand,
                 int(random.integers(2)),
@@ -67,24 +70,24 @@ def _random_search(seed: int) -> Searched:
             for operand in operands
         ],
         [
-            _random_criterion(random, points, len(operands), guides=number < 2, most=1 if number > 3 else 9)
+            _random_criterion(random, points, [one[4] for one in boundaries], number)
             for number in range(6 if seed % 4 == 3 else 4)
         ],
         bool(seed % 3 == 0),
     )
 
 
-def _random_criterion(random: np.random.Generator, points: int, boundaries: int, *, guides: bool, most: int) -> Row:
-    def table(times: int) -> Table:
-        return random.integers(0, min(times, most), points).astype(np.float64)
+def _random_criterion(random: np.random.Generator, points: int, have_room_for_two: Sequence[bool], number: int) -> Row:
+    def table(most: int) -> Table:
+        return random.integers(0, most if number < 4 else 1, points).astype(np.float64)
 
     def tables(none: float) -> list[Table | None]:
-        return [None if random.random() < none else table(9) for _ in range(boundaries)]
+        return [None if random.random() < none else table(9) for _ in have_room_for_two]
 
-    waits = [[(table(4), table(9))] if random.random() < 0.5 else [] for _ in range(boundaries)]
+    waits = [[(table(4), table(9))] if random.random() < 0.5 and not one else [] for one in have_room_for_two]
     port = [None, 0, 1][int(random.integers(3))]
     fixed, is_linear = float(random.integers(1, 5)), bool(random.integers(2))
-    return fixed, tables(0.2), tables(0.3), tables(0.5), guides, is_linear, waits, port
+    return fixed, tables(0.2), tables(0.3), tables(0.5), number < 2, is_linear, waits, port
 
 
 def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> Table:
@@ -111,9 +114,12 @@ def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) 
         assert cut_short <= found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(40), 2297])
 def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(seed: int) -> None:
-    """However high the limit is, and however many steps it takes; with enough it finds that chain, or that none is."""
+    """However high the limit is, and however many steps it takes; with enough it finds that chain, or that none is.
+
+    In the last one there is no room for what is below the limit, by whichever criterion.
+    """
     searched = _random_search(seed)
     least = least_of_chains_together(searched)
     if least == inf:
