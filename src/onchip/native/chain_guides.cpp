@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "chain_searching.hpp"
 
@@ -11,30 +12,30 @@ namespace onchip::chains {
 namespace {
 
 constexpr std::array slopes = {1.0, 0.6};  // of energy, in what is least of cycles by what is least of energy
-
+// Of what all but the heaviest criterion weigh in the highest mean: farther along a chain other means are higher.
 constexpr std::array parts = {1.0, 0.5, 0.25, 2.0, 4.0};
 
-Weights nearer(const Weights& weights, double part) {
-    const std::size_t most = std::max_element(weights.begin(), weights.end()) - weights.begin();
+// A mean of which all but the heaviest weigh a part, or so many times as much; as it is where that would be all.
+Weights shifted(const Weights& weights, double part) {
     Weights found(weights);
     for (double& one : found) one *= part;
-    found[most] = 0.0;
-    double sum = 0.0;
-    for (const double one : found) sum += one;
-    if (sum >= 1.0) return weights;
-    found[most] = 1.0 - sum;
-    return found;
+    double& heaviest = found[std::max_element(weights.begin(), weights.end()) - weights.begin()];
+    heaviest = 0.0;
+    heaviest = 1.0 - std::accumulate(found.begin(), found.end(), 0.0);
+    return heaviest > 0.0 ? found : weights;
 }
 
 }  // namespace
 
 void Search::choose_guides(std::size_t most) {
     guides_.clear();
+    guides_alone_.assign(problem_.criteria.size(), 0);
     for (std::size_t k = 0; k < problem_.criteria.size() && guides_.size() < most + problem_.is_product; ++k) {
         if (!problem_.criteria[k].guides) continue;
         Weights alone(problem_.criteria.size(), 0.0);
         alone[k] = 1.0;
         add_guide(alone, 0.0);
+        guides_alone_[k] = 1;
     }
     add_means();
 }
@@ -44,9 +45,9 @@ void Search::add_means() {
     const std::size_t first = problem_.is_product;  // of those whose greatest counts
     Weights alone(problem_.criteria.size(), 0.0);
     if (!problem_.is_product) {
-        const Mean found = means.highest(first, 0.0, limit_);
-        if (std::count(found.weights.begin(), found.weights.end(), 0.0) + 1 < std::ssize(found.weights))
-            for (const double part : parts) add_guide(nearer(found.weights, part), 0.0);
+        const Weights found = means.highest(first, 0.0, limit_).weights;
+        const bool is_alone = std::count(found.begin(), found.end(), 0.0) + 1 == std::ssize(found);
+        for (std::size_t at = 0; at < parts.size() && !is_alone; ++at) add_guide(shifted(found, parts[at]), 0.0);
         return;
     }
     alone[0] = 1.0;

@@ -60,7 +60,7 @@ Found Search::look_ever_higher() {
 double Search::most_of_others(const std::vector<double>& added) const {
     double most = 0.0;
     for (std::size_t k = problem_.is_product; k < added.size(); ++k) {
-        if (!problem_.criteria[k].guides) most = std::max(most, added[k]);
+        if (!guides_alone_[k]) most = std::max(most, added[k]);
     }
     return most;
 }
@@ -68,7 +68,7 @@ double Search::most_of_others(const std::vector<double>& added) const {
 double Search::most_of_others(const std::vector<double>& added, std::size_t boundary, std::size_t x) const {
     double most = 0.0;
     for (std::size_t k = problem_.is_product; k < added.size(); ++k) {
-        if (problem_.criteria[k].guides) continue;
+        if (guides_alone_[k]) continue;
         const Costs costs = problem_.criteria[k].costs[boundary];
         most = std::max(most, added[k] + (costs.empty() ? 0.0 : costs[x]));
     }

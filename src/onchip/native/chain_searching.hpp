@@ -105,6 +105,7 @@ private:
     std::vector<std::vector<std::uint8_t>> alive_;   // by boundary and point
     std::vector<std::vector<std::size_t>> left_;
     std::vector<Guide> guides_;
+    std::vector<std::uint8_t> guides_alone_;                 // by criterion, whether it is one of them by itself
     std::vector<std::size_t> sides_;                         // dimensions of several cells
     std::vector<std::vector<std::uint16_t>> cells_;          // by boundary, of its points left along these
     std::vector<std::vector<std::vector<double>>> through_;  // by operand and state, of its last boundary's, by guide

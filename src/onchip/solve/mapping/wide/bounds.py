@@ -48,7 +48,7 @@ STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000, 5: 20_000_000}
 """Of a search by all criteria together, by stage."""
 ROUNDS: Final = {2: 3, 3: 3, 4: 200, 5: 6}
 """Of such searches, each among the cells that the one before left."""
-NODES: Final = {2: 1, 3: 4, 4: 4, 5: 16}
+NODES: Final = {2: 1, 3: 4, 4: 16, 5: 16}
 """That such a search counts as, by stage."""
 FIRST_OF_KINDS: Final = 2
 """The first stage in which mappings of one way are told apart."""
