@@ -63,24 +63,28 @@ double Search::worth(const std::vector<double>& criteria) const {
     return *std::max_element(criteria.begin(), criteria.end());
 }
 
-void Search::take_out() {
+bool Search::take_out(bool is_last) {
     std::vector<std::vector<std::vector<double>>> through;  // by guide, boundary and point
     columns_.clear();
     list();
-    for (const Guide& guide : guides_) through.push_back(costs_through_points(guide));
+    for (const Guide& guide : guides_) through.push_back(costs_through_points(guide, is_last));
     std::vector<double> here(guides_.size());
     const auto have = guided(fixed_costs());
     floor_ = 0.0;
+    bool is_less = false;
     for (std::size_t b = 0; b < left_.size(); ++b) {
         double least = infinity;
         for (const std::size_t x : left_[b]) {
             for (std::size_t guide = 0; guide < here.size(); ++guide) here[guide] = through[guide][b][x];
             const double own = at_least(here.data(), have, 0.0);
             least = std::min(least, own);
-            if (!(own < limit_)) alive_[b][x] = 0;
+            if (own < limit_) continue;
+            alive_[b][x] = 0;
+            is_less = true;
         }
         floor_ = std::max(floor_, least);
     }
+    return is_less;
 }
 
 std::vector<double> Search::fixed_costs() const {
@@ -89,7 +93,7 @@ std::vector<double> Search::fixed_costs() const {
     return found;
 }
 
-std::vector<std::vector<double>> Search::costs_through_points(const Guide& guide) {
+std::vector<std::vector<double>> Search::costs_through_points(const Guide& guide, bool is_last) {
     const auto costs = costs_left(guide), moving = costs_if_all_move(guide);
     std::vector<std::vector<Costs>> operands(count_.size());
     More more{std::vector<std::vector<Costs>>(count_.size()), problem_.leads};
@@ -99,18 +103,23 @@ std::vector<std::vector<double>> Search::costs_through_points(const Guide& guide
     }
     Outside outside;
     auto through = costs_through(problem_.shape, operands, more, outside);
-    auto& columns = columns_.emplace_back(count_.size(), std::vector<std::vector<double>>(states_));
+    if (is_last) columns_.push_back(columns_of(costs, outside));
+    std::vector<std::vector<double>> found;
+    for (auto& own : through) std::move(own.begin(), own.end(), std::back_inserter(found));
+    return found;
+}
+
+Outside Search::columns_of(const std::vector<std::vector<double>>& costs, const Outside& outside) const {
+    Outside found(count_.size(), std::vector<std::vector<double>>(states_));
     for (std::size_t operand = 0; operand < count_.size(); ++operand) {
         for (std::size_t state = 0; state < states_; ++state) {
             const std::size_t placed = state / step_[operand] % (count_[operand] + 1);
             if (placed == 0) continue;
             const std::size_t b = first_[operand] + placed - 1;
             for (const std::size_t x : left_[b])
-                columns[operand][state].push_back(costs[b][x] + outside[operand][state][x]);
+                found[operand][state].push_back(costs[b][x] + outside[operand][state][x]);
         }
     }
-    std::vector<std::vector<double>> found;
-    for (auto& own : through) std::move(own.begin(), own.end(), std::back_inserter(found));
     return found;
 }
 

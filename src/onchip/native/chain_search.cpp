@@ -18,14 +18,15 @@ constexpr std::size_t points_a_step = 16;  // that are passed over as they canno
 }  // namespace
 
 Found Search::run() {
+    const bool is_one = problem_.criteria.size() == 1;
     take_out_without_room();
     choose_guides(1);
-    take_out();
-    if (floor_ < limit_) {
+    const bool is_less = take_out(is_one);
+    if (floor_ < limit_ && (is_less || !is_one)) {
         take_out_without_room();
         take_out_criteria();
         choose_guides(most_guides);
-        take_out();
+        take_out(true);
     }
     if (floor_ >= limit_) return {limit_, true, steps_, {}, {}, {}};
     gather();
@@ -37,7 +38,7 @@ Found Search::run() {
     chain_.without_window.assign(problem_.ports.size(), 0.0);
     Found found = look_ever_higher();
     found.cells = std::move(cells);
-    found.criteria = counting_;
+    found.criteria = is_one ? std::vector<std::size_t>{0} : counting_;
     return found;
 }
 

@@ -56,10 +56,12 @@ private:
     // Each boundary's least bits among points that are left; what all others of a memory take at least is no room.
     void take_out_without_room();
     double worth(const std::vector<double>& criteria) const;
-    // Points through which all chains are worth too much.
-    void take_out();
-    // By boundary and point, what the least chain through it costs by a guide, but for what is fixed; a column more.
-    std::vector<std::vector<double>> costs_through_points(const Guide& guide);
+    // Points through which all chains are worth too much; whether there are any. The last time columns are kept.
+    bool take_out(bool is_last);
+    // By boundary and point, what the least chain through it costs by a guide, but for what is fixed.
+    std::vector<std::vector<double>> costs_through_points(const Guide& guide, bool is_last);
+    // Of points that are left, what boundaries cost and all that stand outside.
+    Outside columns_of(const std::vector<std::vector<double>>& costs, const Outside& outside) const;
     std::vector<double> fixed_costs() const;
     // Criteria that are below what a chain is worth by the others, whichever of the points left it goes through.
     void take_out_criteria();
@@ -111,7 +113,7 @@ private:
     std::vector<std::vector<std::vector<double>>> through_;  // by operand and state, of its last boundary's, by guide
     std::vector<double> least_bits_, used_bits_;
     std::vector<std::vector<double>> least_costs_;  // by boundary and criterion, of the points left
-    std::vector<Outside> columns_;                  // by guide, what `through_` says of points that were left before
+    std::vector<Outside> columns_;                  // by guide, as `columns_of` says of points that were left before
     std::vector<std::size_t> placed_, chosen_, best_;
     std::vector<std::size_t> last_place_;  // by boundary, of the points left the one that `has_place` met last
     Chain chain_;

@@ -38,6 +38,10 @@ GUIDES: Final = 6
 """Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
 RANKED: Final = 12
 """Of which guides are chosen by what they are at least; these are the highest if each boundary stands by itself."""
+MOST_IN_VAIN: Final = 2
+"""Times that the least chain's cells are split without a gain, before all others are."""
+FINER: Final = 2
+"""Times the cells of a lattice that the next one has at most, but for the first number of cells."""
 MOST_STEPS: Final = 1_000_000
 STEPS_IN_A_SECOND: Final = 2_000_000
 """At least, so that a run with a limit takes no more than fit into its time."""
@@ -250,14 +254,15 @@ def least_together(
     """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
 
     The first has at most the first number of `cells`, all others the second. Where it is known which coordinates are
-    `left` only these are searched. If more than a few rounds may follow, cells of the least chain alone are split. Of a
-    run that has to stop zero, or what is known by then.
+    `left` only these are searched. If more than a few rounds may follow, cells of the least chain alone are split, as
+    long as that is not in vain. Of a run that has to stop zero, or what is known by then.
     """
-    first_cells, most_cells = cells
+    (first_cells, most_cells), in_vain = cells, 0
     lattice, best = Lattice.of(way.bounds, way.units, first_cells, 0, left), Found(0.0, [], left=left)
     for number in range(rounds):
         if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
             break
+        before = best.least
         steps_in_time = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
         chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice), best.criteria)
         found = chains.least(objective, limit, steps_in_time)
@@ -266,9 +271,12 @@ def least_together(
         if best.least >= limit or not found.cells:
             break
         best = replace(best, left=lattice.left(found.cells))
-        finer = lattice.within(way.units, found.cells, most_cells)
-        if rounds > ROUNDS_IN_ANY_CASE and found.chain:
+        in_vain = in_vain + 1 if best.least == before else 0
+        if rounds > ROUNDS_IN_ANY_CASE and found.chain and in_vain < MOST_IN_VAIN:
             finer = lattice.split_at(way.units, found.cells, found.chain.values())
+        else:
+            most = max(first_cells, min(most_cells, FINER * prod(lattice.shape)))
+            finer, in_vain = lattice.within(way.units, found.cells, most), 0
         if finer.is_part_of(lattice) or prod(finer.shape) > most_cells:
             break
         lattice = finer
