@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from math import inf, prod
 from random import Random
@@ -165,6 +166,14 @@ def test_tables_that_are_not_of_each_point_are_refused() -> None:
         )
         with pytest.raises(ValueError, match="costs are not of each point"):
             searched.least_below(1.0, 10)
+
+
+@pytest.mark.parametrize("is_product", [False, True])
+def test_a_search_without_what_may_be_the_greatest_is_refused(is_product: bool) -> None:
+    """Of a product the first is energy."""
+    searched = _random_search(1)
+    with pytest.raises(ValueError, match="no criterion of which the greatest counts"):
+        replace(searched, criteria=searched.criteria[:is_product], is_product=is_product).least_below(1.0, 10)
 
 
 @pytest.mark.parametrize("first", series(range(0, 20, 2), 2))

@@ -1,12 +1,12 @@
 // What the greatest of several criteria is at least: no less than a mean of them, whatever their weights.
 //
-// What is least by each criterion alone is most often not the same chain, and then the least mean is above all of them.
+// What is least by each criterion alone is most often not the same chain, and then the highest mean is above all of
+// them.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "chain_search.hpp"

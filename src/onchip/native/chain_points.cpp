@@ -15,6 +15,8 @@ Search::Search(const Problem& problem, double limit, std::size_t most_steps)
     : problem_(problem), limit_(limit), most_steps_(most_steps) {
     points_ = std::accumulate(problem.shape.begin(), problem.shape.end(), std::size_t{1}, std::multiplies<>());
     if (!is_of_each_point(problem, points_)) throw std::invalid_argument("costs are not of each point");
+    if (problem.criteria.size() <= problem.is_product)
+        throw std::invalid_argument("no criterion of which the greatest counts");
     for (const Boundary& own : problem.boundaries) {
         if (count_.size() <= own.operand) count_.resize(own.operand + 1, 0);
         ++count_[own.operand];

@@ -7,7 +7,7 @@ array's turns, or any port's transfers, or a mean of both; or as the turns and w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -104,19 +104,15 @@ class ChainTime:
         found += [self._criterion(run, other) for _, run in alone[:HIGHEST] for other in before]
         return sorted(found, key=lambda one: -one.least)
 
-    def all_criteria(
-        self, only: Collection[Hashable] = ()
-    ) -> Iterator[tuple[Hashable, float, Boundaries, Mapping[Place, Waits], PortOf | None]]:
+    def all_criteria(self) -> Iterator[tuple[Hashable, float, Boundaries, Mapping[Place, Waits], PortOf | None]]:
         """Yield what is fixed, what boundaries cost and wait for, of every criterion that is no mean of others.
 
-        And the port whose transfers it counts, if any. Each begins with a name that is the same on most lattices, by
-        which some may be asked for `only`.
+        And the port whose transfers it counts, if any. Each begins with a name that is the same on most lattices.
         """
         for run in self._running:
             for before in self._before if not run.is_mean else ():
                 name = run.port, *run.costs, *run.waits, before.port, *before.costs
-                if not only or name in only:
-                    yield name, run.fixed, self._joined(run, before), run.waits, run.port
+                yield name, run.fixed, self._joined(run, before), run.waits, run.port
 
     @cached_property
     def places_by_port(self) -> dict[PortOf, set[Place]]:

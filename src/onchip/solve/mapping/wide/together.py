@@ -24,7 +24,7 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.cells import Range
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
-from onchip.solve.mapping.wide.chain_time import ChainTime, Place
+from onchip.solve.mapping.wide.chain_time import ChainTime, Place, PortOf
 from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import Boundaries, least_of
 from onchip.solve.mapping.wide.port_cycles import Waits
@@ -56,6 +56,8 @@ FlatWaits = list[list[tuple[Costs, Costs]]]
 Row = tuple[float, Tables, Tables, Tables, bool, bool, FlatWaits, int | None]
 """Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it guides, is
 linear; waits; the port that it counts all transfers of."""
+Named = tuple[Hashable, float, Boundaries, Mapping[Place, Waits], PortOf | None]
+"""As `ChainTime.all_criteria` has them."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,10 @@ class Found:
 
 @dataclass(frozen=True)
 class ChainsTogether:
-    """Chains of one way on a lattice in which nothing is shared out; by some criteria of cycles `only`, or by all."""
+    """Chains of one way on a lattice in which nothing is shared out; by criteria of cycles of these names `only`.
+
+    None is dropped where none has such a name: which ones may count was seen on another lattice.
+    """
 
     energy: ChainEnergy
     time: ChainTime
@@ -185,12 +190,12 @@ class ChainsTogether:
 
     def _of_time(self) -> list[tuple[Hashable, Row]]:
         """The highest guide, about: they say most of what is left."""
-        each = zip(self.time.all_criteria(self.only), self._all_move.time.all_criteria(self.only), strict=True)
+        each = list(zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True))
         ports = list(self.time.places_by_port)
         nothing: Tables = [None] * len(self._places)
         found = [
             (name, fixed, self._tables(costs), self._more(costs, moving), self._waits(waits), port)
-            for (name, fixed, costs, waits, port), (_, _, moving, _, _) in each
+            for (name, fixed, costs, waits, port), (_, _, moving, _, _) in self._counting(each)
         ]
         found.sort(key=lambda one: -self._least_apart(one[1], one[2]))
         ranked = [(self._least(one[1], one[2]) if at < RANKED else 0.0, at, one) for at, one in enumerate(found)]
@@ -202,6 +207,10 @@ class ChainsTogether:
             )
             for at, (_, _, (name, fixed, costs, more, waits, port)) in enumerate(ranked)
         ]
+
+    def _counting(self, each: list[tuple[Named, Named]]) -> list[tuple[Named, Named]]:
+        """Those that are asked for, or all."""
+        return [one for one in each if one[0][0] in self.only] or each
 
     def _least_apart(self, fixed: float, costs: Tables) -> float:
         """Return what a criterion is at least if each boundary stands where it adds least."""
