@@ -60,22 +60,21 @@ def _random_search(seed: int) -> Searched:
         [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
         [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
         [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
-        boundaries := [
-            (
-                operand,
-                int(random.integers(2)),
-                random.integers(1, 6, points).astype(np.float64),
-                [_random_times(random, shape, leads[operand]) for _ in range(random.integers(3))],
-                bool(random.random() < 0.3),
-            )
-            for operand in operands
-        ],
+        boundaries := [_random_boundary(random, operand, shape, leads[operand]) for operand in operands],
         [
             _random_criterion(random, points, [one[4] for one in boundaries], number)
             for number in range(6 if seed % 4 == 3 else 4)
         ],
         bool(seed % 3 == 0),
     )
+
+
+def _random_boundary(
+    random: np.random.Generator, operand: int, shape: list[int], leads: list[int]
+) -> tuple[int, int, Table, list[Table], bool]:
+    memory, bits = int(random.integers(2)), random.integers(1, 6, prod(shape)).astype(np.float64)
+    comes = [_random_times(random, shape, leads) for _ in range(random.integers(3))]
+    return operand, memory, bits, comes, bool(random.random() < 0.3)
 
 
 def _random_criterion(random: np.random.Generator, points: int, have_room_for_two: Sequence[bool], number: int) -> Row:
