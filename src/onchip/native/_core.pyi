@@ -896,16 +896,16 @@ def least_chain_below(
     A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
     operand, memory, bits of room by point, how often tiles come by point as each memory sees it, and whether there is
     room for two, operands one after the other from the units upwards; `criteria` what is
-    fixed, what each boundary adds, what more where none of its tiles may stay, whether what is left of it is looked up
-    at each step, whether it is linear in how often tiles come, and by boundary of a memory with room for one tile how
-    often transfers are waited for one by one and how long each takes. `may_stand_inside` says by dimension, inner and
-    outer cell, the latter fastest, whether one place may stand inside the other; `leads` by operand and dimension
-    whether that leads to other elements of the operand, `counts` whether the part of its cell that `stays`, by
-    dimension and cell, is one of the operand's elements; `turns` the most cycles that lead to a cell, `is_single`
-    whether no loop may stand between two places in it, `fewest_turns` those of any part of a place but the last at
-    least, `last_turns` those of the last, `is_known` whether both are just so many. The cells are by dimension those in
-    which a chain below the limit may stand, the criteria, by their number, those that may count of one; none if there
-    is no such chain.
+    fixed, what each boundary adds, what more where none of its tiles may stay, whether it may guide, as of the first
+    ones what is left is looked up at each step, whether it is linear in how often tiles come, and by boundary of a
+    memory with room for one tile how often transfers are waited for one by one and how long each takes.
+    `may_stand_inside` says by dimension, inner and outer cell, the latter fastest, whether one place may stand inside
+    the other; `leads` by operand and dimension whether that leads to other elements of the operand, `counts` whether
+    the part of its cell that `stays`, by dimension and cell, is one of the operand's elements; `turns` the most cycles
+    that lead to a cell, `is_single` whether no loop may stand between two places in it, `fewest_turns` those of any
+    part of a place but the last at least, `last_turns` those of the last, `is_known` whether both are just so many. The
+    cells are by dimension those in which a chain below the limit may stand, the criteria, by their number, those that
+    may count of one; none if there is no such chain.
     """
 
 class ExactObjective(Enum):

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace onchip::chains {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int criteria_joined = 3;  // one after the other, to the one that a mean began with
 constexpr int looks = 4;            // at means on the way to a criterion
 constexpr double close = 1e-6;

@@ -26,6 +26,8 @@ Search::Search(const Problem& problem, double limit, std::size_t most_steps)
         step_.push_back(states_);
         states_ *= own + 1;
     }
+    counting_.resize(problem.criteria.size());
+    std::iota(counting_.begin(), counting_.end(), std::size_t{0});
     lay_out();
 }
 
@@ -134,6 +136,7 @@ void Search::take_out_criteria() {
     const double least = problem_.is_product ? least_cycles_ : floor_;
     const std::size_t first = problem_.is_product;  // of those whose greatest counts; where there is no chain none does
     std::vector<Criterion> kept;
+    counting_.clear();
     for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
         const Criterion& own = problem_.criteria[k];
         double most = own.fixed + (own.port ? turns() : 0.0);

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,8 +13,6 @@
 #include "chain_tiles.hpp"
 
 namespace onchip::chains {
-
-inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 class Search {
 public:

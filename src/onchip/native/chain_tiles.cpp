@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace onchip::chains {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // What may stay of a tile in `inner`, of what can stay at most, when loops move on between `before` and `outer`: which
 // are places outside it, one after the other. All loops that lead to its elements have one iteration left then, so they

@@ -3,7 +3,6 @@
 #include "chains.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -80,7 +79,7 @@ public:
         std::vector<std::vector<double>> least(states_);
         least[0].assign(points_, 0.0);
         for (std::size_t state = 1; state < states_; ++state) {
-            least[state].assign(points_, std::numeric_limits<double>::infinity());
+            least[state].assign(points_, infinity);
             for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
                 const std::size_t count = placed(state, operand);
                 if (count > 0) add(least[state - step_[operand]], operands_[operand][count - 1], least[state]);
@@ -94,7 +93,7 @@ public:
     LeastChain least_chain() const {
         const auto least = inside();
         LeastChain found{least.back().back(), {}};
-        if (!(found.cost < std::numeric_limits<double>::infinity())) return found;
+        if (!(found.cost < infinity)) return found;
         std::vector<std::size_t> first;
         for (const auto& own : operands_) {
             first.push_back(found.points.size());
@@ -116,7 +115,7 @@ public:
         for (std::size_t operand = 0; operand < operands_.size(); ++operand)
             least[operand][states_ - 1] = at_last(operand, more);
         for (std::size_t state = states_ - 1; state-- > 0;) {
-            std::vector<double> next(points_, std::numeric_limits<double>::infinity());
+            std::vector<double> next(points_, infinity);
             for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
                 const std::size_t count = placed(state, operand);
                 if (count < operands_[operand].size())
@@ -141,7 +140,7 @@ public:
         for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
             auto& own = found.emplace_back();
             for (const Costs costs : operands_[operand]) {
-                auto& least = own.emplace_back(points_, std::numeric_limits<double>::infinity());
+                auto& least = own.emplace_back(points_, infinity);
                 for (std::size_t state = 0; state < states_; ++state) {
                     if (placed(state, operand) + 1 != own.size()) continue;
                     const auto& first = before[state];

@@ -8,10 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace onchip::chains {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 using Costs = std::span<const double>;  // by point of the lattice, the last dimension's fastest; infinite: no room
 

@@ -35,7 +35,7 @@ from onchip.solve.run.limits import Run
 ROUNDS_IN_ANY_CASE: Final = 3
 """Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""
 GUIDES: Final = 6
-"""Criteria of cycles of which the rest is looked up at each step; of the others what has been added counts."""
+"""Criteria of cycles that may guide: what is left of the first that count is looked up at each step."""
 RANKED: Final = 12
 """Of which guides are chosen by what they are at least; these are the highest if each boundary stands by itself."""
 MOST_IN_VAIN: Final = 2
