@@ -67,6 +67,7 @@ UnevenSearch = _core.UnevenSearch
 WindowChoice = _core.WindowChoice
 ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
+highest_mean = _core.highest_mean
 least_chain = _core.least_chain
 least_chain_below = _core.least_chain_below
 peak_needs = _core.peak_needs
@@ -132,6 +133,7 @@ __all__ = [
     "WindowChoice",
     "ZigzagAccounting",
     "ZigzagCosts",
+    "highest_mean",
     "least_chain",
     "least_chain_below",
     "peak_needs",

@@ -851,6 +851,23 @@ class UnevenSearch:
         An action is a kind of factors that is added, or, after the kinds, an operand of which a cut is placed.
         """
 
+def highest_mean(
+    shape: Sequence[int],
+    operands: Sequence[int],
+    room: Sequence[NDArray[np.float64]],
+    criteria: Sequence[tuple[float, Sequence[NDArray[np.float64] | None]]],
+    slope: float | None,
+    enough: float,
+    vain: float,
+) -> tuple[float, list[float]]:
+    """What the greatest of several criteria is at least of any chain, and the weights of the mean that says so.
+
+    No less than any criterion by itself. A mean is looked for until it is enough, or the greatest of some chain is not
+    above `vain`. With a slope it is so many times the first criterion plus the greatest of all others. `operands` and `room` (nothing, or infinite) are by boundary, an
+    operand's one after the other from the units upwards. Of a criterion, what is fixed and what boundaries cost, or
+    None; tables as `least_chain` takes them. Raises ValueError for tables that do not fit, and for too few criteria.
+    """
+
 def least_chain(shape: Sequence[int], operands: Sequence[Sequence[NDArray[np.float64]]]) -> float:
     """The least that boundaries cost in places that stand inside each other; of each operand from the units upwards.
 

@@ -41,7 +41,7 @@ void Search::choose_guides(std::size_t most) {
 }
 
 void Search::add_means() {
-    const Means means(problem_, alive_);
+    Means means(problem_, room_left());
     const std::size_t first = problem_.is_product;  // of those whose greatest counts
     Weights alone(problem_.criteria.size(), 0.0);
     if (!problem_.is_product) {
@@ -70,16 +70,22 @@ void Search::add_guide(const Weights& weights, double slope) {
     }
 }
 
-std::vector<std::vector<double>> Search::costs_left(const Guide& guide) const {
+std::vector<std::vector<double>> Search::room_left() const {
     std::vector<std::vector<double>> found;
+    for (const auto& own : alive_) {
+        auto& room = found.emplace_back();
+        for (const std::uint8_t is_left : own) room.push_back(is_left ? 0.0 : infinity);
+    }
+    return found;
+}
+
+std::vector<std::vector<double>> Search::costs_left(const Guide& guide) const {
+    auto found = room_left();
     for (std::size_t b = 0; b < problem_.boundaries.size(); ++b) {
-        auto& costs = found.emplace_back(points_, 0.0);
+        auto& costs = found[b];
         for (const auto& [k, weight] : guide.weights) {
             const Costs own = problem_.criteria[k].costs[b];
             for (std::size_t x = 0; x < own.size(); ++x) costs[x] += weight * own[x];
-        }
-        for (std::size_t x = 0; x < points_; ++x) {
-            if (!alive_[b][x]) costs[x] = infinity;
         }
     }
     return found;

@@ -30,30 +30,33 @@ Weights between(const Weights& one, const Weights& two, double part) {
 
 }  // namespace
 
-Means::Means(const Problem& problem, const std::vector<std::vector<std::uint8_t>>& alive) : problem_(problem) {
-    for (const auto& own : alive) {
-        auto& room = room_.emplace_back();
-        for (const std::uint8_t is_left : own) room.push_back(is_left ? 0.0 : infinity);
-    }
+Means::Means(const Problem& problem, std::vector<std::vector<double>> room)
+    : problem_(problem), room_(std::move(room)) {}
+
+Weights Means::alone(std::size_t criterion, double slope) const {
+    Weights found(problem_.criteria.size(), 0.0);
+    if (problem_.is_product) found[0] = slope;
+    found[criterion] = 1.0;
+    return found;
 }
 
-Mean Means::of(Weights weights) const {
-    auto tables = room_;
+Mean Means::of(Weights weights) {
+    tables_ = room_;
     std::vector<std::vector<Costs>> operands;
     double fixed = 0.0;
     for (std::size_t k = 0; k < weights.size(); ++k) {
         if (weights[k] == 0.0) continue;
         const Criterion& own = problem_.criteria[k];
         fixed += weights[k] * own.fixed;
-        for (std::size_t b = 0; b < tables.size(); ++b) {
-            for (std::size_t x = 0; x < own.costs[b].size(); ++x) tables[b][x] += weights[k] * own.costs[b][x];
+        for (std::size_t b = 0; b < tables_.size(); ++b) {
+            for (std::size_t x = 0; x < own.costs[b].size(); ++x) tables_[b][x] += weights[k] * own.costs[b][x];
         }
     }
-    for (std::size_t b = 0; b < tables.size(); ++b) {
+    for (std::size_t b = 0; b < tables_.size(); ++b) {
         operands.resize(std::max(operands.size(), problem_.boundaries[b].operand + 1));
-        operands[problem_.boundaries[b].operand].emplace_back(tables[b]);
+        operands[problem_.boundaries[b].operand].emplace_back(tables_[b]);
     }
-    const LeastChain chain = least_chain(problem_.shape, operands);
+    const LeastChain chain = least_chain(problem_.shape, operands, inside_);
     std::vector<double> criteria;
     for (const Criterion& own : problem_.criteria) {
         double cost = own.fixed;
@@ -61,7 +64,16 @@ Mean Means::of(Weights weights) const {
             cost += own.costs[b].empty() ? 0.0 : own.costs[b][chain.points[b]];
         criteria.push_back(cost);
     }
-    return {std::move(weights), fixed + chain.cost, std::move(criteria)};
+    Mean found{std::move(weights), fixed + chain.cost, std::move(criteria)};
+    least_greatest_ = std::min(least_greatest_, greatest(found));
+    return found;
+}
+
+double Means::greatest(const Mean& mean) const {
+    const std::size_t first = problem_.is_product;
+    const double most =
+        *std::max_element(mean.criteria.begin() + static_cast<std::ptrdiff_t>(first), mean.criteria.end());
+    return most + (problem_.is_product ? mean.weights[0] * mean.criteria[0] : 0.0);
 }
 
 double Means::weighed(const Weights& weights, const std::vector<double>& criteria) const {
@@ -72,12 +84,9 @@ double Means::weighed(const Weights& weights, const std::vector<double>& criteri
     return found;
 }
 
-Mean Means::highest(std::size_t criterion, double slope, double enough) const {
-    Weights weights(problem_.criteria.size(), 0.0);
-    if (problem_.is_product) weights[0] = slope;
-    weights[criterion] = 1.0;
-    Mean found = of(std::move(weights));
-    for (int joined = 0; joined < criteria_joined && found.least < enough; ++joined) {
+Mean Means::highest(std::size_t criterion, double slope, double enough, double vain) {
+    Mean found = of(alone(criterion, slope));
+    for (int joined = 0; joined < criteria_joined && found.least < enough && least_greatest_ > vain; ++joined) {
         const double mean = weighed(found.weights, found.criteria);
         std::size_t greatest = criterion;
         for (std::size_t k = problem_.is_product; k < found.criteria.size(); ++k) {
@@ -85,27 +94,44 @@ Mean Means::highest(std::size_t criterion, double slope, double enough) const {
         }
         if (!(found.criteria[greatest] > mean * (1 + close))) break;
         const double before = found.least;
-        found = towards(found, greatest, enough);
+        found = towards(found, greatest, enough, vain);
         if (!(found.least > before * (1 + close))) break;
     }
     return found;
 }
 
-Mean Means::towards(const Mean& from, std::size_t criterion, double enough) const {
-    Weights alone(from.weights.size(), 0.0);
-    if (problem_.is_product) alone[0] = from.weights[0];
-    alone[criterion] = 1.0;
+Mean Means::highest_of_all(double slope, double enough, double vain) {
+    const std::size_t first = problem_.is_product;
+    least_greatest_ = infinity;
+    std::vector<double> most(problem_.criteria.size(), infinity);  // no criterion is more by itself than of a chain
+    const auto look_at = [&](const Mean& mean) {
+        const double common = problem_.is_product ? slope * mean.criteria[0] : 0.0;
+        for (std::size_t k = first; k < most.size(); ++k) most[k] = std::min(most[k], common + mean.criteria[k]);
+    };
+    Mean found = highest(first, slope, enough, vain);
+    look_at(found);
+    for (std::size_t k = first + 1; k < most.size() && found.least < enough && least_greatest_ > vain; ++k) {
+        if (!(most[k] > found.least * (1 + close))) continue;
+        Mean one = of(alone(k, slope));
+        look_at(one);
+        if (one.least > found.least) found = std::move(one);
+    }
+    return found;
+}
+
+Mean Means::towards(const Mean& from, std::size_t criterion, double enough, double vain) {
+    const Weights last_weights = alone(criterion, from.weights[0]);
     const auto line_of = [&](const Mean& mean) {
         const double common = problem_.is_product ? from.weights[0] * mean.criteria[0] : 0.0;
         return Line{common + weighed(from.weights, mean.criteria), common + mean.criteria[criterion]};
     };
-    Mean found = from, last = of(alone);
+    Mean found = from, last = of(last_weights);
     Line rising = line_of(from), falling = line_of(last);
     if (last.least > found.least) found = last;
-    for (int look = 0; look < looks && falling.rise() < 0.0 && found.least < enough; ++look) {
+    for (int look = 0; look < looks && falling.rise() < 0.0 && found.least < enough && least_greatest_ > vain; ++look) {
         const double part = (falling.first - rising.first) / (rising.rise() - falling.rise());
         if (!(part > 0.0 && part < 1.0)) break;
-        Mean next = of(between(from.weights, alone, part));
+        Mean next = of(between(from.weights, last_weights, part));
         const Line own = line_of(next);
         const double most = rising.at(part);
         (own.rise() > 0.0 ? rising : falling) = own;

@@ -25,21 +25,29 @@ struct Mean {
 // Means of a problem's criteria over chains of the points that are left, without what moves or waits beside costs.
 class Means {
 public:
-    Means(const Problem& problem, const std::vector<std::vector<std::uint8_t>>& alive);
+    // `room` is by boundary and point nothing, or infinite.
+    Means(const Problem& problem, std::vector<std::vector<double>> room);
 
-    Mean of(Weights weights) const;
+    Mean of(Weights weights);
 
     // The weights for which the least chain's mean is highest, about, or enough; from a criterion on. The first of a
     // product has the weight `slope`.
-    Mean highest(std::size_t criterion, double slope, double enough) const;
+    Mean highest(std::size_t criterion, double slope, double enough, double vain = 0.0);
+
+    // The same from any criterion on; nor is it below what one of them is by itself, with the first of a product.
+    Mean highest_of_all(double slope, double enough, double vain);
 
 private:
+    Weights alone(std::size_t criterion, double slope) const;
     // On the way from a mean to a criterion by itself; the mean as it was if none is higher.
-    Mean towards(const Mean& from, std::size_t criterion, double enough) const;
+    Mean towards(const Mean& from, std::size_t criterion, double enough, double vain);
+    double greatest(const Mean& mean) const;
+    double least_greatest_ = infinity;
     double weighed(const Weights& weights, const std::vector<double>& criteria) const;
 
     const Problem& problem_;
-    std::vector<std::vector<double>> room_;  // by boundary and point, nothing or infinite
+    std::vector<std::vector<double>> room_, tables_;
+    Inside inside_;
 };
 
 // What no product is below: of numbers not below `first` and `second`, nor `slope` times one plus the other below

@@ -38,6 +38,8 @@ private:
     void choose_guides(std::size_t most);
     void add_means();
     void add_guide(const Weights& weights, double slope);
+    // By boundary and point nothing, or infinite in points that are taken out.
+    std::vector<std::vector<double>> room_left() const;
     // What boundaries cost by a guide, infinite in points that are taken out, and what more if no tile stays.
     std::vector<std::vector<double>> costs_left(const Guide& guide) const;
     std::vector<std::vector<double>> costs_if_all_move(const Guide& guide) const;

@@ -74,9 +74,8 @@ public:
         if (points_ == 0) throw std::invalid_argument("a lattice without points");
     }
 
-    // By state, at each point what those placed cost at least if all stand inside it.
-    std::vector<std::vector<double>> inside() const {
-        std::vector<std::vector<double>> least(states_);
+    void fill(Inside& least) const {
+        least.resize(states_);
         least[0].assign(points_, 0.0);
         for (std::size_t state = 1; state < states_; ++state) {
             least[state].assign(points_, infinity);
@@ -86,12 +85,10 @@ public:
             }
             spread_outwards(shape_, least[state]);
         }
-        return least;
     }
 
-    // Of what `inside` says, the points of the least chain, from the last boundary inwards.
-    LeastChain least_chain() const {
-        const auto least = inside();
+    // The points of the least chain, from the last boundary inwards.
+    LeastChain least_chain(const Inside& least) const {
         LeastChain found{least.back().back(), {}};
         if (!(found.cost < infinity)) return found;
         std::vector<std::size_t> first;
@@ -135,7 +132,8 @@ public:
 
     // `after` is what `outside` says.
     Through through(const Outside& after) const {
-        const auto before = inside();
+        Inside before;
+        fill(before);
         Through found;
         for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
             auto& own = found.emplace_back();
@@ -155,8 +153,7 @@ public:
 
 private:
     // The operand and the point of the last boundary placed, of the least chain in a state inside a point.
-    std::pair<std::size_t, std::size_t> last_inside(const std::vector<std::vector<double>>& least, std::size_t state,
-                                                    std::size_t point) const {
+    std::pair<std::size_t, std::size_t> last_inside(const Inside& least, std::size_t state, std::size_t point) const {
         for (std::size_t operand = 0; operand < operands_.size(); ++operand) {
             const std::size_t count = placed(state, operand);
             if (count == 0) continue;
@@ -227,11 +224,16 @@ private:
 }  // namespace
 
 double least_cost(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands) {
-    return Sweeps(shape, operands).inside().back().back();
+    Inside inside;
+    Sweeps(shape, operands).fill(inside);
+    return inside.back().back();
 }
 
-LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands) {
-    return Sweeps(shape, operands).least_chain();
+LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
+                       Inside& inside) {
+    const Sweeps sweeps(shape, operands);
+    sweeps.fill(inside);
+    return sweeps.least_chain(inside);
 }
 
 Through costs_through(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,

@@ -29,8 +29,13 @@ struct LeastChain {
     std::vector<std::size_t> points;  // by boundary, an operand's one after the other; none where nothing has room
 };
 
-// The same, and of which chain that is. By operand its boundaries' costs; throws as `least_cost` does.
-LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands);
+// By state (how many boundaries of each operand are placed) and point, what they cost at least if all stand inside it.
+using Inside = std::vector<std::vector<double>>;
+
+// The same, and of which chain that is. By operand its boundaries' costs; throws as `least_cost` does. What `inside`
+// holds is of no matter: its memory is used again.
+LeastChain least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Costs>>& operands,
+                       Inside& inside);
 
 // What boundaries cost beyond their costs unless tiles stay, by operand and boundary (none where that is nothing):
 // where the next boundary's point is ahead in dimensions alone that lead to elements of the operand, and one of them

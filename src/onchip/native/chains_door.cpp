@@ -6,12 +6,14 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "chain_means.hpp"
 #include "chain_search.hpp"
 #include "chains.hpp"
 #include "doors.hpp"
@@ -56,6 +58,54 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
     }
     const nb::gil_scoped_release without_lock;
     return chains::least_cost(shape, costs);
+}
+
+// Tables of each point; those that are given several times are repeated once.
+class OfEachPoint {
+public:
+    explicit OfEachPoint(const std::vector<std::size_t>& shape) : shape_(shape) {}
+
+    chains::Costs of(const Broadcast& table) {
+        auto& found = known_[{table.data(), {table.shape_ptr(), table.shape_ptr() + table.ndim()}}];
+        if (found.empty()) found = of_each_point(shape_, table);
+        return found;
+    }
+
+private:
+    const std::vector<std::size_t>& shape_;
+    std::map<std::pair<const double*, std::vector<std::size_t>>, std::vector<double>> known_;
+};
+
+// What is fixed of a criterion, and what each boundary costs, or None.
+using CostsRow = std::tuple<double, std::vector<std::optional<Broadcast>>>;
+
+nb::tuple highest_mean(const std::vector<std::size_t>& shape, const std::vector<std::size_t>& operands,
+                       const std::vector<Broadcast>& room, const std::vector<CostsRow>& criteria,
+                       std::optional<double> slope, double enough, double vain) {
+    OfEachPoint tables(shape);
+    chains::Problem problem;
+    problem.shape = shape;
+    problem.is_product = slope.has_value();
+    if (operands.size() != room.size()) throw std::invalid_argument("not as many operands as boundaries");
+    if (criteria.size() < (slope ? 2 : 1)) throw std::invalid_argument("too few criteria");
+    std::vector<std::vector<double>> rooms;
+    for (const Broadcast& own : room) {
+        const auto found = tables.of(own);
+        rooms.emplace_back(found.begin(), found.end());
+    }
+    for (const std::size_t operand : operands) problem.boundaries.push_back({operand, 0, {}, {}, false});
+    for (const auto& [fixed, costs] : criteria) {
+        auto& own = problem.criteria.emplace_back();
+        own.fixed = fixed;
+        for (const auto& table : costs) own.costs.push_back(table ? tables.of(*table) : chains::Costs());
+        if (own.costs.size() != room.size())
+            throw std::invalid_argument("a criterion has not a table of each boundary");
+    }
+    const auto found = [&] {
+        const nb::gil_scoped_release without_lock;
+        return chains::Means(problem, std::move(rooms)).highest_of_all(slope.value_or(0.0), enough, vain);
+    }();
+    return nb::make_tuple(found.least, found.weights);
 }
 
 // A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come;
@@ -132,6 +182,8 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
 
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
+    module.def("highest_mean", &highest_mean, "shape"_a, "operands"_a, "room"_a, "criteria"_a, "slope"_a.none(),
+               "enough"_a, "vain"_a);
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
                "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
                "fewest_turns"_a, "last_turns"_a, "is_known"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a,

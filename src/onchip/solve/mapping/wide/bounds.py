@@ -26,7 +26,7 @@ from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.chain_time import ChainTime
 from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice, Ranges
-from onchip.solve.mapping.wide.least import SLOPES, least_of, least_product
+from onchip.solve.mapping.wide.least import SLOPES, least_product
 from onchip.solve.mapping.wide.together import Found, least_together
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.run.limits import Run
@@ -58,8 +58,6 @@ OF_FINER_CELLS: Final = 4
 """The last stage but one."""
 MOST_NODES: Final = 400
 """Of a run without a limit; else time decides."""
-CRITERIA: Final = 2
-"""Of cycles, the highest, that are weighed against energy."""
 
 
 @dataclass(frozen=True, order=True)
@@ -167,9 +165,7 @@ class WayBounds:
             case MappingObjective.ENERGY:
                 return self.objective.of(max(one.least_pj for one in energies), 0.0)
             case MappingObjective.LATENCY:
-                turning = self.objective.of(0.0, times[0].turning)
-                is_enough = turning >= enough
-                return turning if is_enough else self.objective.of(0.0, max(one.least_cycles for one in times))
+                return self.objective.of(0.0, least_cycles(times, enough))
             case MappingObjective.EDP:
                 unit = self.objective.of(1.0, 1.0)
                 return unit * least_energy_delay(energies, times, enough / unit)
@@ -198,27 +194,36 @@ class WayBounds:
                 yield UnrolledWays(self.problem, least, most)
 
 
+def least_cycles(times: Sequence[ChainTime], enough: float = np.inf) -> float:
+    """Return cycles that no mapping is below; no more is looked at than is enough."""
+    found = 0.0
+    for one in times:
+        if found < enough:
+            found = max(found, one.least(enough))
+    return found
+
+
 def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTime], enough: float = np.inf) -> float:
-    """Return pJ times cycles: no mapping has less of either, nor of their weighted sums with the highest criteria.
+    """Return pJ times cycles: no mapping has less of either, nor of their weighted sums.
 
     No more is looked at than is enough.
     """
     energy_pj = max(one.least_pj for one in energies)
-    found = energy_pj * max(one.turning for one in times)
-    if not found < enough:
-        return found
-    cycles = max(one.least_cycles for one in times)
+    if not 0 < energy_pj < np.inf:
+        return energy_pj
+    cycles = least_cycles(times, enough / energy_pj)
     found = energy_pj * cycles
-    if not 0 < found < enough:
-        return found
     for energy, time in zip(energies, times, strict=True):
+        of_energy = energy.fixed_pj, energy.boundaries
         for slope in (slope * cycles / energy_pj for slope in SLOPES):
-            weighted = {at: slope * own for at, own in energy.boundaries.items()}
-            for one in time.criteria[:CRITERIA]:
-                least_sum = slope * energy.fixed_pj + one.fixed + least_of(energy.lattice, weighted, one.costs)
-                found = max(found, least_product(energy_pj, cycles, slope, least_sum))
-                if found >= enough:
-                    return found
+            if found >= enough:
+                return found
+            apart = slope * energy_pj + cycles
+            enough_of_sum = max(slope * energy_pj + enough / energy_pj, slope * enough / cycles + cycles)
+            least_sum = time.least_with(of_energy, slope, enough_of_sum, apart)
+            if not least_sum > apart:
+                break
+            found = max(found, least_product(energy_pj, cycles, slope, least_sum))
     return found
 
 

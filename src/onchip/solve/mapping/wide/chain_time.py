@@ -21,38 +21,30 @@ from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Along, Lattice
-from onchip.solve.mapping.wide.least import Boundaries, least_of
+from onchip.solve.mapping.wide.least import Boundaries, Criterion, highest_mean
 from onchip.solve.mapping.wide.port_cycles import PortCycles, Waits, cycles_of
 from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 from onchip.solve.mapping.wide.unrolled_ways import LEADING, UnrolledWays
 
 PortOf: TypeAlias = tuple[str, int]
 Place: TypeAlias = tuple[Operand, int]
-WEIGHTS: Final = (0.25, 0.5, 0.75)
-"""Of what DRAM's port does while the loops run, in the mean with turns."""
 HIGHEST: Final = 2
-"""Criteria of what takes time while the loops run that are joined with all ways to count what comes before them."""
+"""Of what takes time while the loops run, those joined with all ways to count what comes before them."""
 
 
 @dataclass(frozen=True)
 class Running:
     """What the loops take with their stalls, at least: `fixed`, and what boundaries cost.
 
-    Of a `port` whose transfers are counted, each by a `weight`, `totals` are those with what comes first or goes last.
+    Of a `port` whose transfers are counted `totals` are those with what comes first or goes last.
     Of transfers that are waited for one by one in memories with room for one tile, `waits` say how often and how long.
     """
 
     fixed: float
     costs: Boundaries
     port: PortOf | None = None
-    weight: float = 1.0
     totals: Boundaries = field(default_factory=dict)
     waits: Mapping[Place, Waits] = field(default_factory=dict)
-
-    @property
-    def is_mean(self) -> bool:
-        """Return whether it is a mean of two others, that says nothing beside them."""
-        return self.weight < 1.0
 
 
 @dataclass(frozen=True)
@@ -64,45 +56,38 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Criterion:
-    """Cycles that no mapping is below: `least`; those of a chain are `fixed` and what its boundaries cost."""
-
-    least: float
-    fixed: float
-    costs: Boundaries
-    is_mean: bool
-
-
-@dataclass(frozen=True)
 class ChainTime:
     """The cycles of every mapping of a way are at least `least_cycles`."""
 
     way: UnrolledWays
     lattice: Lattice
 
-    @cached_property
+    @property
     def least_cycles(self) -> float:
-        """Return it: of the port that is busy longest, or of the turns of the array."""
-        return max([self.turning, *(one.least for one in self.criteria)])
+        """Return it: of the port that is busy longest, or of the turns of the array; infinite where nothing fits."""
+        return self.least()
+
+    def least(self, enough: float = np.inf) -> float:
+        """Return the same, or what is enough."""
+        if self.turning >= enough:
+            return self.turning
+        found, _ = self._mean_alone
+        if found < enough:
+            found = max(found, highest_mean(self.lattice, self.no_room, self._joined_most, enough)[0])
+        return max(found, self.turning)
+
+    def least_with(self, energy: Criterion, slope: float, enough: float, vain: float) -> float:
+        """Return what cycles and `slope` times the pJ of `energy` are at least together, or what is enough.
+
+        It is no less, but no more is looked for where some chain's are not above `vain`.
+        """
+        criteria = [energy, *self._alone, *self._joined_most]
+        return highest_mean(self.lattice, self.no_room, criteria, enough, slope, vain)[0]
 
     @cached_property
     def turning(self) -> float:
         """Return the cycles of the array's turns and of first and last elements, whatever else moves."""
         return max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
-
-    @cached_property
-    def criteria(self) -> Sequence[Criterion]:
-        """Return some, the highest first: what is highest while the loops run, with all that comes before and after."""
-        before = self._before
-        alone = [
-            (self._criterion(run, self._own(run) or before[0]), run)
-            for run in self._running
-            if run.costs or not run.waits
-        ]
-        alone.sort(key=lambda one: -one[0].least)
-        found = [one for one, _ in alone]
-        found += [self._criterion(run, other) for _, run in alone[:HIGHEST] for other in before]
-        return sorted(found, key=lambda one: -one.least)
 
     def all_criteria(self) -> Iterator[tuple[Hashable, float, Boundaries, Mapping[Place, Waits], PortOf | None]]:
         """Yield what is fixed, what boundaries cost and wait for, of every criterion that is no mean of others.
@@ -110,7 +95,7 @@ class ChainTime:
         And the port whose transfers it counts, if any. Each begins with a name that is the same on most lattices.
         """
         for run in self._running:
-            for before in self._before if not run.is_mean else ():
+            for before in self._before:
                 name = run.port, *run.costs, *run.waits, before.port, *before.costs
                 yield name, run.fixed, self._joined(run, before), run.waits, run.port
 
@@ -119,10 +104,28 @@ class ChainTime:
         """Return the boundaries that have transfers at a port, of ports that the units have none at."""
         return {port: set(own) for port, own in self._by_port.items() if port not in self._at_units}
 
-    def _criterion(self, run: Running, before: Waiting) -> Criterion:
-        costs = self._joined(run, before)
-        least = run.fixed + least_of(self.lattice, costs, self.no_room)
-        return Criterion(least, run.fixed, _sum(costs, self.no_room), run.is_mean)
+    @cached_property
+    def _runs_alone(self) -> Sequence[Running]:
+        """What says something by what boundaries cost."""
+        return [run for run in self._running if run.costs or not run.waits]
+
+    @cached_property
+    def _alone(self) -> Sequence[Criterion]:
+        """Each with what comes before and after at its own port, or the first that is known of that."""
+        return [(run.fixed, self._joined(run, self._own(run) or self._before[0])) for run in self._runs_alone]
+
+    @cached_property
+    def _mean_alone(self) -> tuple[float, list[float]]:
+        return highest_mean(self.lattice, self.no_room, self._alone, np.inf)
+
+    @cached_property
+    def _joined_most(self) -> Sequence[Criterion]:
+        """What has most weight in the mean of those alone, as it is there and with all that comes before and after."""
+        _, weights = self._mean_alone
+        order = sorted((at for at, weight in enumerate(weights) if weight > 0), key=lambda at: -weights[at])
+        heaviest = [self._runs_alone[at] for at in order[:HIGHEST]]
+        joined = [(run.fixed, self._joined(run, before)) for run in heaviest for before in self._before]
+        return [*(self._alone[at] for at in order), *joined]
 
     @cached_property
     def _running(self) -> Sequence[Running]:
@@ -130,14 +133,11 @@ class ChainTime:
         for port, own in self._by_port.items():
             units = self._at_units.get(port, 0.0)
             runs, totals = {at: one.run for at, one in own.items()}, {at: one.total for at, one in own.items()}
-            found.append(Running(units, runs, port, 1.0, totals))
+            found.append(Running(units, runs, port, totals))
             waits = {at: one.waiting for at, one in own.items() if one.waiting.any()}
             alone = {at: one.waits for at, one in own.items() if one.waits}
             if waits or alone:
                 found.append(Running(self._turns, waits, waits=alone))
-            for weight in WEIGHTS if port[0] == DRAM else ():
-                fixed = (1 - weight) * self._turns + weight * units
-                found.append(Running(fixed, _times(weight, runs), port, weight, _times(weight, totals)))
         return found
 
     @cached_property
@@ -173,7 +173,7 @@ class ChainTime:
         found = _sum(run.costs, before.costs)
         for at, total in run.totals.items():
             if at in before.costs and self._is_no_shorter(at, before.port, run.port):
-                found[at] = np.maximum(found[at], total + (1 - run.weight) * before.costs[at])
+                found[at] = np.maximum(found[at], total)
         return found
 
     def _is_no_shorter(self, at: Place, first: PortOf | None, port: PortOf | None) -> bool:
@@ -281,7 +281,3 @@ def _sum(*tables: Boundaries) -> dict[Place, Along]:
         for at, own in table.items():
             found[at] = found[at] + own if at in found else own
     return found
-
-
-def _times(weight: float, costs: Boundaries) -> Boundaries:
-    return {at: weight * one for at, one in costs.items()}

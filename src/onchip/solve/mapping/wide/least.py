@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from onchip.arch.memory import Operand
+from onchip.native import highest_mean as native_highest_mean
 from onchip.native import least_chain
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 
 Boundaries: TypeAlias = Mapping[tuple[Operand, int], Along]
 """Costs by operand, and by number from the units upwards; infinite where there is no room."""
-SLOPES: Final = (0.5, 1.0, 2.0)
+Criterion: TypeAlias = tuple[float, Boundaries]
+"""What is fixed, and what boundaries cost."""
+SLOPES: Final = (1.0, 0.5, 2.0)
 
 
 def least_of(lattice: Lattice, *tables: Boundaries) -> float:
@@ -26,6 +29,26 @@ def least_of(lattice: Lattice, *tables: Boundaries) -> float:
         [np.ascontiguousarray(summed[at]) for at in sorted(summed) if at[0] is operand] for operand in Operand
     ]
     return least_chain(lattice.shape, of_operands)
+
+
+def highest_mean(
+    lattice: Lattice,
+    room: Boundaries,
+    criteria: Sequence[Criterion],
+    enough: float,
+    slope: float | None = None,
+    vain: float = 0.0,
+) -> tuple[float, list[float]]:
+    """Return what the greatest of some criteria is at least over all orders of loops, or what is enough; and weights.
+
+    These are of a mean of the criteria that is at least that. With a slope, it is of so many times the first criterion
+    plus the greatest of the others. No more is looked for where that of some order is not above `vain`.
+    """
+    operands = list(Operand)
+    places = sorted(room, key=lambda at: (operands.index(at[0]), at[1]))
+    rows = [(fixed, [costs.get(at) for at in places]) for fixed, costs in criteria]
+    of_operands = [operands.index(at[0]) for at in places]
+    return native_highest_mean(lattice.shape, of_operands, [room[at] for at in places], rows, slope, enough, vain)
 
 
 def least_product(first: float, second: float, slope: float, least_sum: float) -> float:

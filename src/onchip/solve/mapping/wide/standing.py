@@ -15,16 +15,15 @@ def may_stand_inside(cells: Dimension) -> list[int]:
 
 
 def single_cells(cells: Dimension, units: Units) -> list[int]:
-    """Return by cell whether no loop may stand between two places in it: it leads twice as far at least.
+    """Return by cell whether no loop may stand between two places in it: it takes twice as many turns at least.
 
-    By an index at least where the outermost loop ends short, and where units may be idle; a cell of one number of turns
-    that are all executed has no other place.
+    By a turn at least where the outermost loop ends short; a cell of one number of turns that are all executed has no
+    other place.
     """
     is_one = cells.first == cells.last
     if has_idle_places(cells.bound, units):
         is_one = is_one | (cells.known_turns > 0)
-    if units.most == 1 or units.are_full:
-        is_one = is_one | ((cells.last < 2 * cells.first) & (cells.last < cells.bound))
+    is_one = is_one | ((cells.turns < 2 * -(-cells.first // cells.units)) & (cells.last < cells.bound))
     return list(is_one.astype(int).tolist())
 
 

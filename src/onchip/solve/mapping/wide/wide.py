@@ -13,6 +13,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
+from onchip.kept_memory import keep_freed_memory
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
 from onchip.solve.mapping.greedy import greedy_mapping
@@ -245,4 +246,5 @@ def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -
     that no even mapping fits, and none was found beyond. Raises AcceleratorError where the accelerator says too little,
     InputError for a layer that is too large.
     """
+    keep_freed_memory()
     return WideMapper(problem, objective, run).solve()
