@@ -14,7 +14,7 @@ from onchip.native import least_chain_below
 
 Table = NDArray[np.float64]
 Tables = list[Table | None]
-Row = tuple[float, Tables, Tables, Tables, bool, bool, list[list[tuple[Table, Table]]], int | None]
+Row = tuple[float, Tables, Tables, Tables, bool, list[list[tuple[Table, Table]]], int | None]
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def worth_of_chain(searched: Searched, places: Sequence[tuple[int, ...]]) -> flo
     ]
     sums = []
     known = [(place, [one for one in places if _is_outside(one, place)]) for place in places]
-    for fixed, costs, more, rest, _, is_linear, waits, port in searched.criteria:
+    for fixed, costs, more, rest, is_linear, waits, port in searched.criteria:
         parts = [1.0 - one if is_linear else float(one == 0.0) for one in stays]
         summed = fixed + _sum(searched, costs, places, [1.0] * len(places)) + _sum(searched, more, places, parts)
         summed += _sum(searched, rest, places, [float(one == 0.0) for one in stays])
@@ -223,16 +223,39 @@ def _sum(
 
 def least_of_all_chains(shape: Sequence[int], operands: Sequence[Sequence[Table]]) -> float:
     """Costs are by point, flat; infinite where there is no room."""
-    points = list(product(*map(range, shape)))
-    found = 0.0 if not any(operands) else inf
-    for order in _orders([len(own) for own in operands]):
-        for places in _nested(points, len(order)):
-            placed, cost = [0] * len(operands), 0.0
-            for operand, place in zip(order, places, strict=True):
-                cost += float(operands[operand][placed[operand]].reshape(shape)[place])
-                placed[operand] += 1
-            found = min(found, cost)
+    tables = [table for own in operands for table in own]
+    chains = _all_chains(shape, [len(own) for own in operands])
+    return min(sum((float(table[x]) for table, x in zip(tables, chain, strict=True)), 0.0) for chain in chains)
+
+
+def least_greatest_of_all_chains(
+    shape: Sequence[int], counts: Sequence[int], criteria: Sequence[tuple[float, Tables]], slope: float | None
+) -> float:
+    """Return the least of the greatest of criteria; with a slope, of so many times the first plus the others'.
+
+    `counts` are the boundaries of each operand. Of criteria what is fixed, and costs by boundary, as above, or None.
+    """
+    found = inf
+    for chain in _all_chains(shape, counts):
+        own = [
+            fixed + sum(float(table[x]) for table, x in zip(tables, chain, strict=True) if table is not None)
+            for fixed, tables in criteria
+        ]
+        found = min(found, max(own) if slope is None else slope * own[0] + max(own[1:]))
     return found
+
+
+def _all_chains(shape: Sequence[int], counts: Sequence[int]) -> Iterator[list[int]]:
+    """Points by boundary, an operand's one after the other."""
+    points = list(product(*map(range, shape)))
+    first = [sum(counts[:operand]) for operand in range(len(counts))]
+    for order in _orders(counts):
+        numbers = [first[operand] + order[:at].count(operand) for at, operand in enumerate(order)]
+        for places in _nested(points, len(order)):
+            found = [0] * len(order)
+            for number, place in zip(numbers, places, strict=True):
+                found[number] = int(np.ravel_multi_index(place, shape))
+            yield found
 
 
 def _orders(left: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from onchip.solve.mapping.objective import MappingObjective
@@ -18,10 +19,17 @@ def asked_of(
     """None where there is nothing to place."""
     asked = list[Searched]()
 
-    def note(*rows: object) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
-        asked.append(Searched(*rows[:17]))  # type: ignore[arg-type]
+    def note(shape: list[int], *rows: object) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
+        asked.append(Searched(shape, *(_of_each_point(shape, row) for row in rows[:16])))  # type: ignore[arg-type]
         return 0.0, True, 0, [], [], []
 
     monkeypatch.setattr(together, "least_chain_below", note)
     chains.least(objective, ENOUGH)
     return asked[0] if asked else None
+
+
+def _of_each_point(shape: list[int], row: object) -> object:
+    """Tables repeated along dimensions in which they are the same, and flat."""
+    if isinstance(row, np.ndarray):
+        return np.broadcast_to(row, shape).ravel()
+    return type(row)(_of_each_point(shape, one) for one in row) if isinstance(row, list | tuple) else row

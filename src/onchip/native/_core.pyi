@@ -863,9 +863,10 @@ def highest_mean(
     """What the greatest of several criteria is at least of any chain, and the weights of the mean that says so.
 
     No less than any criterion by itself. A mean is looked for until it is enough, or the greatest of some chain is not
-    above `vain`. With a slope it is so many times the first criterion plus the greatest of all others. `operands` and `room` (nothing, or infinite) are by boundary, an
-    operand's one after the other from the units upwards. Of a criterion, what is fixed and what boundaries cost, or
-    None; tables as `least_chain` takes them. Raises ValueError for tables that do not fit, and for too few criteria.
+    above `vain`. With a slope it is so many times the first criterion plus the greatest of all others. `operands` and
+    `room` (nothing, or infinite) are by boundary, an operand's one after the other from the units upwards. Of a
+    criterion, what is fixed and what boundaries cost, or None; tables as `least_chain` takes them. Raises ValueError
+    for tables that do not fit, and for too few criteria.
     """
 
 def least_chain(shape: Sequence[int], operands: Sequence[Sequence[NDArray[np.float64]]]) -> float:
@@ -899,7 +900,6 @@ def least_chain_below(
             Sequence[NDArray[np.float64] | None],
             Sequence[NDArray[np.float64] | None],
             bool,
-            bool,
             Sequence[Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]],
             int | None,
         ]
@@ -912,10 +912,10 @@ def least_chain_below(
 
     A chain is worth the greatest of its criteria, or the first times the greatest of the others. `boundaries` are their
     operand, memory, bits of room by point, how often tiles come by point as each memory sees it, and whether there is
-    room for two, operands one after the other from the units upwards; `criteria` what is
-    fixed, what each boundary adds, what more where none of its tiles may stay, whether it may guide, as of the first
-    ones what is left is looked up at each step, whether it is linear in how often tiles come, and by boundary of a
-    memory with room for one tile how often transfers are waited for one by one and how long each takes.
+    room for two, operands one after the other from the units upwards; `criteria` what is fixed, what each boundary
+    adds, what more where none of its tiles may stay, and what beyond that, whether it is linear in how often tiles
+    come, by boundary of a memory with room for one tile how often transfers are waited for one by one and how long each
+    takes, and the port that it counts all transfers of. Tables are as `least_chain` takes them.
     `may_stand_inside` says by dimension, inner and outer cell, the latter fastest, whether one place may stand inside
     the other; `leads` by operand and dimension whether that leads to other elements of the operand, `counts` whether
     the part of its cell that `stays`, by dimension and cell, is one of the operand's elements; `turns` the most cycles

@@ -15,6 +15,8 @@ constexpr std::array slopes = {1.0, 0.6};  // of energy, in what is least of cyc
 // Of what all but the heaviest criterion weigh in the highest mean: farther along a chain other means are higher.
 constexpr std::array parts = {1.0, 0.5, 0.25, 2.0, 4.0};
 
+constexpr std::size_t most_looked_at = 5;  // of those that are highest if each boundary stands where it costs least
+
 // A mean of which all but the heaviest weigh a part, or so many times as much; as it is where that would be all.
 Weights shifted(const Weights& weights, double part) {
     Weights found(weights);
@@ -30,35 +32,69 @@ Weights shifted(const Weights& weights, double part) {
 void Search::choose_guides(std::size_t most) {
     guides_.clear();
     guides_alone_.assign(problem_.criteria.size(), 0);
-    for (std::size_t k = 0; k < problem_.criteria.size() && guides_.size() < most + problem_.is_product; ++k) {
-        if (!problem_.criteria[k].guides) continue;
-        Weights alone(problem_.criteria.size(), 0.0);
-        alone[k] = 1.0;
-        add_guide(alone, 0.0);
-        guides_alone_[k] = 1;
+    Means means(problem_, room_left());
+    double energy = 1.0;
+    if (problem_.is_product) {
+        guide_alone(0);
+        energy = means.alone(0).least;
     }
-    add_means();
+    const auto highest = highest_alone(means);
+    const Mean cycles = means.highest(highest.front(), 0.0, limit_ / energy);
+    least_cycles_ = cycles.least;
+    for (std::size_t at = 0; at < std::min(most, highest.size()); ++at) guide_alone(highest[at]);
+    if (problem_.is_product)
+        add_means_with(energy, highest.front(), means);
+    else
+        add_means(cycles.weights);
 }
 
-void Search::add_means() {
-    Means means(problem_, room_left());
-    const std::size_t first = problem_.is_product;  // of those whose greatest counts
-    Weights alone(problem_.criteria.size(), 0.0);
-    if (!problem_.is_product) {
-        const Weights found = means.highest(first, 0.0, limit_).weights;
-        const bool is_alone = std::count(found.begin(), found.end(), 0.0) + 1 == std::ssize(found);
-        for (std::size_t at = 0; at < parts.size() && !is_alone; ++at) add_guide(shifted(found, parts[at]), 0.0);
-        return;
+std::vector<std::size_t> Search::highest_alone(Means& means) const {
+    std::vector<std::size_t> found;
+    std::vector<double> least;
+    for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
+        least.push_back(least_apart(problem_.criteria[k]));
+        if (k >= problem_.is_product) found.push_back(k);
     }
-    alone[0] = 1.0;
-    const double energy = means.of(alone).least;
-    std::swap(alone[0], alone[first]);
-    const double cycles = least_cycles_ = means.of(alone).least;
+    const auto is_higher = [&](std::size_t one, std::size_t two) { return least[one] > least[two]; };
+    std::stable_sort(found.begin(), found.end(), is_higher);
+    const auto looked_at = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), most_looked_at));
+    for (auto one = found.begin(); one != looked_at; ++one) least[*one] = means.alone(*one).least;
+    std::stable_sort(found.begin(), looked_at, is_higher);
+    return found;
+}
+
+double Search::least_apart(const Criterion& criterion) const {
+    double found = criterion.fixed;
+    for (std::size_t b = 0; b < alive_.size(); ++b) {
+        const Costs costs = criterion.costs[b];
+        double least = costs.empty() ? 0.0 : infinity;
+        for (std::size_t x = 0; x < costs.size(); ++x) {
+            if (alive_[b][x]) least = std::min(least, costs[x]);
+        }
+        found += least;
+    }
+    return found;
+}
+
+void Search::guide_alone(std::size_t criterion) {
+    Weights alone(problem_.criteria.size(), 0.0);
+    alone[criterion] = 1.0;
+    add_guide(alone, 0.0);
+    guides_alone_[criterion] = 1;
+}
+
+void Search::add_means(const Weights& highest) {
+    const bool is_alone = std::count(highest.begin(), highest.end(), 0.0) + 1 == std::ssize(highest);
+    for (std::size_t at = 0; at < parts.size() && !is_alone; ++at) add_guide(shifted(highest, parts[at]), 0.0);
+}
+
+void Search::add_means_with(double energy, std::size_t highest, Means& means) {
+    const double cycles = least_cycles_;
     if (!(energy > 0.0 && cycles > 0.0 && std::isfinite(energy + cycles + limit_))) return;
     for (const double part : slopes) {
         const double slope = part * cycles / energy;
         const double enough = std::max(slope * energy + limit_ / energy, slope * limit_ / cycles + cycles);
-        add_guide(means.highest(first, slope, enough).weights, slope);
+        add_guide(means.highest(highest, slope, enough).weights, slope);
     }
 }
 

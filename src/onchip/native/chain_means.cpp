@@ -33,11 +33,15 @@ Weights between(const Weights& one, const Weights& two, double part) {
 Means::Means(const Problem& problem, std::vector<std::vector<double>> room)
     : problem_(problem), room_(std::move(room)) {}
 
-Weights Means::alone(std::size_t criterion, double slope) const {
+Weights Means::weights_of(std::size_t criterion, double slope) const {
     Weights found(problem_.criteria.size(), 0.0);
     if (problem_.is_product) found[0] = slope;
     found[criterion] = 1.0;
     return found;
+}
+
+Mean Means::alone(std::size_t criterion) {
+    return of(weights_of(criterion, 0.0));
 }
 
 Mean Means::of(Weights weights) {
@@ -69,13 +73,6 @@ Mean Means::of(Weights weights) {
     return found;
 }
 
-double Means::greatest(const Mean& mean) const {
-    const std::size_t first = problem_.is_product;
-    const double most =
-        *std::max_element(mean.criteria.begin() + static_cast<std::ptrdiff_t>(first), mean.criteria.end());
-    return most + (problem_.is_product ? mean.weights[0] * mean.criteria[0] : 0.0);
-}
-
 double Means::weighed(const Weights& weights, const std::vector<double>& criteria) const {
     double found = 0.0;
     for (std::size_t k = problem_.is_product; k < weights.size(); ++k) {
@@ -84,9 +81,16 @@ double Means::weighed(const Weights& weights, const std::vector<double>& criteri
     return found;
 }
 
-Mean Means::highest(std::size_t criterion, double slope, double enough, double vain) {
-    Mean found = of(alone(criterion, slope));
-    for (int joined = 0; joined < criteria_joined && found.least < enough && least_greatest_ > vain; ++joined) {
+double Means::greatest(const Mean& mean) const {
+    const std::size_t first = problem_.is_product;
+    const double most =
+        *std::max_element(mean.criteria.begin() + static_cast<std::ptrdiff_t>(first), mean.criteria.end());
+    return most + (problem_.is_product ? mean.weights[0] * mean.criteria[0] : 0.0);
+}
+
+Mean Means::highest(std::size_t criterion, double slope, double enough) {
+    Mean found = of(weights_of(criterion, slope));
+    for (int joined = 0; joined < criteria_joined && !is_all(found, enough); ++joined) {
         const double mean = weighed(found.weights, found.criteria);
         std::size_t greatest = criterion;
         for (std::size_t k = problem_.is_product; k < found.criteria.size(); ++k) {
@@ -94,7 +98,7 @@ Mean Means::highest(std::size_t criterion, double slope, double enough, double v
         }
         if (!(found.criteria[greatest] > mean * (1 + close))) break;
         const double before = found.least;
-        found = towards(found, greatest, enough, vain);
+        found = towards(found, greatest, enough);
         if (!(found.least > before * (1 + close))) break;
     }
     return found;
@@ -102,25 +106,25 @@ Mean Means::highest(std::size_t criterion, double slope, double enough, double v
 
 Mean Means::highest_of_all(double slope, double enough, double vain) {
     const std::size_t first = problem_.is_product;
-    least_greatest_ = infinity;
+    vain_ = vain, least_greatest_ = infinity;
     std::vector<double> most(problem_.criteria.size(), infinity);  // no criterion is more by itself than of a chain
     const auto look_at = [&](const Mean& mean) {
         const double common = problem_.is_product ? slope * mean.criteria[0] : 0.0;
         for (std::size_t k = first; k < most.size(); ++k) most[k] = std::min(most[k], common + mean.criteria[k]);
     };
-    Mean found = highest(first, slope, enough, vain);
+    Mean found = highest(first, slope, enough);
     look_at(found);
-    for (std::size_t k = first + 1; k < most.size() && found.least < enough && least_greatest_ > vain; ++k) {
+    for (std::size_t k = first + 1; k < most.size() && !is_all(found, enough); ++k) {
         if (!(most[k] > found.least * (1 + close))) continue;
-        Mean one = of(alone(k, slope));
+        Mean one = of(weights_of(k, slope));
         look_at(one);
         if (one.least > found.least) found = std::move(one);
     }
     return found;
 }
 
-Mean Means::towards(const Mean& from, std::size_t criterion, double enough, double vain) {
-    const Weights last_weights = alone(criterion, from.weights[0]);
+Mean Means::towards(const Mean& from, std::size_t criterion, double enough) {
+    const Weights last_weights = weights_of(criterion, from.weights[0]);
     const auto line_of = [&](const Mean& mean) {
         const double common = problem_.is_product ? from.weights[0] * mean.criteria[0] : 0.0;
         return Line{common + weighed(from.weights, mean.criteria), common + mean.criteria[criterion]};
@@ -128,7 +132,7 @@ Mean Means::towards(const Mean& from, std::size_t criterion, double enough, doub
     Mean found = from, last = of(last_weights);
     Line rising = line_of(from), falling = line_of(last);
     if (last.least > found.least) found = last;
-    for (int look = 0; look < looks && falling.rise() < 0.0 && found.least < enough && least_greatest_ > vain; ++look) {
+    for (int look = 0; look < looks && falling.rise() < 0.0 && !is_all(found, enough); ++look) {
         const double part = (falling.first - rising.first) / (rising.rise() - falling.rise());
         if (!(part > 0.0 && part < 1.0)) break;
         Mean next = of(between(from.weights, last_weights, part));

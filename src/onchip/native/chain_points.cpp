@@ -134,14 +134,13 @@ void Search::take_out_criteria() {
         return found;
     };
     const double least = problem_.is_product ? least_cycles_ : floor_;
-    const std::size_t first = problem_.is_product;  // of those whose greatest counts; where there is no chain none does
     std::vector<Criterion> kept;
     counting_.clear();
     for (std::size_t k = 0; k < problem_.criteria.size(); ++k) {
         const Criterion& own = problem_.criteria[k];
         double most = own.fixed + (own.port ? turns() : 0.0);
         for (std::size_t b = 0; b < alive_.size() && most < least; ++b) most += most_of(own, b);
-        if (most < least && k > first) continue;
+        if (most < least && guides_alone_[k] == 0) continue;
         kept.push_back(own);
         counting_.push_back(k);
     }

@@ -42,7 +42,6 @@ struct Criterion {
     std::vector<Costs> costs;  // by boundary, none where it adds nothing
     std::vector<Costs> more;   // what it adds beyond these where none of its tiles may stay, none where that is nothing
     std::vector<Costs> rest;   // and beyond both then, that no part of is added where some tiles may
-    bool guides;               // may guide: of the first ones what is left is looked up at each step, too
     bool is_linear;            // in how often tiles come: if fewer stay it has a part of `more`
     std::vector<std::vector<Wait>>
         waits;  // by boundary, of memories with room for one tile; `costs` have them in full windows

@@ -36,7 +36,13 @@ private:
     // chain_guides.cpp
     // Criteria that guide, as many of those whose greatest counts, then means of them.
     void choose_guides(std::size_t most);
-    void add_means();
+    // Those whose greatest counts, the highest first, about.
+    std::vector<std::size_t> highest_alone(Means& means) const;
+    // If each boundary stands where it costs least.
+    double least_apart(const Criterion& criterion) const;
+    void guide_alone(std::size_t criterion);
+    void add_means(const Weights& highest);
+    void add_means_with(double energy, std::size_t highest, Means& means);
     void add_guide(const Weights& weights, double slope);
     // By boundary and point nothing, or infinite in points that are taken out.
     std::vector<std::vector<double>> room_left() const;

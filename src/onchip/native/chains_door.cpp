@@ -6,7 +6,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
@@ -24,8 +26,6 @@ using namespace nb::literals;
 namespace onchip {
 
 namespace {
-
-using Table = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // By point, or by cell of each dimension, with one cell where it says the same of all.
 using Broadcast = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
@@ -63,21 +63,32 @@ double least_chain(const std::vector<std::size_t>& shape, const std::vector<std:
 // Tables of each point; those that are given several times are repeated once.
 class OfEachPoint {
 public:
-    explicit OfEachPoint(const std::vector<std::size_t>& shape) : shape_(shape) {}
+    explicit OfEachPoint(const std::vector<std::size_t>& shape)
+        : shape_(shape), points_(std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>())) {}
 
     chains::Costs of(const Broadcast& table) {
         auto& found = known_[{table.data(), {table.shape_ptr(), table.shape_ptr() + table.ndim()}}];
         if (found.empty()) found = of_each_point(shape_, table);
+        if (found.size() != points_) throw std::invalid_argument("costs are not of each point");
         return found;
     }
 
 private:
     const std::vector<std::size_t>& shape_;
+    std::size_t points_;
     std::map<std::pair<const double*, std::vector<std::size_t>>, std::vector<double>> known_;
 };
 
+using Tables = std::vector<std::optional<Broadcast>>;
+
+std::vector<chains::Costs> costs_of(const Tables& tables, OfEachPoint& points) {
+    std::vector<chains::Costs> found;
+    for (const auto& table : tables) found.push_back(table ? points.of(*table) : chains::Costs());
+    return found;
+}
+
 // What is fixed of a criterion, and what each boundary costs, or None.
-using CostsRow = std::tuple<double, std::vector<std::optional<Broadcast>>>;
+using CostsRow = std::tuple<double, Tables>;
 
 nb::tuple highest_mean(const std::vector<std::size_t>& shape, const std::vector<std::size_t>& operands,
                        const std::vector<Broadcast>& room, const std::vector<CostsRow>& criteria,
@@ -97,7 +108,7 @@ nb::tuple highest_mean(const std::vector<std::size_t>& shape, const std::vector<
     for (const auto& [fixed, costs] : criteria) {
         auto& own = problem.criteria.emplace_back();
         own.fixed = fixed;
-        for (const auto& table : costs) own.costs.push_back(table ? tables.of(*table) : chains::Costs());
+        own.costs = costs_of(costs, tables);
         if (own.costs.size() != room.size())
             throw std::invalid_argument("a criterion has not a table of each boundary");
     }
@@ -110,27 +121,18 @@ nb::tuple highest_mean(const std::vector<std::size_t>& shape, const std::vector<
 
 // A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come;
 // whether there is room for two of them.
-using BoundaryRow = std::tuple<std::size_t, std::size_t, Table, std::vector<Table>, bool>;
-using Tables = std::vector<std::optional<Table>>;
+using BoundaryRow = std::tuple<std::size_t, std::size_t, Broadcast, std::vector<Broadcast>, bool>;
 // What is waited for one by one at each boundary: how often, and how long, by point.
-using Waits = std::vector<std::vector<std::tuple<Table, Table>>>;
-// A row of a criterion: what is fixed, what each boundary costs by point or None, what more, what then, whether it
-// guides, is linear, what is waited for, and the port whose transfers it counts.
-using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, bool, Waits, std::optional<std::size_t>>;
+using Waits = std::vector<std::vector<std::tuple<Broadcast, Broadcast>>>;
+// A row of a criterion: what is fixed, what each boundary costs by point or None, what more, what then, whether it is
+// linear, what is waited for, and the port whose transfers it counts.
+using CriterionRow = std::tuple<double, Tables, Tables, Tables, bool, Waits, std::optional<std::size_t>>;
 
-std::vector<chains::Costs> costs_of(const Tables& tables) {
-    std::vector<chains::Costs> found;
-    for (const auto& table : tables)
-        found.push_back(table ? chains::Costs(table->data(), table->shape(0)) : chains::Costs());
-    return found;
-}
-
-std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries) {
+std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries, OfEachPoint& points) {
     std::vector<std::vector<chains::Wait>> found;
     for (const auto& own : boundaries) {
         auto& waits = found.emplace_back();
-        for (const auto& [times, longest] : own)
-            waits.push_back({{times.data(), times.shape(0)}, {longest.data(), longest.shape(0)}});
+        for (const auto& [times, longest] : own) waits.push_back({points.of(times), points.of(longest)});
     }
     return found;
 }
@@ -162,14 +164,15 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
                             {},
                             {},
                             is_product};
+    OfEachPoint points(problem.shape);
     for (const auto& [operand, memory, bits, comes, may_come_at_once] : boundaries) {
-        problem.boundaries.push_back({operand, memory, {bits.data(), bits.shape(0)}, {}, may_come_at_once});
+        problem.boundaries.push_back({operand, memory, points.of(bits), {}, may_come_at_once});
         if (comes.size() > 2) throw std::invalid_argument("a boundary has two memories");
-        for (const Table& own : comes) problem.boundaries.back().comes.emplace_back(own.data(), own.shape(0));
+        for (const Broadcast& own : comes) problem.boundaries.back().comes.push_back(points.of(own));
     }
-    for (const auto& [fixed, costs, more, rest, guides, is_linear, waits, port] : criteria)
-        problem.criteria.push_back(
-            {fixed, costs_of(costs), costs_of(more), costs_of(rest), guides, is_linear, waits_of(waits), port});
+    for (const auto& [fixed, costs, more, rest, is_linear, waits, port] : criteria)
+        problem.criteria.push_back({fixed, costs_of(costs, points), costs_of(more, points), costs_of(rest, points),
+                                    is_linear, waits_of(waits, points), port});
     chains::Found found;
     {
         const nb::gil_scoped_release without_lock;

@@ -89,15 +89,17 @@ class ChainTime:
         """Return the cycles of the array's turns and of first and last elements, whatever else moves."""
         return max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
 
-    def all_criteria(self) -> Iterator[tuple[Hashable, float, Boundaries, Mapping[Place, Waits], PortOf | None]]:
-        """Yield what is fixed, what boundaries cost and wait for, of every criterion that is no mean of others.
+    @cached_property
+    def named(self) -> Sequence[tuple[Hashable, Running, Waiting]]:
+        """Return all criteria: what takes time while the loops run, with what comes before and after.
 
-        And the port whose transfers it counts, if any. Each begins with a name that is the same on most lattices.
+        Each by a name that is the same on most lattices.
         """
-        for run in self._running:
-            for before in self._before:
-                name = run.port, *run.costs, *run.waits, before.port, *before.costs
-                yield name, run.fixed, self._joined(run, before), run.waits, run.port
+        return [
+            ((run.port, *run.costs, *run.waits, before.port, *before.costs), run, before)
+            for run in self._running
+            for before in self._before
+        ]
 
     @cached_property
     def places_by_port(self) -> dict[PortOf, set[Place]]:
@@ -112,7 +114,7 @@ class ChainTime:
     @cached_property
     def _alone(self) -> Sequence[Criterion]:
         """Each with what comes before and after at its own port, or the first that is known of that."""
-        return [(run.fixed, self._joined(run, self._own(run) or self._before[0])) for run in self._runs_alone]
+        return [(run.fixed, self.joined(run, self._own(run) or self._before[0])) for run in self._runs_alone]
 
     @cached_property
     def _mean_alone(self) -> tuple[float, list[float]]:
@@ -124,7 +126,7 @@ class ChainTime:
         _, weights = self._mean_alone
         order = sorted((at for at, weight in enumerate(weights) if weight > 0), key=lambda at: -weights[at])
         heaviest = [self._runs_alone[at] for at in order[:HIGHEST]]
-        joined = [(run.fixed, self._joined(run, before)) for run in heaviest for before in self._before]
+        joined = [(run.fixed, self.joined(run, before)) for run in heaviest for before in self._before]
         return [*(self._alone[at] for at in order), *joined]
 
     @cached_property
@@ -168,7 +170,7 @@ class ChainTime:
     def _last(self) -> dict[Place, Along]:
         return {at: one for at, one in self._hops.items() if at[0] is Operand.OUTPUT}
 
-    def _joined(self, run: Running, before: Waiting) -> Boundaries:
+    def joined(self, run: Running, before: Waiting) -> Boundaries:
         """Return both together: all transfers, where what is counted as first is no shorter than at the run's port."""
         found = _sum(run.costs, before.costs)
         for at, total in run.totals.items():

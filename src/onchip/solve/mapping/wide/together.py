@@ -8,7 +8,7 @@ there each index has a chain of its own, and no chain is that of the mapping.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -24,9 +24,9 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.cells import Range
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
-from onchip.solve.mapping.wide.chain_time import ChainTime, Place, PortOf
-from onchip.solve.mapping.wide.lattice import Lattice, Ranges
-from onchip.solve.mapping.wide.least import Boundaries, least_of
+from onchip.solve.mapping.wide.chain_time import ChainTime, Place, PortOf, Running
+from onchip.solve.mapping.wide.lattice import Along, Lattice, Ranges
+from onchip.solve.mapping.wide.least import Boundaries
 from onchip.solve.mapping.wide.port_cycles import Waits
 from onchip.solve.mapping.wide.standing import may_stand_inside, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
@@ -34,10 +34,6 @@ from onchip.solve.run.limits import Run
 
 ROUNDS_IN_ANY_CASE: Final = 3
 """Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""
-GUIDES: Final = 6
-"""Criteria of cycles that may guide: what is left of the first that count is looked up at each step."""
-RANKED: Final = 12
-"""Of which guides are chosen by what they are at least; these are the highest if each boundary stands by itself."""
 MOST_IN_VAIN: Final = 2
 """Times that the least chain's cells are split without a gain, before all others are."""
 FINER: Final = 2
@@ -53,11 +49,9 @@ COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 Costs = NDArray[np.float64]
 Tables = list[Costs | None]
 FlatWaits = list[list[tuple[Costs, Costs]]]
-Row = tuple[float, Tables, Tables, Tables, bool, bool, FlatWaits, int | None]
-"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it guides, is
-linear; waits; the port that it counts all transfers of."""
-Named = tuple[Hashable, float, Boundaries, Mapping[Place, Waits], PortOf | None]
-"""As `ChainTime.all_criteria` has them."""
+Row = tuple[float, Tables, Tables, Tables, bool, FlatWaits, int | None]
+"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it is linear;
+waits; the port that it counts all transfers of."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +82,7 @@ class ChainsTogether:
     energy: ChainEnergy
     time: ChainTime
     only: Collection[Hashable] = ()
+    _known: dict[tuple[int, int], tuple[Costs | None, Along, Along]] = field(default_factory=dict, init=False)
 
     @property
     def way(self) -> UnrolledWays:
@@ -161,16 +156,13 @@ class ChainsTogether:
         """Infinite where it may not stand."""
         operand, number = place
         chain = OperandChain(self.way, self.lattice, operand)
-        return self._flat(np.where(chain.fits(number), chain.room_bits(number), np.inf))
+        return np.where(chain.fits(number), chain.room_bits(number), np.inf)
 
     def _comes(self, place: Place) -> list[Costs]:
         """Return how often tiles come at least, as each of both memories sees it."""
         operand, number = place
         sides = dict.fromkeys(self.way.served(one) for one in self.way.memories(operand)[number : number + 2])
-        return [self._flat(self.lattice.parts(OTHERS[operand], one)) for one in sides]
-
-    def _flat(self, table: NDArray[np.float64]) -> Costs:
-        return np.broadcast_to(table, self.lattice.shape).astype(np.float64).ravel()
+        return [self.lattice.parts(OTHERS[operand], one) for one in sides]
 
     @cached_property
     def _all_move(self) -> ChainsTogether:
@@ -186,68 +178,45 @@ class ChainsTogether:
         for at, (first, both) in enumerate(zip(more, rest, strict=True)):
             if first is not None and both is not None:
                 rest[at] = np.maximum(both - first, 0.0)
-        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, True, none, None
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, none, None
 
     def _of_time(self) -> list[tuple[Hashable, Row]]:
-        """The highest guide, about: they say most of what is left."""
-        each = list(zip(self.time.all_criteria(), self._all_move.time.all_criteria(), strict=True))
-        ports = list(self.time.places_by_port)
-        nothing: Tables = [None] * len(self._places)
-        found = [
-            (name, fixed, self._tables(costs), self._more(costs, moving), self._waits(waits), port)
-            for (name, fixed, costs, waits, port), (_, _, moving, _, _) in self._counting(each)
-        ]
-        found.sort(key=lambda one: -self._least_apart(one[1], one[2]))
-        ranked = [(self._least(one[1], one[2]) if at < RANKED else 0.0, at, one) for at, one in enumerate(found)]
-        ranked.sort(key=lambda one: (-one[0], one[1]))
+        all_move, ports = self._all_move.time, list(self.time.places_by_port)
+        both = list(zip(self.time.named, all_move.named, strict=True))
         return [
-            (
-                name,
-                (fixed, costs, more, nothing, at < GUIDES, False, waits, ports.index(port) if port in ports else None),
-            )
-            for at, (_, _, (name, fixed, costs, more, waits, port)) in enumerate(ranked)
+            (name, self._row(run, self.time.joined(run, before), all_move.joined(moving, before_moving), ports))
+            for (name, run, before), (_, moving, before_moving) in [at for at in both if at[0][0] in self.only] or both
         ]
 
-    def _counting(self, each: list[tuple[Named, Named]]) -> list[tuple[Named, Named]]:
-        """Those that are asked for, or all."""
-        return [one for one in each if one[0][0] in self.only] or each
-
-    def _least_apart(self, fixed: float, costs: Tables) -> float:
-        """Return what a criterion is at least if each boundary stands where it adds least."""
-        own = zip(costs, self._rooms, strict=True)
-        return fixed + sum(float(table[fits].min(initial=np.inf)) for table, fits in own if table is not None)
-
-    def _least(self, fixed: float, costs: Tables) -> float:
-        """Return what a criterion is at least of any chain."""
-        each = zip(self._places, costs, self._rooms, strict=True)
-        tables = {at: np.where(fits, 0.0 if own is None else own, np.inf) for at, own, fits in each}
-        return fixed + least_of(self.lattice, tables)
-
-    @cached_property
-    def _rooms(self) -> list[NDArray[np.bool_]]:
-        return [self._flat(self.time.no_room[place]) == 0.0 for place in self._places]
+    def _row(self, run: Running, costs: Boundaries, moving: Boundaries, ports: Sequence[PortOf]) -> Row:
+        port = ports.index(run.port) if run.port in ports else None
+        none: Tables = [None] * len(self._places)
+        return run.fixed, self._tables(costs), self._more(costs, moving), none, False, self._waits(run.waits), port
 
     def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
         return [
-            self._flat(costs[place]) if place in costs and not (skips_zero and not costs[place].any()) else None
+            costs[place] if place in costs and not (skips_zero and not costs[place].any()) else None
             for place in self._places
         ]
 
     def _waits(self, waits: Mapping[Place, Waits]) -> FlatWaits:
-        return [[(self._flat(times), self._flat(long)) for times, long in waits.get(at, ())] for at in self._places]
+        return [list(waits.get(at, ())) for at in self._places]
 
     def _more(self, costs: Boundaries, moving: Boundaries) -> Tables:
         """None of a boundary that costs the same."""
-        found: Tables = []
-        for place in self._places:
+        return [self._more_of(costs[place], moving[place]) if place in costs else None for place in self._places]
+
+    def _more_of(self, costs: Along, moving: Along) -> Costs | None:
+        """Many criteria have the same table; it is kept with both that it is of."""
+        known = self._known.get((id(costs), id(moving)))
+        if known is None:
             more = None
-            if place in costs and moving[place] is not costs[place]:
-                fits = np.isfinite(costs[place]) & np.isfinite(moving[place])
-                more = np.where(
-                    fits, np.maximum(np.where(fits, moving[place], 0.0) - np.where(fits, costs[place], 0.0), 0.0), 0.0
-                )
-            found.append(self._flat(more) if more is not None and more.any() else None)
-        return found
+            if moving is not costs:
+                fits = np.isfinite(costs) & np.isfinite(moving)
+                more = np.maximum(np.where(fits, moving, 0.0) - np.where(fits, costs, 0.0), 0.0)
+            known = more if more is not None and more.any() else None, costs, moving
+            self._known[id(costs), id(moving)] = known
+        return known[0]
 
 
 def least_together(
