@@ -26,25 +26,33 @@ from support.ways import way_of
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
 def test_mappings_of_a_chain_use_the_array_as_it_says_and_cover_the_layer(first: int) -> None:
-    """Of the places of random mappings, most of which end loops short; and some have tiles in just those places."""
-    same = 0
+    """Of the places of random mappings, most of which end loops short; and some have tiles in just those places.
+
+    Of these some have a loop in two parts.
+    """
+    same, parted = 0, 0
     for seed in range(first, first + 10):
         problem = random_case(seed, most_macs=1500).problem
         mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)
         places = list(places_of(problem, mapping))
         numbers = [(one, at) for one in map(Operand, problem.layer.operands) for at in range(len(mapping.kept(one)))]
-        cells = {number: [(one, one) for one in place] for number, place in zip(numbers, places, strict=True)}
+        cells = {number: [(one, one) for one in place.met] for number, place in zip(numbers, places, strict=True)}
         way = way_of(problem, mapping)
-        for found in LeastChain(0.0, way, cells).mappings():
+        chain = LeastChain(0.0, way, cells)
+        whole = list(chain.mappings())
+        for found in (*whole, *chain.mappings_of_parted_loops()):
             assert (way_of(problem, found).most <= way.most).all()
             assert all(found.bounds[name] >= bound for name, bound in problem.layer.bounds.items())
             assert [len(found.kept(one)) for one in Operand] == [len(mapping.kept(one)) for one in Operand]
-            same += list(places_of(problem, found)) == places
+            is_same = list(places_of(problem, found)) == places
+            same += is_same
+            parted += is_same and found not in whole
             try:
                 layer_cost(problem, found)
             except MappingError as error:
                 assert error.place is not None  # noqa: PT017
     assert same > 5
+    assert parted > 0
 
 
 @pytest.mark.slow

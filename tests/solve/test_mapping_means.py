@@ -58,9 +58,10 @@ def _highest_alone(asked: Asked, slope: float | None) -> float:
 
 def _least_greatest(asked: Asked, slope: float | None) -> float:
     shape, counts, room, criteria = asked
-    with_room = [
+    is_free: list[Table | None] = [np.zeros(prod(shape))] * len(room)
+    with_room: list[tuple[float, Tables]] = [
         (fixed, [own if own is None else own + free for own, free in zip(costs, room, strict=True)])
-        for fixed, costs in [*criteria, (0.0, [0.0 * np.zeros(prod(shape))] * len(room))]
+        for fixed, costs in [*criteria, (0.0, is_free)]
     ]
     return least_greatest_of_all_chains(shape, counts, with_room, slope)
 

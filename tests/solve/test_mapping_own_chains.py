@@ -21,7 +21,7 @@ from oracles.chains import worth_of_chain
 from support.asked_chains import asked_of
 from support.longer_nests import random_long_mapping, random_long_problem
 from support.nests import random_case
-from support.own_chains import cell_of, kind_of, kinds_of, own_cells, places_of
+from support.own_chains import OwnPlace, cell_of, kind_of, kinds_of, own_cells, places_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
 
@@ -59,7 +59,7 @@ def test_a_mapping_of_long_loops_costs_no_less_than_is_said_of_its_own_chain(
 def _holds_of_own_chain(
     problem: LayerProblem,
     mapping: LayerMapping,
-    lattices: Callable[[UnrolledWays, Sequence[tuple[int, ...]]], Iterator[Lattice]],
+    lattices: Callable[[UnrolledWays, Sequence[OwnPlace]], Iterator[Lattice]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cost, places = layer_cost(problem, mapping), list(places_of(problem, mapping))
@@ -73,12 +73,12 @@ def _holds_of_own_chain(
             assert own <= value * ROUNDED, str(mapping)
 
 
-def _coarse_and_fine(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[Lattice]:
+def _coarse_and_fine(way: UnrolledWays, places: Sequence[OwnPlace]) -> Iterator[Lattice]:
     yield Lattice.of(way.bounds, way.units, 12, 0)
     yield own_cells(way, places, 1200)
 
 
-def _lattices(way: UnrolledWays, places: Sequence[tuple[int, ...]]) -> Iterator[Lattice]:
+def _lattices(way: UnrolledWays, places: Sequence[OwnPlace]) -> Iterator[Lattice]:
     for cells in (1000, 60):
         lattice = Lattice.of(way.bounds, way.units, cells, 0)
         yield lattice

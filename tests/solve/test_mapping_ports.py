@@ -19,13 +19,13 @@ from onchip.solve.mapping.wide.together import ChainsTogether
 from oracles.chains import without_window
 from support.asked_chains import asked_of
 from support.nests import random_case
-from support.own_chains import cell_of, kind_of, own_cells, places_of
+from support.own_chains import OwnPlace, cell_of, kind_of, own_cells, places_of
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
 from support.ways import way_of
 
 
-def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, tuple[int, ...]]] | None:
+def _case(seed: int) -> tuple[LayerProblem, LayerMapping, dict[Place, OwnPlace]] | None:
     """A legal mapping with the places of its tiles."""
     problem = random_case(seed, most_macs=1500).problem
     mapping = random_ragged_mapping(Random(seed), problem, keeps_all=True)

@@ -174,7 +174,10 @@ def test_kinds_take_so_many_turns_and_come_to_so_many_parts_as_is_said() -> None
 
 
 def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -> None:
-    """Each place has as many indices as is said of its turns, and as many parts; a cell has no two places."""
+    """Each place has as many indices as is said of its turns, and as many parts; a cell has no two places.
+
+    Loops in time outside a place have all of their iterations: so nothing stays.
+    """
     seen = lacks = 0
     for line in (line for seed in range(12) for line in lines_of(seed)):
         beside = [at for at, (_, is_beside) in enumerate(line.loops) if is_beside]
@@ -196,9 +199,11 @@ def test_loops_that_leave_units_idle_take_so_many_turns_and_have_such_places() -
             assert dimension.known_turns[number] == inside == dimension.turns[number]
             begins = line.sums([at for at in in_time if at not in own])
             assert len(begins) == dimension.places[number] == turns // inside
+            assert len(begins) == prod(line.loops[at][0] for at in in_time if at not in own)  # none ends short
             seen, lacks = seen + 1, lacks + (reached < inside * units.most)
         assert all(may_stand[one, two] for one, two in pairwise(numbers))
         assert all(single_cells(dimension, kind))
+        assert not dimension.stays.any()
     assert seen > 100
     assert lacks > 50
 

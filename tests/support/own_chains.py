@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -11,16 +12,23 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
+from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.kinds import Idleness, LoopKind
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.unrolled_ways import ADDING, UnrolledWays
 from support.ways import way_of
 
-Place = tuple[int, ...]
+
+@dataclass(frozen=True)
+class OwnPlace:
+    """By dimension, how many indices the array meets inside it, and in how many turns."""
+
+    met: tuple[int, ...]
+    turns: tuple[int, ...]
 
 
-def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Place]:
-    """By operand and memory, how many indices of each dimension the array meets inside its tile's place.
+def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[OwnPlace]:
+    """By operand and memory, its tile's place.
 
     The loops right above its cut along which the operand does not change are inside.
     """
@@ -31,7 +39,7 @@ def places_of(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Place]:
                 if loop.along is None and loop.size > 1 and loop.dimension in RELEVANT[operand]:
                     break
                 inside += 1
-            yield _met(problem, mapping, inside)
+            yield OwnPlace(_met(problem, mapping, inside), _turns_inside(problem, mapping, inside))
 
 
 def kind_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:
@@ -48,7 +56,7 @@ def _adds_on(problem: LayerProblem, mapping: LayerMapping, way: UnrolledWays) ->
     found = []
     for place, above in zip(places[:-1], memories[1:], strict=False):
         beside = way.served(above).most_apart
-        found.append(any(place[at] < way.bounds[at] or beside[at] > 1 for at in ADDING))
+        found.append(any(place.met[at] < way.bounds[at] or beside[at] > 1 for at in ADDING))
     return tuple(found)
 
 
@@ -72,7 +80,7 @@ def _is_of(own: tuple[Idleness, int], kind: LoopKind) -> bool:
 def _idle_and_turns(problem: LayerProblem, mapping: LayerMapping, at: int, units: int) -> tuple[Idleness, int]:
     """Whether a loop over units leaves any idle in some place, and how many turns are executed."""
     name, bound = LOOPS[at], problem.layer.bounds[LOOPS[at]]
-    turns = _turns(mapping, name, bound)
+    turns = _led_to(mapping, name, bound, {at for at, loop in enumerate(mapping.nest) if loop.along is None})
     for inside in range(len(mapping.nest) + 1):
         in_time = (one.size for one in mapping.nest[:inside] if one.along is None and one.dimension == name)
         if _met(problem, mapping, inside)[at] not in (bound, units * prod(in_time)):
@@ -80,24 +88,18 @@ def _idle_and_turns(problem: LayerProblem, mapping: LayerMapping, at: int, units
     return Idleness.NONE, turns
 
 
-def _turns(mapping: LayerMapping, name: str, bound: int) -> int:
-    """How many turns of a dimension's loops in time are executed."""
-    step, sums = 1, [0]
-    for loop in mapping.nest:
-        if loop.dimension == name:
-            if loop.along is None:
-                sums = [one + step * number for one in sums for number in range(loop.size)]
-            step *= loop.size
-    return sum(one < bound for one in sums)
-
-
-def cell_of(lattice: Lattice, place: Place) -> Place:
+def cell_of(lattice: Lattice, place: OwnPlace) -> tuple[int, ...]:
     """The cell that it is in, of a lattice of its way."""
-    each = zip(lattice.dimensions, place, strict=True)
-    return tuple(int(np.nonzero((own.first <= one) & (one <= own.last))[0][0]) for own, one in each)
+    return tuple(map(_cell_of, lattice.dimensions, place.met, place.turns))
 
 
-def own_cells(way: UnrolledWays, places: Sequence[Place], most_cells: int = 4000) -> Lattice:
+def _cell_of(dimension: Dimension, met: int, turns: int) -> int:
+    """Of several with as many indices that with as many turns, if these are known."""
+    cells = np.nonzero((dimension.first <= met) & (met <= dimension.last))[0]
+    return next((int(at) for at in cells if dimension.known_turns[at] == turns), int(cells[0]))
+
+
+def own_cells(way: UnrolledWays, places: Sequence[OwnPlace], most_cells: int = 4000) -> Lattice:
     """A lattice whose cells are as fine as they may be around a mapping's places."""
     lattice = Lattice.of(way.bounds, way.units, most_cells // 4, 0)
     for _ in range(4):
@@ -107,14 +109,27 @@ def own_cells(way: UnrolledWays, places: Sequence[Place], most_cells: int = 4000
     return lattice
 
 
-def _met(problem: LayerProblem, mapping: LayerMapping, inside: int) -> Place:
-    found = []
-    for name, bound in problem.layer.bounds.items():
-        step, sums = 1, [0]
-        for at, loop in enumerate(mapping.nest):
-            if loop.dimension == name:
-                if loop.along is not None or at < inside:
-                    sums = [one + step * number for one in sums for number in range(loop.size)]
-                step *= loop.size
-        found.append(sum(one < bound for one in sums))
-    return tuple(found)
+def _met(problem: LayerProblem, mapping: LayerMapping, inside: int) -> tuple[int, ...]:
+    """How many indices of each dimension the loops over units and the innermost ones lead to."""
+    return tuple(
+        _led_to(
+            mapping, name, bound, {at for at, loop in enumerate(mapping.nest) if loop.along is not None or at < inside}
+        )
+        for name, bound in problem.layer.bounds.items()
+    )
+
+
+def _turns_inside(problem: LayerProblem, mapping: LayerMapping, inside: int) -> tuple[int, ...]:
+    """How many the innermost loops in time do."""
+    in_time = {at for at, loop in enumerate(mapping.nest[:inside]) if loop.along is None}
+    return tuple(_led_to(mapping, name, bound, in_time) for name, bound in problem.layer.bounds.items())
+
+
+def _led_to(mapping: LayerMapping, name: str, bound: int, chosen: Container[int]) -> int:
+    step, sums = 1, [0]
+    for at, loop in enumerate(mapping.nest):
+        if loop.dimension == name:
+            if at in chosen:
+                sums = [one + step * number for one in sums for number in range(loop.size)]
+            step *= loop.size
+    return sum(one < bound for one in sums)

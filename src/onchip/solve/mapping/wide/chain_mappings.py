@@ -6,10 +6,10 @@ Units stand inside all loops in time, and a dimension has one loop between two p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from math import factorial, prod
 from random import Random
 from typing import Final, TypeAlias
@@ -22,8 +22,13 @@ from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
 Place: TypeAlias = tuple[Operand, int]
 Turns: TypeAlias = tuple[int, ...]  # of the loops in time inside a place, by dimension
+Between: TypeAlias = Sequence[Sequence[Loop]]  # one place and the next, innermost first
 MOST_ORDERS: Final = 60
 """Of loops between places, of one chain; of more some at random."""
+MOST_PARTED_ORDERS: Final = 200
+"""The same where a loop may stand in two parts."""
+MOST_PARTED: Final = 3
+"""Loops between two places, of which one may be parted."""
 SEED: Final = 1
 
 
@@ -45,13 +50,23 @@ class LeastChain:
 
     def mappings(self) -> Iterator[LayerMapping]:
         """Yield some that have their places there, or near where none is; room is not looked at."""
+        return self._ordered(_orders)
+
+    def mappings_of_parted_loops(self) -> Iterator[LayerMapping]:
+        """Yield more, in which a loop may also stand in two parts, with others of the same two places in between.
+
+        So a tile may be replaced for longer: how long is known where loops that lead to its elements end.
+        """
+        return self._ordered(_parted_orders)
+
+    def _ordered(self, orders_of: Callable[[Between], Iterator[Between]]) -> Iterator[LayerMapping]:
         seen = set[tuple[Turns, ...]]()
         for choice in TurnsChosen:
             turns = {place: self._turns(cells, choice) for place, cells in self.cells.items()}
             stops = self._stops(_outwards(turns))
             if stops not in seen:
                 seen.add(stops)
-                yield from self._in_orders(turns, stops)
+                yield from self._in_orders(turns, stops, orders_of)
 
     def _turns(self, cells: Sequence[tuple[int, int]], choice: TurnsChosen) -> Turns:
         found = []
@@ -72,13 +87,15 @@ class LeastChain:
             found.append(before)
         return tuple(found)
 
-    def _in_orders(self, turns: Mapping[Place, Turns], stops: Sequence[Turns]) -> Iterator[LayerMapping]:
+    def _in_orders(
+        self, turns: Mapping[Place, Turns], stops: Sequence[Turns], orders_of: Callable[[Between], Iterator[Between]]
+    ) -> Iterator[LayerMapping]:
         between = [
             [Loop(name, two // one) for name, one, two in zip(LOOPS, inner, outer, strict=True) if two > one]
             for inner, outer in zip([(1,) * len(LOOPS), *stops[:-1]], stops, strict=True)
         ]
         beside, own_turns = self._beside(), _outwards(turns)
-        for order in _orders(between):
+        for order in orders_of(between):
             nest, ends = list(beside), []
             for loops in order:
                 nest.extend(loops)
@@ -111,7 +128,7 @@ def _outwards(turns: Mapping[Place, Turns]) -> list[Turns]:
     return sorted(set(turns.values()), key=lambda own: (prod(own), own))
 
 
-def _orders(between: Sequence[Sequence[Loop]]) -> Iterator[Sequence[Sequence[Loop]]]:
+def _orders(between: Between) -> Iterator[Between]:
     """All if they are few."""
     if prod(factorial(len(loops)) for loops in between) <= MOST_ORDERS:
         yield from product(*(permutations(loops) for loops in between))
@@ -119,3 +136,25 @@ def _orders(between: Sequence[Sequence[Loop]]) -> Iterator[Sequence[Sequence[Loo
     random = Random(SEED)
     for _ in range(MOST_ORDERS):
         yield [random.sample(loops, len(loops)) for loops in between]
+
+
+def _parted_orders(between: Between) -> Iterator[Between]:
+    """Those with parts, all if they are few; where many loops stand between two places they stay as they are."""
+    each = [[*permutations(own), *_parted(own)] if len(own) <= MOST_PARTED else [tuple(own)] for own in between]
+    orders: Iterable[Between] = product(*each)
+    if prod(map(len, each)) > MOST_PARTED_ORDERS:
+        random = Random(SEED)
+        orders = ([random.choice(own) for own in each] for _ in range(MOST_PARTED_ORDERS))
+    for order in orders:
+        if any(len(own) > len(loops) for own, loops in zip(order, between, strict=True)):
+            yield order
+
+
+def _parted(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
+    """In every order, one of them in two parts that do not stand right beside each other."""
+    for at, loop in enumerate(loops):
+        for inner in (size for size in range(2, loop.size) if loop.size % size == 0):
+            parts = Loop(loop.dimension, inner), Loop(loop.dimension, loop.size // inner)
+            for own in permutations([*loops[:at], *loops[at + 1 :]]):
+                for first, last in combinations(range(len(own) + 1), 2):
+                    yield (*own[:first], parts[0], *own[first:last], parts[1], *own[last:])

@@ -184,6 +184,8 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
     at_end, fewest = _at_end(bound, units), np.minimum(-(-first // units.most), turns)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
     stays[first == bound] = 0.0  # no loop of it moves on outside
+    if units.any_is_idle:
+        stays[:] = 0.0  # its outermost loop is over units: none in time ends short
     return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound), units.most)
 
 

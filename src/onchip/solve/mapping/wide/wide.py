@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -182,13 +183,18 @@ class WideMapper:
         return part * part if self.objective is MappingObjective.EDP else part
 
     def _look_at_chains(self, value: int) -> None:
-        """Chains that the bound met are mappings, if they are counted right: of the best steps are taken, too."""
-        before = self.answer
-        for chain in chains_below(self.problem, self.objective, value):
-            for mapping in chain.mappings():
-                if self.run.stop is not None:
-                    return
-                self._offer(mapping)
+        """Chains that the bound met are mappings, if they are counted right: of the best steps are taken, too.
+
+        Where the bound has nothing left to look into loops are parted, too.
+        """
+        before, chains = self.answer, chains_below(self.problem, self.objective, value)
+        looks = [one.mappings() for one in chains]
+        if is_bound_done(self.problem, self.objective, self.run):
+            looks += [one.mappings_of_parted_loops() for one in chains]
+        for mapping in chain.from_iterable(looks):
+            if self.run.stop is not None:
+                return
+            self._offer(mapping)
         if self.answer is not None and self.answer is not before:
             executed = self.problem.layer.padded_to(self.answer.bounds)
             start = replace(self.answer, ragged=())
