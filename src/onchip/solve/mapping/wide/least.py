@@ -17,6 +17,7 @@ Boundaries: TypeAlias = Mapping[tuple[Operand, int], Along]
 Criterion: TypeAlias = tuple[float, Boundaries]
 """What is fixed, and what boundaries cost."""
 SLOPES: Final = (1.0, 0.5, 2.0)
+"""What energy weighs beside cycles, in what is least of these by what is least of energy."""
 
 
 def least_of(lattice: Lattice, *tables: Boundaries) -> float:
