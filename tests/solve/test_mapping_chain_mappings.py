@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
-from onchip.answer.layer_mapping import MappingError
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
@@ -14,8 +15,11 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.wide import wide
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
+from onchip.solve.mapping.wide.floors import SAFE
 from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
 from onchip.solve.run.limits import Run
 from support.nests import random_case
@@ -65,3 +69,29 @@ def test_a_chain_that_the_bound_met_is_the_answer_and_proven() -> None:
     assert found.space == WIDE_MAPSPACE
     assert found.answer is not None
     assert layer_cost(problem, found.answer).cycles == 119_890
+
+
+def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is worth what the bound says but for its rounding, of a worse answer."""
+    machine, run, objective = load_accelerator("tpu-like-df"), Run(), MappingObjective.ENERGY
+    problem = LayerProblem(Layer(k=8, c=6, p=5), machine)
+    best = solve_widely(problem, objective, Run())
+    assert best.status is Status.OPTIMAL
+
+    class Met:
+        def mappings(self) -> Iterator[LayerMapping]:
+            assert best.answer is not None
+            yield best.answer
+            run.interrupt.set()
+
+    def bound(_problem: LayerProblem, _objective: MappingObjective, value: int, _run: Run) -> int:
+        return value if best.lower_bound >= value * SAFE else int(best.lower_bound * SAFE)
+
+    monkeypatch.setattr(wide, "bound_of_all", bound)
+    monkeypatch.setattr(wide, "chains_below", lambda *_: [Met()])
+    monkeypatch.setattr(wide, "is_bound_done", lambda *_: False)
+    first = greedy_mapping(problem, objective)
+    assert first is not None
+    worse = wide.WideMapper(problem, objective, run, value=2.0 * best.lower_bound, answer=first)
+    found = worse._beyond(None)
+    assert (found.status, found.objective_value) == (Status.OPTIMAL, best.objective_value)

@@ -165,7 +165,7 @@ class WayBounds:
             case MappingObjective.ENERGY:
                 return self.objective.of(max(one.least_pj for one in energies), 0.0)
             case MappingObjective.LATENCY:
-                return self.objective.of(0.0, least_cycles(times, enough))
+                return self.objective.of(0.0, cycles_at_least(times, enough))
             case MappingObjective.EDP:
                 unit = self.objective.of(1.0, 1.0)
                 return unit * least_energy_delay(energies, times, enough / unit)
@@ -194,7 +194,7 @@ class WayBounds:
                 yield UnrolledWays(self.problem, least, most)
 
 
-def least_cycles(times: Sequence[ChainTime], enough: float = np.inf) -> float:
+def cycles_at_least(times: Sequence[ChainTime], enough: float = np.inf) -> float:
     """Return cycles that no mapping is below; no more is looked at than is enough."""
     found = 0.0
     for one in times:
@@ -211,7 +211,7 @@ def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTim
     energy_pj = max(one.least_pj for one in energies)
     if not 0 < energy_pj < np.inf:
         return energy_pj
-    cycles = least_cycles(times, enough / energy_pj)
+    cycles = cycles_at_least(times, enough / energy_pj)
     found = energy_pj * cycles
     for energy, time in zip(energies, times, strict=True):
         of_energy = energy.fixed_pj, energy.boundaries

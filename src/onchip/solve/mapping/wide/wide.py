@@ -238,9 +238,9 @@ class WideMapper:
             self._look_at_chains(value)
             self._look_at_ways(self.run)
             value, before = round(self.value), value
-            if self.run.stop is not None:
-                break
             bound = bound_of_all(self.problem, self.objective, value, self._part_of_time(SHARE_OF_A_LOOK))
+            if self.run.stop is not None:  # what is known may be just the value of a chain met last
+                break
         status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
         return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop, WIDE_MAPSPACE)
 
