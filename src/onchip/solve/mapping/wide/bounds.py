@@ -160,15 +160,14 @@ class WayBounds:
         most_cells, shorts = STAGES[stage]
         lattices = [Lattice.of(way.bounds, way.units, most_cells, short) for short in shorts]
         energies = [ChainEnergy(way, lattice) for lattice in lattices]
-        times = [ChainTime(way, lattice) for lattice in lattices]
         match self.objective:
             case MappingObjective.ENERGY:
                 return self.objective.of(max(one.least_pj for one in energies), 0.0)
             case MappingObjective.LATENCY:
-                return self.objective.of(0.0, cycles_at_least(times, enough))
+                return self.objective.of(0.0, cycles_at_least([ChainTime(way, one, enough) for one in lattices]))
             case MappingObjective.EDP:
                 unit = self.objective.of(1.0, 1.0)
-                return unit * least_energy_delay(energies, times, enough / unit)
+                return unit * least_energy_delay(energies, enough / unit)
 
     def _root(self) -> UnrolledWays:
         array = array_of(self.problem.accelerator)
@@ -194,24 +193,25 @@ class WayBounds:
                 yield UnrolledWays(self.problem, least, most)
 
 
-def cycles_at_least(times: Sequence[ChainTime], enough: float = np.inf) -> float:
-    """Return cycles that no mapping is below; no more is looked at than is enough."""
+def cycles_at_least(times: Sequence[ChainTime]) -> float:
+    """Return cycles that no mapping of a way is below, on any of some lattices; no more than is enough for one."""
     found = 0.0
     for one in times:
-        if found < enough:
-            found = max(found, one.least(enough))
+        if found < one.enough:
+            found = max(found, one.least_cycles)
     return found
 
 
-def least_energy_delay(energies: Sequence[ChainEnergy], times: Sequence[ChainTime], enough: float = np.inf) -> float:
+def least_energy_delay(energies: Sequence[ChainEnergy], enough: float = np.inf) -> float:
     """Return pJ times cycles: no mapping has less of either, nor of their weighted sums.
 
-    No more is looked at than is enough.
+    Energies are of one way on some lattices. No more is looked at than is enough.
     """
     energy_pj = max(one.least_pj for one in energies)
     if not 0 < energy_pj < np.inf:
         return energy_pj
-    cycles = cycles_at_least(times, enough / energy_pj)
+    times = [ChainTime(one.way, one.lattice, enough / energy_pj) for one in energies]
+    cycles = cycles_at_least(times)
     found = energy_pj * cycles
     for energy, time in zip(energies, times, strict=True):
         of_energy = energy.fixed_pj, energy.boundaries

@@ -57,23 +57,20 @@ class Waiting:
 
 @dataclass(frozen=True)
 class ChainTime:
-    """The cycles of every mapping of a way are at least `least_cycles`."""
+    """The cycles of every mapping of a way are at least `least_cycles`; no more is looked at than are `enough`."""
 
     way: UnrolledWays
     lattice: Lattice
+    enough: float = np.inf
 
-    @property
+    @cached_property
     def least_cycles(self) -> float:
         """Return it: of the port that is busy longest, or of the turns of the array; infinite where nothing fits."""
-        return self.least()
-
-    def least(self, enough: float = np.inf) -> float:
-        """Return the same, or what is enough."""
-        if self.turning >= enough:
+        if self.turning >= self.enough:
             return self.turning
         found, _ = self._mean_alone
-        if found < enough:
-            found = max(found, highest_mean(self.lattice, self.no_room, self._joined_most, enough)[0])
+        if found < self.enough:
+            found = max(found, highest_mean(self.lattice, self.no_room, self._joined_most, self.enough)[0])
         return max(found, self.turning)
 
     def least_with(self, energy: Criterion, slope: float, enough: float, vain: float) -> float:
@@ -118,7 +115,7 @@ class ChainTime:
 
     @cached_property
     def _mean_alone(self) -> tuple[float, list[float]]:
-        return highest_mean(self.lattice, self.no_room, self._alone, np.inf)
+        return highest_mean(self.lattice, self.no_room, self._alone, self.enough)
 
     @cached_property
     def _joined_most(self) -> Sequence[Criterion]:
