@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
+from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
@@ -125,3 +127,12 @@ def test_an_interruption_ends_in_unknown_or_a_legal_plan() -> None:
     result = solve_as_paper(tight_problem(3), run)
     assert result.status in Status
     assert result.answer is None or not verify(tight_problem(3), result.answer).violations
+
+
+@pytest.mark.slow
+def test_no_tensors_overlap_in_a_plan_by_highs_in_a_large_scratchpad() -> None:
+    """By its own tolerance choices were off by up to 40 of 41 million bytes, and two tensors overlapped by three."""
+    graph = read_network("r2plus1d_18", Reading(bits=8, granularity=Granularity.FUSED))
+    problem = Problem(graph, (Memory("sram", 41_829_520),), order=Order.GIVEN, count=Count.ALL)
+    found = solve_as_paper(problem, Run(Limits(time_limit_seconds=6, solver=MipSolver.HIGHS))).answer
+    assert found is None or verify(problem, found).violations == ()

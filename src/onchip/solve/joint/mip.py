@@ -23,6 +23,8 @@ GRACE_SECONDS = 0.2
 LEAST_SECONDS = 0.01
 SHARE_FOR_THE_SOLVER = 0.9
 FULL_LINEARIZATION = 2
+INTEGER_TOLERANCE = 1e-9
+"""HiGHS's own is 1e-6: times the bytes of a scratchpad that is more than one, and tensors overlap by as much."""
 
 
 class UnfinishedModelError(Exception):
@@ -89,6 +91,7 @@ def _solve(
     parameters = mathopt.SolveParameters(relative_gap_tolerance=0.0, random_seed=run.limits.seed)
     if solver is MipSolver.HIGHS:  # it refuses the generic option
         parameters.highs.int_options["threads"] = run.limits.workers
+        parameters.highs.double_options["mip_feasibility_tolerance"] = INTEGER_TOLERANCE
     else:
         parameters.threads = run.limits.workers
     if (
