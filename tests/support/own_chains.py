@@ -111,12 +111,8 @@ def own_cells(way: UnrolledWays, places: Sequence[OwnPlace], most_cells: int = 4
 
 def _met(problem: LayerProblem, mapping: LayerMapping, inside: int) -> tuple[int, ...]:
     """How many indices of each dimension the loops over units and the innermost ones lead to."""
-    return tuple(
-        _led_to(
-            mapping, name, bound, {at for at, loop in enumerate(mapping.nest) if loop.along is not None or at < inside}
-        )
-        for name, bound in problem.layer.bounds.items()
-    )
+    chosen = {at for at, loop in enumerate(mapping.nest) if loop.along is not None or at < inside}
+    return tuple(_led_to(mapping, name, bound, chosen) for name, bound in problem.layer.bounds.items())
 
 
 def _turns_inside(problem: LayerProblem, mapping: LayerMapping, inside: int) -> tuple[int, ...]:

@@ -92,13 +92,13 @@ Mean Means::highest(std::size_t criterion, double slope, double enough) {
     Mean found = of(weights_of(criterion, slope));
     for (int joined = 0; joined < criteria_joined && !is_all(found, enough); ++joined) {
         const double mean = weighed(found.weights, found.criteria);
-        std::size_t greatest = criterion;
+        std::size_t most = criterion;
         for (std::size_t k = problem_.is_product; k < found.criteria.size(); ++k) {
-            if (std::isfinite(found.criteria[k]) && found.criteria[k] > found.criteria[greatest]) greatest = k;
+            if (std::isfinite(found.criteria[k]) && found.criteria[k] > found.criteria[most]) most = k;
         }
-        if (!(found.criteria[greatest] > mean * (1 + close))) break;
+        if (!(found.criteria[most] > mean * (1 + close))) break;
         const double before = found.least;
-        found = towards(found, greatest, enough);
+        found = towards(found, most, enough);
         if (!(found.least > before * (1 + close))) break;
     }
     return found;

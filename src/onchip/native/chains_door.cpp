@@ -48,18 +48,6 @@ std::vector<double> of_each_point(const std::vector<std::size_t>& shape, const B
     return found;
 }
 
-double least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Broadcast>>& operands) {
-    std::vector<std::vector<std::vector<double>>> tables;
-    std::vector<std::vector<chains::Costs>> costs;
-    for (const auto& own : operands) {
-        auto& found = tables.emplace_back();
-        for (const Broadcast& table : own) found.push_back(of_each_point(shape, table));
-        costs.emplace_back(found.begin(), found.end());
-    }
-    const nb::gil_scoped_release without_lock;
-    return chains::least_cost(shape, costs);
-}
-
 // Tables of each point; those that are given several times are repeated once.
 class OfEachPoint {
 public:
@@ -78,6 +66,17 @@ private:
     std::size_t points_;
     std::map<std::pair<const double*, std::vector<std::size_t>>, std::vector<double>> known_;
 };
+
+double least_chain(const std::vector<std::size_t>& shape, const std::vector<std::vector<Broadcast>>& operands) {
+    OfEachPoint tables(shape);
+    std::vector<std::vector<chains::Costs>> costs;
+    for (const auto& own : operands) {
+        auto& found = costs.emplace_back();
+        for (const Broadcast& table : own) found.push_back(tables.of(table));
+    }
+    const nb::gil_scoped_release without_lock;
+    return chains::least_cost(shape, costs);
+}
 
 using Tables = std::vector<std::optional<Broadcast>>;
 

@@ -1,7 +1,7 @@
 """Mappings whose tiles stand in the places of a chain: what a bound says is the least may be just that.
 
 A chain says up to which places tiles stay, not in which order loops stand inside one place and outside the one before.
-Units stand inside all loops in time, and a dimension has one loop between two places.
+Units stand inside all loops in time, and a dimension has one loop between two places, or one loop in two parts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LeastChain:
         return self._ordered(_orders)
 
     def mappings_of_parted_loops(self) -> Iterator[LayerMapping]:
-        """Yield more, in which a loop may also stand in two parts, with others of the same two places in between.
+        """Yield more, in which some loop stands in two parts, with others of the same two places in between.
 
         So a tile may be replaced for longer: how long is known where loops that lead to its elements end.
         """

@@ -1,7 +1,7 @@
 """How long ports are busy with all boundaries, in some ways to use the array, whatever the order of loops.
 
 What comes first and goes last at a port comes before the loops and after them. While they run they take as long as the
-array's turns, or any port's transfers, or a mean of both; or as the turns and what single transfers wait.
+array's turns, or any port's transfers, or as the turns and what single transfers wait: no less than any mean of these.
 """
 
 from __future__ import annotations

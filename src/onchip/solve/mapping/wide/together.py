@@ -15,7 +15,6 @@ from math import prod
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
@@ -46,10 +45,9 @@ LESS_THAN_A_CYCLE: Final = 0.5
 COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
 """Dimensions of which a part is the same part of an operand's elements: rows of the input's tiles overlap."""
 
-Costs = NDArray[np.float64]
-Tables = list[Costs | None]
-FlatWaits = list[list[tuple[Costs, Costs]]]
-Row = tuple[float, Tables, Tables, Tables, bool, FlatWaits, int | None]
+Tables = list[Along | None]
+ListedWaits = list[list[tuple[Along, Along]]]
+Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits, int | None]
 """Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it is linear;
 waits; the port that it counts all transfers of."""
 
@@ -82,7 +80,9 @@ class ChainsTogether:
     energy: ChainEnergy
     time: ChainTime
     only: Collection[Hashable] = ()
-    _known: dict[tuple[int, int], tuple[Costs | None, Along, Along]] = field(default_factory=dict, init=False)
+    _known: dict[tuple[int, int], tuple[Along | None, Along, Along]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def way(self) -> UnrolledWays:
@@ -148,17 +148,17 @@ class ChainsTogether:
         operand, number = place
         return self.way.memories(operand)[number]
 
-    def _tiles(self, place: Place) -> tuple[Costs, list[Costs], bool]:
+    def _tiles(self, place: Place) -> tuple[Along, list[Along], bool]:
         """Return what tiles take of room, how often they come, and whether there is room for two."""
         return self._bits(place), self._comes(place), self.way.levels[self._memory(place)].double_buffered
 
-    def _bits(self, place: Place) -> Costs:
+    def _bits(self, place: Place) -> Along:
         """Infinite where it may not stand."""
         operand, number = place
         chain = OperandChain(self.way, self.lattice, operand)
         return np.where(chain.fits(number), chain.room_bits(number), np.inf)
 
-    def _comes(self, place: Place) -> list[Costs]:
+    def _comes(self, place: Place) -> list[Along]:
         """Return how often tiles come at least, as each of both memories sees it."""
         operand, number = place
         sides = dict.fromkeys(self.way.served(one) for one in self.way.memories(operand)[number : number + 2])
@@ -173,7 +173,7 @@ class ChainsTogether:
     def _of_energy(self) -> Row:
         own, moving = self.energy.boundaries, self._all_move.energy.boundaries
         in_part = self._all_move.energy.in_parts.boundaries
-        none: FlatWaits = [[] for _ in self._places]
+        none: ListedWaits = [[] for _ in self._places]
         more, rest = self._more(own, in_part), self._more(own, moving)
         for at, (first, both) in enumerate(zip(more, rest, strict=True)):
             if first is not None and both is not None:
@@ -199,14 +199,14 @@ class ChainsTogether:
             for place in self._places
         ]
 
-    def _waits(self, waits: Mapping[Place, Waits]) -> FlatWaits:
+    def _waits(self, waits: Mapping[Place, Waits]) -> ListedWaits:
         return [list(waits.get(at, ())) for at in self._places]
 
     def _more(self, costs: Boundaries, moving: Boundaries) -> Tables:
         """None of a boundary that costs the same."""
         return [self._more_of(costs[place], moving[place]) if place in costs else None for place in self._places]
 
-    def _more_of(self, costs: Along, moving: Along) -> Costs | None:
+    def _more_of(self, costs: Along, moving: Along) -> Along | None:
         """Many criteria have the same table; it is kept with both that it is of."""
         known = self._known.get((id(costs), id(moving)))
         if known is None:

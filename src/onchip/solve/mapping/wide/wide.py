@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import inf
 from typing import Final
 
@@ -191,7 +190,7 @@ class WideMapper:
         looks = [one.mappings() for one in chains]
         if is_bound_done(self.problem, self.objective, self.run):
             looks += [one.mappings_of_parted_loops() for one in chains]
-        for mapping in chain.from_iterable(looks):
+        for mapping in (one for look in looks for one in look):
             if self.run.stop is not None:
                 return
             self._offer(mapping)
