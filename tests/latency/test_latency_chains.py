@@ -22,6 +22,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
 from oracles.byte_clock import ByteClock
 from support.series import series
+from support.skipping_graphs import skipping_graph
 from support.timed_problems import timed_graph, timed_problem
 from support.timed_programs import random_program
 
@@ -47,6 +48,8 @@ def pairs_that_hold(seed: int) -> int:
     """How many pairs of operators were looked at; fails where two are closer together than said."""
     random = Random(seed)
     graph = timed_graph(random, random.randint(2, 6))
+    if random.random() < 0.5:
+        graph = skipping_graph(random, random.randint(2, 6), random.choice((1, 2)), (1, 1, 2))
     problem = timed_problem(graph, random.randint(6, 16), random)
     splits = {one.name: one.stated.splits for one in graph.operators}
     parts = {name: random.choice(one.ways)[0] for name, one in splits.items() if one is not None}

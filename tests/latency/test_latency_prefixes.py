@@ -25,6 +25,7 @@ from oracles.byte_clock import ByteClock
 from oracles.least_latency import TooManyProgramsError
 from oracles.least_latency_states import some_program_ends_before
 from support.series import series
+from support.skipping_graphs import skipping_graph
 from support.timed_problems import timed_graph, timed_problem
 from support.timed_programs import random_program
 from support.woven_graphs import woven_graph
@@ -45,8 +46,13 @@ def last_ends(problem: Problem, plan: Plan) -> tuple[dict[str, int], int]:
 def moments_that_hold(seed: int) -> int:
     """How many moments of a random program say more than its computing; fails where one is later than it allows."""
     random = Random(seed)
-    is_woven = random.random() < 0.7
-    graph = woven_graph(random, random.randint(1, 3)) if is_woven else timed_graph(random, random.randint(2, 6))
+    kind = random.choice(("woven", "woven", "skipping", "timed"))
+    if kind == "skipping":
+        graph = skipping_graph(random, random.randint(2, 6), random.choice((1, 2)), (1, 1, 2))
+    else:
+        graph = (
+            woven_graph(random, random.randint(1, 3)) if kind == "woven" else timed_graph(random, random.randint(2, 6))
+        )
     capacity_bytes = random.randint(5, 14)
     splits = {one.name: one.stated.splits for one in graph.operators}
     parts = {name: one.ways[0][0] for name, one in splits.items() if one is not None and random.random() < 0.7}

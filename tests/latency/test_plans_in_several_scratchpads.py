@@ -14,7 +14,7 @@ from latency.test_several_scratchpads import odd_problem
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 from onchip.errors import UsageError
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
@@ -101,6 +101,23 @@ def test_what_may_fit_only_with_bands_in_several_scratchpads_is_refused_in_one_l
         solve_for_latency(problem, Run(Limits()))
     smaller = replace(problem, memories=tuple(Memory(one.name, 4) for one in problem.memories))
     assert solve_for_latency(smaller, Run(Limits())).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("held", [(Operand.WEIGHT,), (Operand.INPUT, Operand.WEIGHT), (Operand.OUTPUT, Operand.WEIGHT)])
+def test_operators_in_bands_are_infeasible_if_no_scratchpad_holds_an_operand(held: tuple[Operand, ...]) -> None:
+    graph = timed_graph(Random(2), 4)
+    assert any(one.stated.splits for one in graph.operators)
+    problem = problem_of_several(graph, (40, 40), Random(1), links=0)
+    problem = replace(problem, memories=tuple(replace(one, holds=held) for one in problem.memories))
+    assert solve_for_latency(problem, Run(Limits())).status is Status.INFEASIBLE
+
+
+def test_operators_that_read_nothing_have_a_bound_where_no_scratchpad_holds_inputs() -> None:
+    made = Operator("made", "Any", (), ("y",), stated=StatedCost(3))
+    graph = Graph("source", (Tensor.of_shape("y", (1, 2), 8, Role.OUTPUT),), (made,))
+    problem = problem_of_several(graph, (2, 2), Random(1), links=0)
+    problem = replace(problem, memories=tuple(replace(one, holds=(Operand.OUTPUT,)) for one in problem.memories))
+    assert solve_for_latency(problem, Run(Limits(0.1))).status is Status.OPTIMAL
 
 
 def is_right(problem: Problem, result: Result[Plan], most_states: int) -> bool | None:

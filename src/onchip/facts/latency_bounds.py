@@ -110,16 +110,19 @@ class LatencyBounds:
         return {parts: max(last, first + (parts - 1) * one.cycles[parts]) + one.cycles[parts] for parts in possible}
 
     def _around(self, border: Border, ends: Ends) -> tuple[int, int]:
-        """Until what can only follow the last band of an operator, which ends then at the earliest, has run, or come.
+        """Return two lower bounds on the latency, given the earliest ends of an operator's last band.
 
-        0 where all that is waited for has room beside it.
+        The first adds the operators that can only run after the band. The second adds the loads that had no room beside
+        the band, then the operators that read the last of them; it is 0 if all tensors had room. Only readers that
+        begin after the band count: an earlier reader does not wait for a later load of the same tensor.
         """
         follows = sum(self.ways.operators[each].least_cycles for each in border.after)
         follows += sum(self.ways.operators[each].least_band_cycles for each in border.partly_after)
         latency, waited_for = min(ends.values()) + follows + self._last_store, self._waited_for(border)
         if not waited_for:
             return latency, 0
-        tail = min(max(self._tails[one] for one in self.ways.readers[tensor]) for tensor in waited_for)
+        later = {*border.after}
+        tail = min(max(self._tails[one] for one in self.ways.readers[each] if one in later) for each in waited_for)
         loads = (end + self._loads_after(border.operator, parts, waited_for, tail) for parts, end in ends.items())
         return latency, min(loads)
 

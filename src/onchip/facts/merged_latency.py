@@ -50,8 +50,8 @@ def merged_problem(problem: Problem) -> Problem:
     """Return the problem with one scratchpad as large as all, which aligns nothing and is as fast as the fastest."""
     memories = problem.memories
     name = "+".join(memory.name for memory in memories)
-    loaded = [one.name for one in memories if problem.transfers.links or {*one.holds} & {Operand.INPUT, Operand.WEIGHT}]
-    stored = [one.name for one in memories if problem.transfers.links or Operand.OUTPUT in one.holds]
+    loaded = _that_hold(problem, Operand.INPUT, Operand.WEIGHT)
+    stored = _that_hold(problem, Operand.OUTPUT)
     rates = problem.transfers.rates
     merged = {
         (DRAM, name): no_slower(rates[DRAM, one] for one in loaded),
@@ -59,6 +59,13 @@ def merged_problem(problem: Problem) -> Problem:
     }
     room = Memory(name, sum(memory.capacity_bytes for memory in memories))
     return replace(problem, memories=(room,), transfers=Transfers((), merged))
+
+
+def _that_hold(problem: Problem, *operands: Operand) -> list[str]:
+    """Return the scratchpads that hold one of these operands; all if links lead on, or if none holds any."""
+    names = [one.name for one in problem.memories]
+    holding = [one.name for one in problem.memories if {*one.holds} & {*operands}]
+    return names if problem.transfers.links or not holding else holding
 
 
 def no_slower(rates: Iterable[Rate]) -> Rate:

@@ -34,6 +34,17 @@ class HomesOfOperands:
         operators = range(len(self.ways.operators))
         return next((one for one in operators if self._beside(one, {}, spreads=True) is None), None)
 
+    def never_fits(self, operator: int) -> bool:
+        """Return True if the operator fits in no plan, even with bands of one tensor in several scratchpads.
+
+        No scratchpad holds one of its operands, or its smallest band needs more bytes than all scratchpads have.
+        """
+        operands, room = self._operands(operator), sum(one.capacity_bytes for one in self.ways.problem.memories)
+        if not all(any(self._may((operator, at), one) for one in self._memories) for at in range(len(operands))):
+            return True
+        ways = self.ways.operators[operator].cycles
+        return all(sum(self.ways.operand_bytes(operator, one, parts) for one in operands) > room for parts in ways)
+
     def start(self, *, spreads: bool) -> Homes:
         """Return homes in which each operator fits in some number of parts; none may be `unfit`.
 

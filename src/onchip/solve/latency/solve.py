@@ -16,7 +16,7 @@ from onchip.cost.timeline.timeline import latency_of_plan
 from onchip.errors import UsageError
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.latency_bounds import LatencyBound
-from onchip.facts.merged_latency import least_latency_bound, merged_problem
+from onchip.facts.merged_latency import least_latency_bound
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyRoom, StopToken
@@ -183,14 +183,11 @@ class _LatencyPlanner:
         self._homes, self._search = homes, latency_bands(self._ways, homes)
 
     def _ensure_it_surely_does_not_fit(self, operator: int) -> None:
-        """No operator may be cut, or this is too large for all scratchpads together; bands need not lie in one."""
-        if all(len(one.cycles) == 1 for one in self._ways.operators):
+        """Raise UsageError if a plan may exist that lays bands of one tensor in several scratchpads."""
+        operators = range(len(self._ways.operators))
+        if len(self._problem.memories) == 1 or all(len(one.cycles) == 1 for one in self._ways.operators):
             return
-        merged = merged_problem(self._problem)
-        ways, capacity_bytes = WaysToRun(merged), merged.memories[0].capacity_bytes
-        if len(self._problem.memories) > 1 and any(
-            ways.least_need_bytes(operator, parts) <= capacity_bytes for parts in ways.operators[operator].cycles
-        ):
+        if not any(map(self._homes_of.never_fits, operators)):
             what = "it may fit only with bands of what it reads in several scratchpads, which is not planned"
             name = self._problem.graph.operators[operator].name
             raise UsageError(what, place=f"operator {name!r}", expected="larger scratchpads, or a larger one")
