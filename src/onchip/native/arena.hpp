@@ -34,6 +34,9 @@ struct Block {
 // The blocks, if they can be; throws std::invalid_argument, saying which entry cannot.
 std::vector<Block> checked(std::vector<Block> blocks);
 
+// Number of sections of the blocks.
+Index sections_of(const std::vector<Block>& blocks);
+
 enum class Gap { lowest, smallest };
 
 // Half-open ranges, sorted, that neither overlap nor touch.

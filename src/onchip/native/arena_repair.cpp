@@ -18,12 +18,6 @@ constexpr std::int64_t least_patience = 5'000;  // moves
 constexpr double patience_for_each = 100;       // of the blocks that live at once
 constexpr std::size_t least_apart = 64;
 
-Index sections_of(const std::vector<Block>& blocks) {
-    Index sections = 0;
-    for (const Block& one : blocks) sections = std::max(sections, one.stop);
-    return sections;
-}
-
 }  // namespace
 
 LivingBeside::LivingBeside(const std::vector<Block>& blocks, Index sections)

@@ -25,13 +25,13 @@ constexpr double forgetting = 0.97;
 constexpr Ranking first_rankings[] = {{1, 0, 0, 0, false}, {0, 1, 0, 0, true},   {1, 1, 0, 0, true},
                                       {1, 2, 0, 0, true},  {1, 2, 256, 0, true}, {0.5, 1, 16, 0, false}};
 
+}  // namespace
+
 Index sections_of(const std::vector<Block>& blocks) {
     Index sections = 0;
     for (const Block& one : blocks) sections = std::max(sections, one.stop);
     return sections;
 }
-
-}  // namespace
 
 std::vector<Block> checked(std::vector<Block> blocks) {
     const auto require = [](bool is_so, const char* what, std::size_t at) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace onchip::exact {
 
@@ -14,12 +13,6 @@ using layer::read_for_below;
 using layer::weight;
 using layer::write_from_above;
 using layer::write_from_below;
-
-namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 Prices::Prices(const Tiling& tiling, Index criteria)
     : tiling_(tiling), space_(tiling.space), levels_(space_.levels()), fixed_(static_cast<std::size_t>(criteria)) {}

@@ -3,7 +3,6 @@
 #include "exact_refine.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 namespace onchip::exact {
@@ -14,7 +13,6 @@ using layer::Turn;
 namespace {
 
 constexpr Index steps_at_random = 4;
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 }  // namespace
 

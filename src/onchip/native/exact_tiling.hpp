@@ -3,12 +3,15 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "exact_space.hpp"
 
 namespace onchip::exact {
+
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // Of the units: elements of one tile, those of tiles beside it, of other tiles; how many have the same.
 struct Share {

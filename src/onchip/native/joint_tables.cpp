@@ -72,8 +72,8 @@ Tables::Tables(const Problem& problem)
       operator_words(words_for(problem.operators.size())),
       tensor_words(words_for(problem.tensors.size())),
       capacity_units(problem.capacity_units),
-      may_end_short(tensor_words),
-      is_overwritable(problem.tensors.size()) {
+      is_overwritable(problem.tensors.size()),
+      may_end_short(tensor_words) {
     std::vector<std::vector<Index>> after(problem.operators.size()), reading(tensors.size());
     const auto may_end = [this](Index tensor) { return tensors[tensor].may_end_short; };
     for (Index at = 0; at < operator_count; ++at) {

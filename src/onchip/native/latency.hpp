@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "latency_addresses.hpp"
@@ -26,6 +28,11 @@ namespace onchip::latency {
 
 inline constexpr Index none = -1;
 inline constexpr Cycles never = std::int64_t{1} << 60;
+
+// Throws std::invalid_argument: entry `number` of the kind `what` is not valid in the owner (a problem or a network).
+[[noreturn]] inline void refuse(const char* what, std::size_t number, const char* owner) {
+    throw std::invalid_argument(std::string(what) + " " + std::to_string(number) + " is none of a " + owner);
+}
 
 // The cycles are without set-up.
 struct Tensor {

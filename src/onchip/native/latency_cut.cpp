@@ -11,10 +11,6 @@ namespace onchip::latency {
 
 namespace {
 
-void refuse(const char* what, std::size_t number) {
-    throw std::invalid_argument(std::string(what) + " " + std::to_string(number) + " is none of a network");
-}
-
 Bytes band_bytes(const WholeTensor& tensor, Index width) {
     return width == tensor.channels ? tensor.bytes : (width * tensor.bits_per_channel + 7) / 8;
 }
@@ -122,16 +118,16 @@ void Network::check() const {
         const bool has_memory = one.memory >= 0 && static_cast<std::size_t>(one.memory) < accesses.size();
         const bool has_same = one.same_as >= none && one.same_as < static_cast<Index>(tensors.size());
         if (one.channels < 1 || one.bytes < 0 || one.bits_per_channel < 0 || !has_memory || !has_same) {
-            refuse("tensor", number);
+            refuse("tensor", number, "network");
         }
     }
     for (std::size_t number = 0; number < operators.size(); ++number) {
         const WholeOperator& one = operators[number];
-        if (one.ways.empty() || one.ways.front().parts != 1) refuse("operator", number);
+        if (one.ways.empty() || one.ways.front().parts != 1) refuse("operator", number, "network");
         for (const auto* side : {&one.reads, &one.writes}) {
             for (const Operand& operand : *side) {
                 if (operand.tensor < 0 || static_cast<std::size_t>(operand.tensor) >= tensors.size()) {
-                    refuse("operator", number);
+                    refuse("operator", number, "network");
                 }
             }
         }

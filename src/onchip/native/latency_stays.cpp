@@ -10,10 +10,6 @@ namespace onchip::latency {
 
 namespace {
 
-void refuse(const char* what, std::size_t number) {
-    throw std::invalid_argument(std::string(what) + " " + std::to_string(number) + " is none of a problem");
-}
-
 bool are_numbers(const std::vector<Index>& numbers, std::size_t count) {
     return std::all_of(numbers.begin(), numbers.end(),
                        [&](Index one) { return one >= 0 && static_cast<std::size_t>(one) < count; });
@@ -29,14 +25,14 @@ void Problem::check() const {
                                  (tensor.same_as == none || are_numbers({tensor.same_as}, tensors.size()));
         if (is_bad || !has_numbers ||
             std::max({tensor.bytes, tensor.load_cycles, tensor.store_cycles}) > never / 1024) {
-            refuse("tensor", number);
+            refuse("tensor", number, "problem");
         }
     }
     for (std::size_t number = 0; number < operators.size(); ++number) {
         const Operator& one = operators[number];
         const bool has_numbers = are_numbers(one.reads, tensors.size()) && are_numbers(one.writes, tensors.size()) &&
                                  are_numbers(one.predecessors, operators.size());
-        if (!has_numbers || one.cycles < 0 || one.cycles > never / 1024) refuse("operator", number);
+        if (!has_numbers || one.cycles < 0 || one.cycles > never / 1024) refuse("operator", number, "problem");
     }
     const auto has_none = [](const Scratchpad& one) { return one.capacity_bytes < 0; };
     if (std::any_of(machine.scratchpads.begin(), machine.scratchpads.end(), has_none) || machine.queues < 1 ||

@@ -5,9 +5,11 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/tuple.h>
 
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -109,15 +111,18 @@ private:
 };
 
 template <typename Number>
-nanobind::ndarray<nanobind::numpy, Number, nanobind::ndim<1>> owned(std::vector<Number> values) {
+using Column = nanobind::ndarray<nanobind::numpy, Number, nanobind::ndim<1>>;
+
+template <typename Number>
+Column<Number> owned(std::vector<Number> values) {
     auto* kept = new std::vector<Number>(std::move(values));
     nanobind::capsule owner(kept, [](void* one) noexcept { delete static_cast<std::vector<Number>*>(one); });
     return {kept->data(), {kept->size()}, owner};
 }
 
-// Energies, cycles and statuses, a row each.
+// Energies, cycles and statuses of the mappings, as three arrays.
 template <typename Costs>
-nanobind::tuple costs_of(Costs& costs, const Chosen& chosen) {
+auto costs_of(Costs& costs, const Chosen& chosen) {
     using Cost = decltype(costs.of(Mapping{}));
     const std::size_t rows = chosen.turn_count.shape(0);
     Reader reader(chosen, costs.dimensions(), costs.levels());
@@ -133,13 +138,13 @@ nanobind::tuple costs_of(Costs& costs, const Chosen& chosen) {
             status[row] = static_cast<Count>(cost.status);
         }
     }
-    return nanobind::make_tuple(owned(std::move(energy_pj)), owned(std::move(cycles)), owned(std::move(status)));
+    return std::tuple(owned(std::move(energy_pj)), owned(std::move(cycles)), owned(std::move(status)));
 }
 
 // Adds `of`, which takes the columns of `Chosen`.
 template <typename Costs>
 void add_of(nanobind::class_<Costs>& costs) {
-    const auto column = [] { return nanobind::arg().noconvert(); };
+    const auto column = [](const char* name) { return nanobind::arg(name).noconvert(); };
     costs.def(
         "of",
         [](Costs& self, Row turn_count, Table turn_loop, Table turn_size, Row beside_count, Table beside_loop,
@@ -147,7 +152,9 @@ void add_of(nanobind::class_<Costs>& costs) {
             return costs_of(self, {turn_count, turn_loop, turn_size, beside_count, beside_loop, beside_size,
                                    beside_along, beside_at, cut});
         },
-        column(), column(), column(), column(), column(), column(), column(), column(), column());
+        column("turn_count"), column("turn_loop"), column("turn_size"), column("beside_count"), column("beside_loop"),
+        column("beside_size"), column("beside_along"), column("beside_at"), column("cut"),
+        "Return energies in pJ, cycles and statuses of mappings, one mapping per row of the tables.");
 }
 
 }  // namespace onchip::layer

@@ -1,11 +1,15 @@
-// The Python door: `onchip.native`. Its types are said in `_core.pyi`.
+// The module `onchip.native._core`. The build generates its type stub `_core.pyi` from the bindings.
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "stop.hpp"
 
 NB_MODULE(_core, module) {
-    module.doc() = "What onchip searches, compiled.";
-    nanobind::class_<onchip::StopToken>(module, "StopToken")
+    module.doc() =
+        "The compiled searches; the header of each describes it.\n\n"
+        "Every search releases the interpreter lock and checks its stop token in the innermost loop. It raises "
+        "TypeError for "
+        "integers of more than 64 bits (32 for counts), and ValueError for input that its header excludes.";
+    nanobind::class_<onchip::StopToken>(module, "StopToken", "Ends a search that runs in another thread.")
         .def(nanobind::init<>())
         .def("ask", &onchip::StopToken::ask)
         .def_prop_ro("is_asked", &onchip::StopToken::is_asked);

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "latency_bands.hpp"
 
 namespace nb = nanobind;
@@ -39,7 +39,11 @@ std::vector<Way> ways_of(const Pairs& ways) {
 }
 
 void add_network(nb::module_& module) {
-    nb::class_<WholeTensor>(module, "LatencyWholeTensor")
+    nb::class_<WholeTensor>(
+        module, "LatencyWholeTensor",
+        "A tensor that may be cut along its channels; one without a shape has one channel.\n"
+        "\n"
+        "It lies in one scratchpad: `same_as` is the number of the tensor that it is in another one, or -1.")
         .def(
             "__init__",
             [](WholeTensor* place, Bytes bytes, Index channels, std::int64_t bits_per_channel, bool is_in_dram,
@@ -48,14 +52,20 @@ void add_network(nb::module_& module) {
             },
             nb::kw_only(), "size_bytes"_a, "channels"_a, "bits_per_channel"_a, "is_in_dram"_a, "is_output"_a,
             "memory"_a, "same_as"_a);
-    nb::class_<Access>(module, "LatencyAccess")
+    nb::class_<Access>(
+        module, "LatencyAccess",
+        "What addresses in a scratchpad are multiples of, and how long loads into it and stores out of it take.\n"
+        "\n"
+        "`load` and `store` are terms of rates.")
         .def(
             "__init__",
             [](Access* place, Bytes alignment_bytes, const Pairs& load, const Pairs& store) {
                 new (place) Access{alignment_bytes, rate_of(load), rate_of(store)};
             },
             nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a);
-    nb::class_<WholeOperator>(module, "LatencyWholeOperator")
+    nb::class_<WholeOperator>(
+        module, "LatencyWholeOperator",
+        "An operator that may run in bands: operands (tensor, is it cut), ways (parts, cycles of one) from 1 part on.")
         .def(
             "__init__",
             [](WholeOperator* place, const std::vector<std::pair<Index, bool>>& reads,
@@ -69,7 +79,11 @@ void add_network(nb::module_& module) {
 
 void add_latency_bands(nb::module_& module) {
     add_network(module);
-    nb::class_<BandSearch>(module, "LatencyBands")
+    nb::class_<BandSearch>(
+        module, "LatencyBands",
+        "Searches for bands of operators and an order of them that ends sooner; `accesses` are by scratchpad.\n"
+        "\n"
+        "Pieces (operators, or bands) are numbered operator by operator, bands of tensors tensor by tensor.")
         .def(
             "__init__",
             [](BandSearch* place, std::vector<WholeTensor> tensors, std::vector<WholeOperator> operators,
@@ -78,26 +92,37 @@ void add_latency_bands(nb::module_& module) {
                                                std::move(accesses), has_given_order});
             },
             "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "accesses"_a, "has_given_order"_a)
-        .def("begin", &BandSearch::begin, "parts"_a, "seed"_a, "order"_a = std::vector<Index>{})
-        .def("limit_room", &BandSearch::limit_room, "room"_a)
+        .def("begin", &BandSearch::begin, "parts"_a, "seed"_a, "order"_a = std::vector<Index>{},
+             "Start over, at an order of the pieces, or at the network's own.")
+        .def("limit_room", &BandSearch::limit_room, "room"_a, "From now on orders have this room.")
         .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
-             nb::call_guard<nb::gil_scoped_release>())
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Try each change of bands once; ends where no more than `enough` cycles are reached.")
         .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
-             nb::call_guard<nb::gil_scoped_release>())
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Change the order of the best by simulated annealing, from `hottest` cycles on.")
         .def("anneal", &BandSearch::anneal, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
-             nb::call_guard<nb::gil_scoped_release>())
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Change bands and order of the best together by simulated annealing, from `hottest` cycles on.")
         .def(
             "evaluate",
             [](const BandSearch& search, const Room& room, const std::vector<Bytes>& first, const StopToken* stop) {
                 const nb::gil_scoped_release released;
                 return search.evaluate(room, first, stop);
             },
-            "room"_a, "first_offsets_bytes"_a = std::vector<Bytes>{}, "stop"_a = nb::none())
-        .def_prop_ro("parts", &BandSearch::parts)
-        .def_prop_ro("order", &BandSearch::order)
-        .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes)
-        .def_prop_ro("tensors", &BandSearch::tensors)
-        .def_prop_ro("worth", &BandSearch::worth);
+            "room"_a, "first_offsets_bytes"_a = std::vector<Bytes>{}, "stop"_a = nb::none(),
+            "Time the best in so much room; of all its stays without loads ahead it may be said where they lie at "
+            "first.\n"
+            "\n"
+            "Raises IndexError for fewer offsets than stays.")
+        .def_prop_ro("parts", &BandSearch::parts, "By operator in how many bands it runs in the best.")
+        .def_prop_ro("order", &BandSearch::order, "Pieces of the best.")
+        .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes, "By band of a tensor in the best.")
+        .def_prop_ro(
+            "tensors", &BandSearch::tensors,
+            "The bands of tensors in the best; those that are in another scratchpad, too, come once more after all.")
+        .def_prop_ro("worth", &BandSearch::worth,
+                     "Latency, cycles of all transfers and number of pieces of the best; least is best.");
 }
 
 }  // namespace onchip

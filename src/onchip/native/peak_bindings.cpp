@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "peak.hpp"
 
 namespace nb = nanobind;
@@ -29,13 +29,18 @@ peak::Operator operator_of(Indices reads, Indices writes, Indices predecessors, 
 
 void add_peak(nb::module_& module) {
     using namespace peak;
-    nb::enum_<Outcome>(module, "PeakOutcome")
+    nb::enum_<Outcome>(module, "PeakOutcome",
+                       "Why a search for an order ended; exhausted: no order needs as little as was allowed.")
         .value("FOUND", Outcome::found)
         .value("EXHAUSTED", Outcome::exhausted)
         .value("STOPPED", Outcome::stopped)
         .value("STATES_SPENT", Outcome::states_spent)
         .value("MEMORY_SPENT", Outcome::memory_spent);
-    nb::class_<Operator>(module, "PeakOperator")
+    nb::class_<Operator>(module, "PeakOperator",
+                         "An operator: tensors and other operators by their numbers, each list rising.\n"
+                         "\n"
+                         "`overwritables` are what it reads and may write to the bytes of: (tensor, group, what then "
+                         "lies within others).")
         .def(
             "__init__",
             [](Operator* place, Indices reads, Indices writes, Indices predecessors,
@@ -44,7 +49,11 @@ void add_peak(nb::module_& module) {
                     Operator(operator_of(std::move(reads), std::move(writes), std::move(predecessors), overwritables));
             },
             nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a, "overwritables"_a = Overwritables());
-    nb::class_<Search>(module, "PeakSearch")
+    nb::class_<Search>(
+        module, "PeakSearch",
+        "Searches for an order without spills of which no operator needs more than `most_bytes`, and the least does.\n"
+        "\n"
+        "Below `least_bytes` no order is told from another.")
         .def(
             "__init__",
             [](Search* place, const std::vector<Bytes>& sizes_bytes, std::vector<Operator> operators,
@@ -54,17 +63,20 @@ void add_peak(nb::module_& module) {
             },
             "sizes_bytes"_a, "operators"_a, nb::kw_only(), "alignment_bytes"_a = 1, "least_bytes"_a = 0,
             "most_bytes"_a = unlimited, "most_memory_bytes"_a = unlimited)
-        .def("run", &Search::run, "stop"_a, "most_states"_a, nb::call_guard<nb::gil_scoped_release>())
-        .def_prop_ro("states", &Search::states)
-        .def_prop_ro("lower_bound", &Search::lower_bound)
-        .def_prop_ro("order", &Search::order);
+        .def("run", &Search::run, "stop"_a, "most_states"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "Search on until it ends, or has looked at so many states in all.")
+        .def_prop_ro("states", &Search::states, "States looked at; may be read while it runs, as may `lower_bound`.")
+        .def_prop_ro("lower_bound", &Search::lower_bound,
+                     "A bound on the peak of every order, at least `least_bytes`, which is taken for one.")
+        .def_prop_ro("order", &Search::order, "The order found; empty before.");
     module.def(
         "peak_needs",
         [](const std::vector<Bytes>& sizes_bytes, std::vector<Operator> operators, Bytes alignment_bytes,
            const Indices& order) {
             return needs_of(problem_of(sizes_bytes, std::move(operators), alignment_bytes), order);
         },
-        "sizes_bytes"_a, "operators"_a, "alignment_bytes"_a, "order"_a);
+        "sizes_bytes"_a, "operators"_a, "alignment_bytes"_a, "order"_a,
+        "What each step of an order needs, in bytes, without spills.");
 }
 
 }  // namespace onchip

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "exact.hpp"
 #include "exact_refine.hpp"
 #include "layer_rows.hpp"
@@ -83,7 +83,13 @@ private:
 };
 
 void add_spaces(nb::module_& module) {
-    nb::class_<Space>(module, "ExactSpace")
+    nb::class_<Space>(
+        module, "ExactSpace",
+        "A layer on a machine whose memories of an operand are a chain.\n"
+        "\n"
+        "`bounds` are the loops', `holds` says of each operand and level whether it is kept there, `touched` of each "
+        "operand\n"
+        "how many different elements the layer uses; `ways` are by dimension of the array the sizes of its loops.")
         .def(
             "__init__",
             [](Space* place, Layer layer, Machine machine, const Sizes& bounds,
@@ -92,7 +98,10 @@ void add_spaces(nb::module_& module) {
                 new (place) Space(std::move(layer), std::move(machine), bounds, std::move(holds), touched, ways);
             },
             nb::kw_only(), "layer"_a, "machine"_a, "bounds"_a, "holds"_a, "touched"_a, "ways"_a);
-    nb::class_<Nest>(module, "ExactNest")
+    nb::class_<Nest>(module, "ExactNest",
+                     "A mapping: loops innermost first, with their sizes and dimensions of the array (-1: in time).\n"
+                     "\n"
+                     "`kept` is by operand and level how many of them a tile spans, -1 where nothing is kept.")
         .def_prop_ro("loops",
                      [](const Nest& nest) {
                          std::vector<std::tuple<Index, Count, Index>> found;
@@ -103,19 +112,28 @@ void add_spaces(nb::module_& module) {
 }
 
 void add_ways(nb::module_& module) {
-    nb::class_<Criterion>(module, "ExactCriterion").def_prop_ro("is_energy", &Criterion::is_energy);
-    nb::class_<WayDoor>(module, "ExactWay")
+    nb::class_<Criterion>(module, "ExactCriterion",
+                          "What is added up over boundaries: energy, or cycles of a port and of one preloading.")
+        .def_prop_ro("is_energy", &Criterion::is_energy);
+    nb::class_<WayDoor>(module, "ExactWay",
+                        "What rules out ways to use the array, one at a time; a way is by dimension a place in `ways`.")
         .def(nb::init<const Space&, Objective>(), "space"_a, "objective"_a)
         .def_prop_ro("criteria", &WayDoor::criteria)
-        .def("floor", &WayDoor::floor, "way"_a)
-        .def("may_be_below", &WayDoor::may_be_below, "way"_a, "cycles"_a, "limit"_a, "criteria"_a)
-        .def("chains", &WayDoor::chains, "way"_a, "limit"_a);
+        .def("floor", &WayDoor::floor, "way"_a,
+             "Energy in pJ and cycles (0 for an objective of energy); None where loops run out.")
+        .def(
+            "may_be_below", &WayDoor::may_be_below, "way"_a, "cycles"_a, "limit"_a, "criteria"_a,
+            "Whether none of these criteria is at the limit; an energy before others makes the limit one for products.")
+        .def("chains", &WayDoor::chains, "way"_a, "limit"_a,
+             "Every chain of tiles that no bound rules out, with the bounds of its places.");
 }
 
 // Of the one mapping of a row.
 void add_refiner(nb::module_& module) {
     using layer::Cuts, layer::Row, layer::Table;
-    nb::class_<Refiner>(module, "ExactRefiner")
+    nb::class_<Refiner>(
+        module, "ExactRefiner",
+        "One mapping, in a row, made better step by step; `unrolls` is by dimension of the array, and loop.")
         .def(
             "__init__",
             [](Refiner* place, Layer layer, Machine machine, Objective objective,
@@ -138,30 +156,38 @@ void add_refiner(nb::module_& module) {
             "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_count"_a.noconvert(),
             "beside_loop"_a.noconvert(), "beside_size"_a.noconvert(), "beside_along"_a.noconvert(),
             "beside_at"_a.noconvert(), "cut"_a.noconvert())
-        .def("go_on", &Refiner::go_on, "mappings"_a, nb::call_guard<nb::gil_scoped_release>())
-        .def_prop_ro("value", &Refiner::value)
+        .def("go_on", &Refiner::go_on, "mappings"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "Cost about so many more mappings.")
+        .def_prop_ro("value", &Refiner::value,
+                     "Of the best so far, in femtojoules, cycles or their product; infinite where none fits.")
         .def_prop_ro("nest", &Refiner::nest);
 }
 
 }  // namespace
 
 void add_exact(nb::module_& module) {
-    nb::enum_<Objective>(module, "ExactObjective")
+    nb::enum_<Objective>(module, "ExactObjective",
+                         "What the exact mapper makes least; the product is of energy and cycles.")
         .value("ENERGY", Objective::energy)
         .value("LATENCY", Objective::latency)
         .value("PRODUCT", Objective::product);
     add_spaces(module);
     add_ways(module);
     add_refiner(module);
-    nb::class_<Mapper>(module, "ExactMapper")
+    nb::class_<Mapper>(module, "ExactMapper", "The best mapping of all ways.")
         .def(nb::init<Space, Objective>(), "space"_a, "objective"_a)
         .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, "most_nodes"_a, "most_work"_a,
-             nb::call_guard<nb::gil_scoped_release>())
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Look for better than `best`, in femtojoules, cycles or their product; the properties say how far it is.\n"
+             "\n"
+             "It ends after about so many nodes, or so much work, too.")
         .def_prop_ro("best", &Mapper::best)
-        .def_prop_ro("proven", &Mapper::proven)
+        .def_prop_ro("proven", &Mapper::proven, "What no mapping is below, unless the run is at its end.")
         .def_prop_ro("nodes", &Mapper::nodes)
-        .def_prop_ro("work", &Mapper::work)
-        .def_prop_ro("answer", [](const Mapper& mapper) { return mapper.answer(); });
+        .def_prop_ro("work", &Mapper::work,
+                     "How many tiles were priced, or what takes as long: the same on every machine.")
+        .def_prop_ro(
+            "answer", [](const Mapper& mapper) { return mapper.answer(); }, "Of the run that ended, if it found any.");
 }
 
 }  // namespace onchip

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "loma.hpp"
 
 namespace nb = nanobind;
@@ -63,14 +63,17 @@ std::size_t fill(Orders& orders, Rows rows) {
 }  // namespace
 
 void add_loma(nb::module_& module) {
-    nb::class_<Kind>(module, "FactorKind")
+    nb::class_<Kind>(module, "FactorKind",
+                     "Alike factors of a loop; with one more of them inside, a tile's number is greater by `step`.")
         .def(
             "__init__",
             [](Kind* place, Index loop, Count size, Index step, Index count) {
                 new (place) Kind{{loop, size}, step, count};
             },
             nb::kw_only(), "loop"_a, "size"_a, "step"_a, "count"_a);
-    nb::class_<FilledLevel>(module, "FilledLevel")
+    nb::class_<FilledLevel>(module, "FilledLevel",
+                            "A memory: `held` are three operands, or -1, in the order of the file; `elements` are of "
+                            "each operand and tile.")
         .def(
             "__init__",
             [](FilledLevel* place, Count capacity_bits, bool is_double_buffered, bool adds_beside,
@@ -81,7 +84,7 @@ void add_loma(nb::module_& module) {
             },
             nb::kw_only(), "capacity_bits"_a, "is_double_buffered"_a, "adds_beside"_a, "held"_a, "is_home"_a,
             "elements"_a);
-    nb::class_<Orders>(module, "LomaOrders")
+    nb::class_<Orders>(module, "LomaOrders", "All orders of the factors, filled into the memories from the units up.")
         .def(
             "__init__",
             [](Orders* place, std::vector<Kind> kinds, const std::vector<Count>& iterations,
@@ -104,7 +107,8 @@ void add_loma(nb::module_& module) {
                 return fill(orders, {turn_count, turn_loop, turn_size, beside_at, cut});
             },
             "turn_count"_a.noconvert(), "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_at"_a.noconvert(),
-            "cut"_a.noconvert());
+            "cut"_a.noconvert(),
+            "Write the next mappings, a row each; how many, fewer than there are rows only at the end.");
 }
 
 }  // namespace onchip

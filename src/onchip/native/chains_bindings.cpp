@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "bindings.hpp"
 #include "chain_means.hpp"
 #include "chain_search.hpp"
 #include "chains.hpp"
-#include "doors.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -89,9 +89,11 @@ std::vector<chains::Costs> costs_of(const Tables& tables, OfEachPoint& points) {
 // What is fixed of a criterion, and what each boundary costs, or None.
 using CostsRow = std::tuple<double, Tables>;
 
-nb::tuple highest_mean(const std::vector<std::size_t>& shape, const std::vector<std::size_t>& operands,
-                       const std::vector<Broadcast>& room, const std::vector<CostsRow>& criteria,
-                       std::optional<double> slope, double enough, double vain) {
+std::tuple<double, chains::Weights> highest_mean(const std::vector<std::size_t>& shape,
+                                                 const std::vector<std::size_t>& operands,
+                                                 const std::vector<Broadcast>& room,
+                                                 const std::vector<CostsRow>& criteria, std::optional<double> slope,
+                                                 double enough, double vain) {
     OfEachPoint tables(shape);
     chains::Problem problem;
     problem.shape = shape;
@@ -115,7 +117,7 @@ nb::tuple highest_mean(const std::vector<std::size_t>& shape, const std::vector<
         const nb::gil_scoped_release without_lock;
         return chains::Means(problem, std::move(rooms)).highest_of_all(slope.value_or(0.0), enough, vain);
     }();
-    return nb::make_tuple(found.least, found.weights);
+    return {found.least, found.weights};
 }
 
 // A row of a boundary: its operand and memory, by point the bits of room that it takes and how often its tiles come;
@@ -136,16 +138,15 @@ std::vector<std::vector<chains::Wait>> waits_of(const Waits& boundaries, OfEachP
     return found;
 }
 
-nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<std::uint8_t>> may_stand_inside,
-                            std::vector<std::vector<std::uint8_t>> leads, std::vector<std::vector<double>> stays,
-                            std::vector<std::vector<double>> short_turns, std::vector<double> part_of_turn,
-                            std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
-                            std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
-                            std::vector<std::vector<std::uint8_t>> ports, std::vector<std::vector<double>> fewest_turns,
-                            std::vector<std::vector<double>> last_turns,
-                            std::vector<std::vector<std::uint8_t>> is_known, const std::vector<BoundaryRow>& boundaries,
-                            const std::vector<CriterionRow>& criteria, bool is_product, double limit,
-                            std::size_t most_steps) {
+auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<std::uint8_t>> may_stand_inside,
+                       std::vector<std::vector<std::uint8_t>> leads, std::vector<std::vector<double>> stays,
+                       std::vector<std::vector<double>> short_turns, std::vector<double> part_of_turn,
+                       std::vector<std::vector<std::uint8_t>> counts, std::vector<std::vector<double>> turns,
+                       std::vector<std::vector<std::uint8_t>> is_single, std::vector<double> room_bits,
+                       std::vector<std::vector<std::uint8_t>> ports, std::vector<std::vector<double>> fewest_turns,
+                       std::vector<std::vector<double>> last_turns, std::vector<std::vector<std::uint8_t>> is_known,
+                       const std::vector<BoundaryRow>& boundaries, const std::vector<CriterionRow>& criteria,
+                       bool is_product, double limit, std::size_t most_steps) {
     chains::Problem problem{std::move(shape),
                             std::move(may_stand_inside),
                             std::move(leads),
@@ -177,19 +178,65 @@ nb::tuple least_chain_below(std::vector<std::size_t> shape, std::vector<std::vec
         const nb::gil_scoped_release without_lock;
         found = chains::least_chain_below(problem, limit, most_steps);
     }
-    return nb::make_tuple(found.floor, found.is_least, found.steps, found.points, found.cells, found.criteria);
+    return std::tuple(found.floor, found.is_least, found.steps, found.points, found.cells, found.criteria);
 }
 
 }  // namespace
 
 void add_chains(nb::module_& module) {
-    module.def("least_chain", &least_chain, "shape"_a, "operands"_a);
-    module.def("highest_mean", &highest_mean, "shape"_a, "operands"_a, "room"_a, "criteria"_a, "slope"_a.none(),
-               "enough"_a, "vain"_a);
+    module.def("least_chain", &least_chain, "shape"_a, "operands"_a,
+               "The least that boundaries cost in places that stand inside each other; of each operand from the units "
+               "upwards.\n"
+               "\n"
+               "Costs are by point of a lattice of that shape, flat, the last dimension's fastest; infinite where "
+               "there is no room.\n"
+               "Or they have as many dimensions as the lattice, and one cell where they are the same in all of a "
+               "dimension. Raises\n"
+               "ValueError for costs that are not of each point.");
+    module.def(
+        "highest_mean", &highest_mean, "shape"_a, "operands"_a, "room"_a, "criteria"_a, "slope"_a.none(), "enough"_a,
+        "vain"_a,
+        "What the greatest of several criteria is at least of any chain, and the weights of the mean that says so.\n"
+        "\n"
+        "No less than any criterion by itself. A mean is looked for until it is enough, or the greatest of some chain "
+        "is not\n"
+        "above `vain`. With a slope it is so many times the first criterion plus the greatest of all others. "
+        "`operands` and\n"
+        "`room` (nothing, or infinite) are by boundary, an operand's one after the other from the units upwards. Of a\n"
+        "criterion, what is fixed and what boundaries cost, or None; tables as `least_chain` takes them. Raises "
+        "ValueError\n"
+        "for tables that do not fit, and for too few criteria.");
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
                "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
                "fewest_turns"_a, "last_turns"_a, "is_known"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a,
-               "most_steps"_a);
+               "most_steps"_a,
+               "What no chain below `limit` is worth less than, if one is worth just that, steps, points, cells, and "
+               "criteria.\n"
+               "\n"
+               "A chain is worth the greatest of its criteria, or the first times the greatest of the others. "
+               "`boundaries` are their\n"
+               "operand, memory, bits of room by point, how often tiles come by point as each memory sees it, and "
+               "whether there is\n"
+               "room for two, operands one after the other from the units upwards; `criteria` what is fixed, what each "
+               "boundary\n"
+               "adds, what more where none of its tiles may stay, and what beyond that, whether it is linear in how "
+               "often tiles\n"
+               "come, by boundary of a memory with room for one tile how often transfers are waited for one by one and "
+               "how long each\n"
+               "takes, and the port that it counts all transfers of. Tables are as `least_chain` takes them.\n"
+               "`may_stand_inside` says by dimension, inner and outer cell, the latter fastest, whether one place may "
+               "stand inside\n"
+               "the other; `leads` by operand and dimension whether that leads to other elements of the operand, "
+               "`counts` whether\n"
+               "the part of its cell that `stays`, by dimension and cell, is one of the operand's elements; `turns` "
+               "the most cycles\n"
+               "that lead to a cell, `is_single` whether no loop may stand between two places in it, `fewest_turns` "
+               "those of any\n"
+               "part of a place but the last at least, `last_turns` those of the last, `is_known` whether both are "
+               "just so many. The\n"
+               "cells are by dimension those in which a chain below the limit may stand, the criteria, by their "
+               "number, those that\n"
+               "may count of one; none if there is no such chain.");
 }
 
 }  // namespace onchip

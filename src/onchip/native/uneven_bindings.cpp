@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "uneven.hpp"
 
 namespace nb = nanobind;
@@ -16,7 +16,9 @@ namespace onchip {
 
 void add_uneven(nb::module_& module) {
     using namespace layer;
-    nb::class_<Cut>(module, "UnevenCut")
+    nb::class_<Cut>(
+        module, "UnevenCut",
+        "One cut of an operand, by tile; `need_bits` where sums arrive incomplete, and complete, by shared memory.")
         .def(
             "__init__",
             [](Cut* place, std::vector<double> energy_pj, std::array<std::vector<std::vector<Count>>, 2> need_bits,
@@ -24,7 +26,9 @@ void add_uneven(nb::module_& module) {
                 new (place) Cut{std::move(energy_pj), std::move(need_bits), std::move(leaves_complete)};
             },
             nb::kw_only(), "energy_pj"_a, "need_bits"_a, "leaves_complete"_a);
-    nb::class_<UnevenSearch>(module, "UnevenSearch")
+    nb::class_<UnevenSearch>(
+        module, "UnevenSearch",
+        "Labels from the empty tile on; lists of each operand, `least_to_come` by cuts placed and tile.")
         .def(
             "__init__",
             [](UnevenSearch* place, std::vector<Kind> kinds, std::array<std::vector<Cut>, operands> cuts,
@@ -39,11 +43,17 @@ void add_uneven(nb::module_& module) {
             },
             nb::kw_only(), "kinds"_a, "cuts"_a, "least_to_come"_a, "capacity_bits"_a, "is_open"_a, "worst_pj"_a,
             "starts_complete"_a)
-        .def("go_on", &UnevenSearch::go_on, "tiles"_a, nb::call_guard<nb::gil_scoped_release>())
-        .def("best", [](const UnevenSearch& search) {
-            UnevenSearch::Best found = search.best();
-            return std::pair(found.energy_pj, std::move(found.actions));
-        });
+        .def("go_on", &UnevenSearch::go_on, "tiles"_a, nb::call_guard<nb::gil_scoped_release>(),
+             "Go on for so many tiles; False once the last is done.")
+        .def(
+            "best",
+            [](const UnevenSearch& search) {
+                UnevenSearch::Best found = search.best();
+                return std::pair(found.energy_pj, std::move(found.actions));
+            },
+            "Energy in pJ and actions of the best label, infinite where there is none; once the last tile is done.\n"
+            "\n"
+            "An action is a kind of factors that is added, or, after the kinds, an operand of which a cut is placed.");
 }
 
 }  // namespace onchip

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "doors.hpp"
+#include "bindings.hpp"
 #include "layer_rows.hpp"
 
 namespace nb = nanobind;
@@ -20,7 +20,9 @@ namespace {
 using namespace layer;
 
 void add_shapes(nb::module_& module) {
-    nb::class_<Axis>(module, "LayerAxis")
+    nb::class_<Axis>(
+        module, "LayerAxis",
+        "A dimension of the input: `size` stored positions, seen by so many outputs through so many filter taps.")
         .def(
             "__init__",
             [](Axis* place, Count outputs, Count filters, Count stride, Count dilation, Count padding, Count size) {
@@ -29,7 +31,12 @@ void add_shapes(nb::module_& module) {
                 new (place) Axis{outputs, filters, stride, dilation, padding, size};
             },
             nb::kw_only(), "outputs"_a, "filters"_a, "stride"_a, "dilation"_a, "padding"_a, "size"_a);
-    nb::class_<Layer>(module, "LayerShape")
+    nb::class_<Layer>(module, "LayerShape",
+                      "A layer as it is executed; operands are input, weight, output, and loops stand as in LOOPS.\n"
+                      "\n"
+                      "`side_of` a loop is its place among P, R, Q, S, or -1; `is_channel` says of a loop that it "
+                      "leads to other elements\n"
+                      "of the input along no axis; `axes` are height and width.")
         .def(
             "__init__",
             [](Layer* place, const std::array<std::array<bool, loops>, operands>& relevant,
@@ -48,7 +55,9 @@ void add_shapes(nb::module_& module) {
 }
 
 void add_machines(nb::module_& module) {
-    nb::class_<Level>(module, "MachineLevel")
+    nb::class_<Level>(
+        module, "MachineLevel",
+        "An on-chip memory, or DRAM; energies are of accesses of `shortest_bits`, `port` of each move is -1 for none.")
         .def(
             "__init__",
             [](Level* place, std::vector<bool> serves, Count capacity_bits, bool is_double_buffered,
@@ -59,7 +68,9 @@ void add_machines(nb::module_& module) {
             },
             nb::kw_only(), "serves"_a, "capacity_bits"_a, "is_double_buffered"_a, "shortest_bits"_a, "read_pj"_a,
             "write_pj"_a, "port"_a);
-    nb::class_<Machine>(module, "LayerMachine")
+    nb::class_<Machine>(
+        module, "LayerMachine",
+        "The last level is DRAM, which has room for everything; `home` is the level where an operand lies whole.")
         .def(
             "__init__",
             [](Machine* place, std::vector<Level> levels, std::vector<Count> units,
@@ -80,7 +91,7 @@ void add_machines(nb::module_& module) {
 void add_layer(nb::module_& module) {
     add_shapes(module);
     add_machines(module);
-    nb::class_<Costs> costs(module, "LayerCosts");
+    nb::class_<Costs> costs(module, "LayerCosts", "Costs mappings of one layer on one machine.");
     costs.def(nb::init<Layer, Machine>(), "layer"_a, "machine"_a);
     add_of(costs);
 }
