@@ -1,4 +1,4 @@
-// `LayerCosts` for Python, and the layers and machines that all doors take.
+// `LayerCosts` for Python, and the layers and machines that all bindings take.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
