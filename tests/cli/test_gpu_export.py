@@ -9,7 +9,7 @@ import pytest
 from support.diamond import Program
 
 WORDS = {
-    "cuda": (".cu", "__launch_bounds__(THREADS, 1) gemm_m64n64k32("),
+    "cuda": (".cu", "__launch_bounds__(THREADS, 1) nest_gemm_m64n64k32("),
     "opencl": (".cl", "reqd_work_group_size(THREADS,"),
 }
 

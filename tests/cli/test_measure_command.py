@@ -94,7 +94,7 @@ def test_an_exported_mapping_is_a_function_that_multiplies(onchip: Program, lane
 
     first, second = np.arange(720, dtype=np.float32).reshape(24, 30), np.ones((30, 40), np.float32)
     made = np.empty((24, 40), np.float32)
-    function = ctypes.CDLL(str(library)).gemm_m24n40k30
+    function = ctypes.CDLL(str(library)).nest_gemm_m24n40k30
     function.argtypes, function.restype = [ctypes.c_void_p] * 3, None
     function(first.ctypes.data, second.ctypes.data, made.ctypes.data)
     assert np.array_equal(made, first @ second)

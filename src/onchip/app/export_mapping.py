@@ -19,6 +19,8 @@ from onchip.formats.gpu.dialect import DIALECTS
 from onchip.formats.gpu.gpu_source import gpu_kernel
 from onchip.reports.shared.answer_check import AnswerCheck
 
+FUNCTION_PREFIX: Final = "nest_"
+"""Begins the name of every exported function: a layer may be called `main`, `int` or as a helper in its file."""
 LEFT_OUT: Final = "layer {name!r}, which has no weights and is not written"
 
 
@@ -44,9 +46,9 @@ def export_mapping(
     except InputError as error:
         raise error.in_file(str(file)) from None
     check = replace(check, not_checked=[LEFT_OUT.format(name=name) for name in left_out])
-    functions = [one.lower() for one in unique_identifiers("", (one.names[0] for one in mappings))]
-    functions = [name if name[:1].isalpha() else f"nest_{name}" for name in functions]
-    files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}{ending}") for name in functions]
+    names = [name.lower() for name in unique_identifiers("", (one.names[0] for one in mappings))]
+    functions = [f"{FUNCTION_PREFIX}{name}" for name in names]
+    files = [output] if len(mappings) == 1 else [output.with_suffix(f".{name}{ending}") for name in names]
     for one in files:
         ensure_writable(one, inputs=(str(file), accelerator or str(file)))
     sources = [_source(one, name, file, machine, form) for one, name in zip(mappings, functions, strict=True)]

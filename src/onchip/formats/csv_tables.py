@@ -14,6 +14,7 @@ RESIDENCY_COLUMNS = (
     "tensor", "role", "memory", "offset_bytes", "size_bytes", "start_instruction", "stop_instruction", "start_step",
     "stop_step", "began", "spilled",
 )  # fmt: skip
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 TRANSFER_COLUMNS = ("instruction", "step", "kind", "tensor", "role", "source", "target", "size_bytes")
 
 
@@ -60,9 +61,15 @@ def transfers_to_csv(plan: Plan, graph: Graph) -> str:
     )
 
 
+def spreadsheet_cell(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula: an apostrophe stands before text that begins like one."""
+    is_formula = isinstance(value, str) and value[:1] in _FORMULA_STARTS
+    return f"'{value}" if is_formula else value
+
+
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([spreadsheet_cell(value) for value in row] for row in rows)
     return text.getvalue()

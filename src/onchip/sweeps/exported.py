@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.errors import UsageError
+from onchip.formats.csv_tables import spreadsheet_cell
 from onchip.sweeps.expression import Value
 from onchip.sweeps.stored_row import columns_of
 
@@ -44,7 +45,7 @@ def _csv(records: Sequence[Record], columns: Sequence[str]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({name: spreadsheet_cell(value) for name, value in record.items()} for record in records)
     return text.getvalue().encode()
 
 

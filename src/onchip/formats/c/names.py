@@ -1,4 +1,4 @@
-"""What may stand in C99: identifiers that are unique, strings that say what they should, numbers that are in range."""
+"""Text from files as C99, CUDA and OpenCL can hold it: identifiers, strings, comments and numbers."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ def string(text: str) -> str:
     if len(encoded) >= _LONGEST_STRING_BYTES:
         raise PlanError(f"a name has {len(encoded)} bytes", place=text[:20], expected="names that fit a C string")
     return f'"{"".join(_character(byte) for byte in encoded)}"'
+
+
+def comment(text: str) -> str:
+    """Return text that can stand in a `/* */` comment without ending it, opening another or leaving its line.
+
+    Every name from a file that a backend writes into a comment passes through here. It also breaks up trigraphs.
+    """
+    shown = "".join(letter if letter.isprintable() and letter != "\\" else "_" for letter in text)
+    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", shown)
 
 
 def _character(byte: int) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.errors import InputError
+from onchip.formats.c.names import comment
 from onchip.formats.c.nest_kernel import ADDED_UP, KINDS, NestKernel
 from onchip.formats.c.nest_loops import CNest, c_nest
 from onchip.formats.c.nest_packing import PackedInput, PackedWeights
@@ -71,8 +72,8 @@ class NestSource:
 
     def _head(self) -> Iterator[str]:
         element, total, element_bytes = ELEMENTS[self.nest.layer.input_bits]
-        yield f"/* {self.label}"
-        yield f" * {self.mapping}"
+        yield f"/* {comment(self.label)}"
+        yield f" * {comment(str(self.mapping))}"
         yield " * input [N][height][width][G][C], weight [R][S][C][G][K], output [N][P][Q][G][K]. Not reentrant. */"
         yield "#include <stdint.h>"
         yield ""

@@ -13,7 +13,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Plan
 from onchip.arch.memory import DRAM, Memory
 from onchip.errors import GraphError, PlanError
 from onchip.facts.residencies import residencies_of
-from onchip.formats.c.names import identifier, unique_identifiers
+from onchip.formats.c.names import comment, identifier, unique_identifiers
 from onchip.formats.c_project.call_text import CallText
 from onchip.formats.c_project.calls import (
     BYTES,
@@ -77,7 +77,9 @@ def project_program(
     named[DRAM] = f"{stem}_dram"
     dram, dram_bytes = dram_offsets(problem, plan)
     first = {state.old: inputs[state.old] for state in problem.graph.states}
-    return ProjectProgram(problem, plan, calls, stem, Tables(stem), named, dram, dram_bytes, first)
+    functions = {call.function for each in calls.values() for call in each} | {f"{stem}_run", f"{stem}_begin"}
+    tables = Tables(stem, frozenset({*functions, *named.values()}))
+    return ProjectProgram(problem, plan, calls, stem, tables, named, dram, dram_bytes, first)
 
 
 def run_function(program: ProjectProgram) -> str:
@@ -104,7 +106,7 @@ class _Lines:
             if isinstance(instruction, Compute):
                 operator = graph.operator[instruction.operator]
                 outputs = operator.outputs
-                yield f"    /* step {step}: {_comment(operator)} */"
+                yield f"    /* step {step}: {comment(_said(operator))} */"
                 yield from self._calls(operator)
                 step += 1
             elif isinstance(instruction, Copy):
@@ -188,8 +190,7 @@ def _goes_straight(call: KernelCall) -> bool:
     return not steps or steps[0] == steps[1]  # type: ignore[index]  # a walk's steps are tuples of tuples
 
 
-def _comment(operator: Operator) -> str:
-    """The operator as a comment can say it."""
+def _said(operator: Operator) -> str:
+    """Return the operator's kind and the names of its nodes."""
     names = ", ".join(operator.members) if len(operator.members) > 1 else operator.name
-    text = f"{operator.kind} {names}".replace("*/", "* /").replace("/*", "/ *")
-    return "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text)
+    return f"{operator.kind} {names}"

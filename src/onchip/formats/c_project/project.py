@@ -92,12 +92,13 @@ def _network_header(program: ProjectProgram) -> str:
     for name, (memory, size_bytes) in program.arenas().items():
         lines.append(f"#define {prefix}_{name.upper()}_BYTES {size_bytes} /* of {memory.capacity_bytes} */")
     lines.append(f"#define {prefix}_DRAM_BYTES {max(program.dram_bytes, 1)}\n")
-    for role, word in ((Role.INPUT, "input"), (Role.OUTPUT, "output")):
-        tensors = program.problem.graph.with_role(role)
-        names = unique_identifiers(f"{prefix}_", (tensor.name for tensor in tensors))
-        for name, tensor in zip(names, tensors, strict=True):
-            lines.append(f"/* {word} */")
-            lines.append(f"#define {name}_AT {program.dram[tensor.name]}\n#define {name}_BYTES {tensor.size_bytes}")
+    graph = program.problem.graph
+    tensors = (*graph.with_role(Role.INPUT), *graph.with_role(Role.OUTPUT))
+    memories = (DRAM, *program.arenas())
+    names = unique_identifiers(f"{prefix}_", (*memories, *(tensor.name for tensor in tensors)))
+    for name, tensor in zip(names[len(memories) :], tensors, strict=True):
+        lines.append(f"/* {tensor.role.value} */")
+        lines.append(f"#define {name}_AT {program.dram[tensor.name]}\n#define {name}_BYTES {tensor.size_bytes}")
     lines.append(f"\nextern uint8_t {program.memory_names[DRAM]}[{prefix}_DRAM_BYTES];\n")
     lines.append(
         "/* Puts the first values of states in their places: once, before the first run. */\n"

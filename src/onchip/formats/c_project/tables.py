@@ -13,14 +13,20 @@ from onchip.formats.c_project.literals import rows
 
 OWN_FILE_ELEMENTS: Final = 4096
 """A table of more elements has a file of its own."""
+LONGEST_NAME: Final = 200
+"""Letters of a table's name, which also names a file: file systems take 255 bytes."""
 _INCLUDES: Final = "#include <math.h>\n#include <stdint.h>\n"
 
 
 @dataclass(slots=True)
 class Tables:
-    """Names for tables: the same elements under the same name are one array."""
+    """Names for tables: the same elements under the same name are one array.
+
+    No table gets one of the `reserved` names, which other things in the project have.
+    """
 
     prefix: str
+    reserved: frozenset[str] = frozenset()
     _names: dict[tuple[str, str, bytes], str] = field(default_factory=dict)
     _tables: dict[str, Table] = field(default_factory=dict)
 
@@ -28,9 +34,9 @@ class Tables:
         """Return the identifier of a table, which is new or has been asked for before."""
         key = (table.name, table.element, sha256(table.values.tobytes()).digest())
         if key not in self._names:
-            wanted = f"{self.prefix}_{identifier(table.name).lower()}".rstrip("_")
+            wanted = f"{self.prefix}_{identifier(table.name).lower()}"[:LONGEST_NAME].rstrip("_")
             name, number = wanted, 1
-            while name in self._tables:
+            while name in self._tables or name in self.reserved:
                 number += 1
                 name = f"{wanted}_{number}"
             self._names[key] = name

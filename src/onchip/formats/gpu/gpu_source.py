@@ -9,6 +9,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
+from onchip.formats.c.names import comment
 from onchip.formats.gpu.dialect import GpuDialect
 from onchip.formats.gpu.gpu_nest import BLOCK, GREATEST_SHARED_BYTES, THREAD, GpuLoop, GpuNest, gpu_nest
 from onchip.formats.gpu.gpu_places import AXES, RegisterTile, SharedTile, index, network_sizes, offset
@@ -74,8 +75,8 @@ class GpuSource:
         pointers.append(f"{dialect.memory}sum *{dialect.restrict} {OUTPUT}")
         is_narrow = nest.layer.input_bits == 8
         lines = [
-            f"/* {label}",
-            f" * {mapping}",
+            f"/* {comment(label)}",
+            f" * {comment(mapping)}",
             " * input [N][height][width][G][C], weight [R][S][C][G][K], output [N][P][Q][G][K].",
             f" * {nest.blocks} blocks of {nest.threads} threads, {self.shared_bytes} bytes of shared memory each. */",
             f"typedef {dialect.small_integer if is_narrow else 'float'} element;",
