@@ -1,4 +1,8 @@
-"""Kinds of onnxruntime's own domain, of which ONNX infers nothing: another node has the shape of their output."""
+"""Shape rules for the operators of onnxruntime's own domain, of which ONNX infers nothing.
+
+Most kinds have the shape of a standard ONNX operator, which stands in for them. The others have a rule in
+`runtime_rules` or `runtime_attention`.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,44 @@ from dataclasses import dataclass
 from typing import Final
 
 import onnx
+from onnx import TensorProto
 from onnx.defs import get_schema
-from onnx.helper import make_node
+from onnx.helper import make_node, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs
 
+from onchip.formats.onnx.constants import Constants
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS
+from onchip.formats.onnx.runtime_attention import ATTENTION_RULES
+from onchip.formats.onnx.runtime_nodes import MissingFactError, Rule, RuntimeNode
+from onchip.formats.onnx.runtime_rules import RULES
+from onchip.formats.onnx.types import static_shape
+
 RUNTIME_DOMAIN: Final = "com.microsoft"
-_CHANNELS_LAST: Final = "channels_last"
+_IN_DEFAULT_DOMAIN: Final = frozenset({"SimplifiedLayerNormalization"})
+"""Kinds that onnxruntime adds to ONNX's own domain."""
+_REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {
+    "GemmaRotaryEmbedding": 2,
+    "QEmbedLayerNormalization": 2,
+    "SparseAttention": 3,
+}
+"""Kinds of which more than the first output is required."""
+_ALL_RULES: Final[Mapping[str, Rule]] = {**RULES, **ATTENTION_RULES}
 
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """A kind of ONNX's own, the places of the inputs that it takes, and of the one whose element type is the output's.
+    """A standard ONNX operator whose output has the same shape.
 
-    Without a place of the type it is floating point; one that is not there is `otherwise`.
+    `operands` are the places of the inputs that it takes. The element type of the output is that of the input at
+    `typed_by`, or `otherwise` if that input is absent.
     """
 
     kind: str
     operands: Sequence[int] = (0,)
     typed_by: int | None = 0
-    otherwise: int = onnx.TensorProto.FLOAT
+    otherwise: int = TensorProto.FLOAT
+    has_channels_last: bool = False
+    """True if the channels are always the last axis; otherwise the attribute `channels_last` decides."""
 
 
 _STAND_INS: Final[Mapping[str, StandIn]] = {
@@ -39,43 +62,96 @@ _STAND_INS: Final[Mapping[str, StandIn]] = {
     "QLinearAveragePool": StandIn("AveragePool"),
     "QLinearGlobalAveragePool": StandIn("GlobalAveragePool"),
     "QLinearConcat": StandIn("Concat", range(2, 3000, 3), 2),
+    "QLinearConv": StandIn("Conv", (0, 3), 7),
     "QGemm": StandIn("Gemm", (0, 3), 8),
-    "QuantizeLinear": StandIn("Identity", (0,), 2, onnx.TensorProto.UINT8),
+    "QuantizeLinear": StandIn("Identity", (0,), 2, TensorProto.UINT8),
     "DequantizeLinear": StandIn("Identity", (0,), 1),
-    "MatMulIntegerToFloat": StandIn("MatMul", (0, 1), None),
-    "DynamicQuantizeMatMul": StandIn("MatMul", (0, 1), None),
+    "MatMulIntegerToFloat": StandIn("MatMul", (0, 1), 2),
+    "DynamicQuantizeMatMul": StandIn("MatMul", (0, 1), 0),
+    "MatMulInteger16": StandIn("MatMul", (0, 1), None, TensorProto.INT32),
+    "MulInteger": StandIn("Mul", (0, 2), None, TensorProto.INT32),
+    "GemmFastGelu": StandIn("MatMul", (0, 1)),
     "FusedConv": StandIn("Conv", (0, 1)),
     "FusedGemm": StandIn("Gemm", (0, 1)),
-    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), StandIn("Identity")),
-    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), StandIn("Identity")),
+    "NhwcMaxPool": StandIn("MaxPool", has_channels_last=True),
+    "ComplexMul": StandIn("Mul", (0, 1)),
+    "ComplexMulConj": StandIn("Mul", (0, 1)),
+    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "BiasAdd", "BiasSoftmax"), StandIn("Identity")),
+    **dict.fromkeys(("BiasDropout", "Inverse", "Trilu", "RotaryEmbedding", "GroupNorm"), StandIn("Identity")),
+    **dict.fromkeys(("LongformerAttention", "MoE", "QMoE", "ScaledSiLU", "GatedAdd"), StandIn("Identity")),
 }
 _ATTRIBUTES: Final[Mapping[str, Sequence[str]]] = {
     "Concat": ("axis",),
     "Conv": ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"),
     "Gemm": ("transA", "transB"),
     "AveragePool": ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"),
+    "MaxPool": ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"),
     "ReduceMean": ("axes", "keepdims"),
     "Softmax": ("axis",),
 }
 """By ONNX's kind the attributes that say something of shapes, or that have no default."""
 
 
-def infer_by_stand_in(
+def is_runtime_kind(node: onnx.NodeProto) -> bool:
+    """True if the node's kind has a shape rule here."""
+    if node.domain == RUNTIME_DOMAIN:
+        return node.op_type in _STAND_INS or node.op_type in _ALL_RULES
+    return node.domain in DEFAULT_DOMAINS and node.op_type in _IN_DEFAULT_DOMAIN
+
+
+def required_outputs(node: onnx.NodeProto) -> int:
+    """Return the number of first outputs that are tensors even if nobody reads them."""
+    return _REQUIRED_OUTPUTS.get(node.op_type, 1)
+
+
+def infer_runtime_kind(
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants, opset: int
+) -> Mapping[str, onnx.TypeProto]:
+    """Return the types of the outputs that the node's kind, attributes and inputs fix; empty for an unknown kind.
+
+    `types` are those of all inputs, `opset` is the version of ONNX's own operators.
+    """
+    if not is_runtime_kind(node):
+        return {}
+    if node.op_type in _STAND_INS and node.domain == RUNTIME_DOMAIN:
+        return _infer_by_stand_in(node, types, opset)
+    try:
+        found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
+    except MissingFactError:  # the file may declare the shape; otherwise `missing_fact` says what is missing
+        return {}
+    return {
+        name: make_tensor_type_proto(*output)
+        for name, output in zip(node.output, found, strict=False)
+        if name and not isinstance(output, MissingFactError)
+    }
+
+
+def missing_fact(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> str | None:
+    """Return what the rule for the node's kind lacks; None if there is no rule or it lacks nothing."""
+    if not is_runtime_kind(node) or node.op_type not in _ALL_RULES:
+        return None
+    try:
+        found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
+    except MissingFactError as error:
+        return str(error)
+    return next((str(output) for output in found if isinstance(output, MissingFactError)), None)
+
+
+def _infer_by_stand_in(
     node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], opset: int
 ) -> Mapping[str, onnx.TypeProto]:
-    """The type of the first output of a node of onnxruntime's domain; nothing where no node of ONNX's stands for it.
-
-    With channels last none does. `types` are those of all inputs, `opset` is the version of ONNX's own operators.
-    """
-    stand = _STAND_INS.get(node.op_type) if node.domain == RUNTIME_DOMAIN else None
-    if stand is None or any(one.name == _CHANNELS_LAST and one.i for one in node.attribute):
-        return {}
+    stand = _STAND_INS[node.op_type]
     standing = _standing_node(node, stand)
+    is_turned = stand.has_channels_last or any(one.name == "channels_last" and one.i for one in node.attribute)
     kinds = {operand: _in_floating_point(types[operand]) for operand in standing.input}
+    if is_turned:
+        kinds[node.input[0]] = _with_channels_at(kinds[node.input[0]], source=-1, target=1)
     try:
         found = infer_node_outputs(get_schema(stand.kind, opset, ""), standing, kinds)[node.output[0]]
     except Exception:  # onnx raises four unrelated types; whoever needs the shape says that it is unknown
         return {}
+    if is_turned:
+        found = _with_channels_at(found, source=1, target=-1)
     place = len(node.input) if stand.typed_by is None else stand.typed_by
     is_there = place < len(node.input) and node.input[place]
     found.tensor_type.elem_type = types[node.input[place]].tensor_type.elem_type if is_there else stand.otherwise
@@ -94,6 +170,17 @@ def _in_floating_point(kind: onnx.TypeProto) -> onnx.TypeProto:
     """The type of a tensor of the same shape whose elements any kind of ONNX's takes."""
     found = onnx.TypeProto()
     found.CopyFrom(kind)
-    if found.tensor_type.elem_type != onnx.TensorProto.BOOL:
-        found.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    if found.tensor_type.elem_type != TensorProto.BOOL:
+        found.tensor_type.elem_type = TensorProto.FLOAT
     return found
+
+
+def _with_channels_at(kind: onnx.TypeProto, source: int, target: int) -> onnx.TypeProto:
+    """The type with the axis `source` moved to `target`; unchanged if it has no static shape of two axes or more."""
+    shape = static_shape(kind)
+    if shape is None or len(shape) < 2:
+        return kind
+    sizes = list(shape)
+    channels = sizes.pop(source)
+    sizes.insert(len(sizes) if target == -1 else target, channels)
+    return make_tensor_type_proto(kind.tensor_type.elem_type, sizes)

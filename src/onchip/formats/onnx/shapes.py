@@ -23,7 +23,7 @@ from onchip.formats.onnx.dimensions import network_inputs
 from onchip.formats.onnx.model_types import KeptNode, ModelTypes
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
 from onchip.formats.onnx.operand_shapes import ensure_operands_agree
-from onchip.formats.onnx.runtime_kinds import infer_by_stand_in
+from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
 from onchip.formats.onnx.scopes import names_read
 from onchip.formats.onnx.types import static_shape
 
@@ -135,7 +135,8 @@ class TypeInference:
             self.bounded.update(outputs)
         for output, kind in kinds.items():
             if static_shape(kind) is None:
-                self.unknown[output] = _refusal(node, name, output, kind, has_schema=schema is not None)
+                missing = missing_fact(node, self.types, self.constants) if schema is None else None
+                self.unknown[output] = _refusal(node, name, output, kind, missing, has_schema=schema is not None)
             else:
                 self.types[output] = kind
         return outputs
@@ -146,7 +147,7 @@ class TypeInference:
         """What ONNX finds; raises GraphError for what it refuses, unless constants make it computable all the same."""
         try:
             if schema is None:
-                return infer_by_stand_in(node, self.types, self.opset)
+                return infer_runtime_kind(node, self.types, self.constants, self.opset)
             return self._infer(node, name, schema, outputs)
         except GraphError:
             if not is_constant or any(self.constants.value(output) is None for output in outputs):
@@ -173,10 +174,13 @@ class TypeInference:
             return None
 
     def _outputs_that_are_tensors(self, node: onnx.NodeProto, schema: OpSchema | None) -> tuple[str, ...]:
-        declared = schema.outputs if schema else ()
         optional = {
-            index for index, formal in enumerate(declared) if formal.option == OpSchema.FormalParameterOption.Optional
+            index
+            for index, formal in enumerate(schema.outputs if schema else ())
+            if formal.option == OpSchema.FormalParameterOption.Optional
         }
+        if schema is None and is_runtime_kind(node):
+            optional = set(range(required_outputs(node), len(node.output)))
         named = [(index, output) for index, output in enumerate(node.output) if output]
         kept = tuple(output for index, output in named if output in self._read or index not in optional)
         return kept or (named[0][1],)
@@ -268,11 +272,16 @@ def _are_static(types: Mapping[str, onnx.TypeProto], names: tuple[str, ...]) -> 
     return all(name in types and static_shape(types[name]) is not None for name in names)
 
 
-def _refusal(node: onnx.NodeProto, name: str, output: str, kind: onnx.TypeProto, *, has_schema: bool) -> GraphError:
+def _refusal(
+    node: onnx.NodeProto, name: str, output: str, kind: onnx.TypeProto, missing: str | None, *, has_schema: bool
+) -> GraphError:
     place = f"node {name!r}"
     which = kind.WhichOneof("value")
     if which not in (None, "tensor_type"):
         return GraphError(f"its output {output!r} is no tensor: {which}", place=place, expected="tensors")
+    if missing is not None:
+        what = f"the shape of its output {output!r} is unknown: {kind_of(node)} needs more: {missing}"
+        return GraphError(what, place=place, expected="a complete operator or a declared shape")
     if not has_schema:
         what = f"onnx knows no operator {kind_of(node)!r} and the file does not declare the shape of {output!r}"
         return GraphError(what, place=place, expected="a known operator or a declared shape")
