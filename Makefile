@@ -17,7 +17,7 @@ SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_l
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-
 
-.PHONY: demo test test-all test-long check develop wheel sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean
+.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -25,14 +25,23 @@ demo: $(VENV)/.installed
 	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m "not slow and not long"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-all: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m "not long"
-
-# The rest of the series of cases of which the others go through the first few: longer than these.
+# All slow tests: the tests of most of the processor time, and long series of cases.
 test-long: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m long
+	$(BIN)/python -m pytest -n auto -m slow
+
+# One quarter of the slow tests: QUARTER is 0, 1, 2 or 3.
+test-quarter: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n auto -m slow --quarter $(QUARTER)
+
+# All tests but the slow ones, with the oldest version that pyproject.toml admits of each dependency.
+test-minimum:
+	$(PYTHON) -m venv build/minimum
+	build/minimum/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/minimum/bin/uv pip install --quiet --python build/minimum --resolution lowest-direct \
+		'.[report,run]' 'hypothesis>=6.100' 'pytest>=8.3' 'pytest-xdist>=3.6'
+	build/minimum/bin/python -m pytest -n auto -m "not slow"
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff format --check $(SOURCES)
@@ -44,9 +53,13 @@ check: $(VENV)/.installed-test
 # Compiles what has changed, in place.
 develop: $(VENV)/.installed-test
 
-# A wheel for this kind of machine, which installs without a compiler.
+# A wheel for this platform and Python 3.11 or later, which installs without a compiler.
 wheel: $(BIN)/python
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+sdist: $(BIN)/python
+	$(PIP) build
+	$(BIN)/python -m build --sdist --outdir dist .
 
 # A second build whose every access is checked, outside the sources, and the tests that run its code.
 build/sanitized/.installed: $(BIN)/python $(NATIVE)
@@ -60,7 +73,7 @@ sanitize: $(VENV)/.installed-test build/sanitized/.installed
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:log_path=$(CURDIR)/build/sanitized/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/sanitized/report \
-	PYTHONPATH=build/sanitized:tests $(BIN)/python -m pytest -p support.sanitized -n auto -m "not slow and not long" \
+	PYTHONPATH=build/sanitized:tests $(BIN)/python -m pytest -p support.sanitized -n auto -m "not slow" \
 		-k "not ($(UNSANITIZED_TESTS))" $(SANITIZED_TESTS) || { cat build/sanitized/report.* 2>/dev/null; exit 1; }
 
 # Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.

@@ -48,7 +48,7 @@ def test_a_file_is_whole_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     survives_kills(tmp_path / "plan.json", 10)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_file_is_whole_after_200_kills(tmp_path: Path) -> None:
     survives_kills(tmp_path / "plan.json", 200)
 

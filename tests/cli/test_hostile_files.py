@@ -35,7 +35,7 @@ def cases(readers: dict[str, tuple[str, dict[str, Maker]]], every: int = 1) -> l
     """Each file for each verb; all but one in so many are left to `make test-long`."""
     each = [(verb, suffix, name, makers[name]) for verb, (suffix, makers) in readers.items() for name in makers]
     return [
-        pytest.param(verb, suffix, make, id=f"{verb}-{name}", marks=[pytest.mark.long] if at % every else [])
+        pytest.param(verb, suffix, make, id=f"{verb}-{name}", marks=[pytest.mark.slow] if at % every else [])
         for at, (verb, suffix, name, make) in enumerate(each)
     ]
 

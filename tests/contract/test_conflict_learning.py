@@ -20,7 +20,7 @@ LONG = (17, 46)
 """Seeds that take many seconds."""
 
 
-@pytest.mark.parametrize("seed", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in range(60)])
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in range(60)])
 def test_learning_from_conflicts_proves_the_optimum_of_the_given_order(seed: int) -> None:
     graph = long_lived_graph(seed, operators=9)
     alignment = 1 + seed % 3

@@ -103,7 +103,7 @@ def test_methods_tell_of_the_question_asked(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("method", ["exact", "divide"])
-@pytest.mark.parametrize("seconds", [0.3, pytest.param(SECONDS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(SECONDS, marks=pytest.mark.slow)])
 def test_a_longer_search_does_too(told: Told, method: str, seconds: float, seed: int) -> None:
     graph = random_graph(100 + seed, operators=14)
     problem = Problem(graph, (Memory("sram", 1000),))

@@ -60,7 +60,7 @@ def test_it_finds_the_best_of_all_mappings_of_all_padded_layers(seed: int) -> No
         assert verify_mapping(LayerProblem(result.answer.layer(layer), accelerator), result.answer) == ()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_cases_are_small_enough_and_some_are_better_padded() -> None:
     looked_at = [
         seed

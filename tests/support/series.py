@@ -11,7 +11,7 @@ def series(cases: Iterable[object], first: int) -> list[object]:
     """All of them, as many as is said in every run; a tuple is one case of several arguments."""
     listed = list(cases)
     parts = [case if isinstance(case, tuple) else (case,) for case in listed[first:]]
-    return [*listed[:first], *(pytest.param(*part, marks=pytest.mark.long) for part in parts)]
+    return [*listed[:first], *(pytest.param(*part, marks=pytest.mark.slow) for part in parts)]
 
 
 HALVES = pytest.mark.parametrize("half", series(range(2), 1))
