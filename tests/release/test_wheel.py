@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,11 +31,11 @@ def interpreter(version: str) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the sdist, and the wheel built from it (`python -m build` builds the wheel from the sdist)."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True)
-    yield folder
+    return folder
 
 
 def test_the_wheel_is_for_the_stable_abi(built: Path) -> None:
