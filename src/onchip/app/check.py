@@ -27,12 +27,14 @@ class CheckRequest:
 
     `target` stands in for a plan's memories, and names the accelerator of a mapping or a strategy; `insisted` are
     fields of Reading that the file has to say. A mapping file says nothing of it: there they are how to read.
+    `may_be_partial` allows a mapping file without some of the network's layers.
     """
 
     file: Path
     network: str
     target: Target = field(default_factory=Target)
     insisted: Mapping[str, object] = field(default_factory=dict)
+    may_be_partial: bool = False
 
     @property
     def accelerator(self) -> str | None:
@@ -48,8 +50,12 @@ def check_file(request: CheckRequest) -> Checked:
     """Verify an answer file, or what a TFLite file, Vela or XLA says; raises InputError for what is unreadable."""
     file, network = request.file, request.network
     if file.suffix in (".tflite", ".txt"):
+        _ensure_not_partial(request)
         return _check_of_another_tool(request)
-    match format_of_answer(file):
+    form = format_of_answer(file)
+    if form is not AnswerFormat.MAPPING:
+        _ensure_not_partial(request)
+    match form:
         case AnswerFormat.SCHEDULE:
             from onchip.app.check_schedule import ScheduleFile, check_schedule_file
 
@@ -62,7 +68,10 @@ def check_file(request: CheckRequest) -> Checked:
         case AnswerFormat.MAPPING:
             from onchip.app.check_mapping import MappingFile, check_mapping_file
 
-            return check_mapping_file(MappingFile(file, network, request.accelerator, _reading(request.insisted)))
+            reading = _reading(request.insisted)
+            return check_mapping_file(
+                MappingFile(file, network, request.accelerator, reading, may_be_partial=request.may_be_partial)
+            )
         case AnswerFormat.PLAN:
             from onchip.app.check_plan import check_plan
 
@@ -72,6 +81,11 @@ def check_file(request: CheckRequest) -> Checked:
 
                 return with_metadata_checked(file, check)
             return check
+
+
+def _ensure_not_partial(request: CheckRequest) -> None:
+    if request.may_be_partial:
+        raise UsageError("only a mapping file may lack layers", place="--partial", expected="a mapping file")
 
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:

@@ -28,17 +28,22 @@ from onchip.verify.rules import Rule, Violation
 COUNT_OTHERWISE = ("loma", "uneven")
 """Methods that may count as ZigZag or DeFiNES do, which the file does not say."""
 ACCESSES = "energy and cycles of {count} mappings are those of the cost model"
+MISSING = "{missing} of {layers} layers have no mapping"
 OTHERWISE = "the objective value claimed of {name!r}, which may be counted as other tools do"
 
 
 @dataclass(frozen=True, slots=True)
 class MappingFile:
-    """A mapping file, what was mapped, and the accelerator (None: the bundled one of the file's name)."""
+    """A mapping file, what was mapped, and the accelerator (None: the bundled one of the file's name).
+
+    If `may_be_partial`, layers without a mapping are listed and are no violation.
+    """
 
     path: Path
     network: str
     accelerator: str | None = None
     reading: Reading = field(default_factory=Reading)
+    may_be_partial: bool = False
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
         else:
             for one in document.answer:
                 _look_into(one, layers, accelerator, found)
+            _note_missing(document, layers, file.may_be_partial, found)
             found.not_checked.insert(0, ACCESSES.format(count=len(found.recomputed)))
     return AnswerCheck(
         "mapping",
@@ -117,6 +123,19 @@ def _look_into(one: NamedMapping, layers: NetworkLayers, accelerator: Accelerato
             found.not_checked.append(OTHERWISE.format(name=subject))
         found.violations += mapping_claim_violations(one.claim, subject, value)
         found.claimed.append(_claim_object(one))
+
+
+def _note_missing(document: MappingDocument, layers: NetworkLayers, may_be_partial: bool, found: _Found) -> None:
+    """Note the network's layers that the file does not name; operators without a loop nest are no layers."""
+    mapped = {name for one in document.answer for name in one.names}
+    missing = [name for name in layers.layers if name not in mapped]
+    if not missing:
+        return
+    said = MISSING.format(missing=len(missing), layers=len(layers.layers))
+    if may_be_partial:
+        found.not_checked.append(f"{said}: {', '.join(missing)}")
+    else:
+        found.violations += [Violation(Rule.LAYER_MISSING, name, f"it has no mapping; {said}") for name in missing]
 
 
 def _layer_differs(one: NamedMapping, layers: NetworkLayers) -> Iterator[Violation]:

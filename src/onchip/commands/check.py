@@ -48,6 +48,9 @@ class CheckOptions:
         Path | None, typer.Option(metavar="BASELINE", help="Also exit 1 where FILE differs from this answer.")
     ] = None
     fail_if: FailIf = None
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Accept a mapping file that lacks layers of the network, and list them.")
+    ] = False
     as_json: AsJson = False
 
     @property
@@ -70,6 +73,7 @@ def check_command(options: CheckOptions) -> int:
 
     Nothing is searched. NETWORK is read as the file says. --sram, --accelerator and --alignment stand in for a plan's
     own memories; a mapping or a strategy needs --accelerator unless it names a bundled one; a schedule holds its own.
+    A mapping file must have a mapping for every layer of NETWORK unless --partial is given.
     A .tflite file as FILE and as NETWORK: the offsets that it holds for TFLite Micro's arena. A .txt file: what Vela
     prints with --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its
     *-live-range.txt as NETWORK. An .onnx file: the plan that it holds in its metadata.
@@ -81,7 +85,10 @@ def check_command(options: CheckOptions) -> int:
     limits = growth_limits(options.fail_if)
     if limits and options.against is None:
         raise UsageError("there is nothing to compare with", place="--fail-if", expected="--against BASELINE")
-    checked = check_file(CheckRequest(options.file, options.network, options.memories.target, options.insisted))
+    request = CheckRequest(
+        options.file, options.network, options.memories.target, options.insisted, may_be_partial=options.partial
+    )
+    checked = check_file(request)
     if isinstance(checked, Check):
         show_check(checked, as_json=options.as_json)
     elif isinstance(checked, ScheduleCheck):

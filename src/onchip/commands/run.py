@@ -122,7 +122,7 @@ def _time_on_network(options: TimeOptions) -> ExitCode:
     from onchip.app.time_on_network import time_on_network
     from onchip.reports.mapping.network_timing import network_timing_lines, network_timing_object
 
-    timing = time_on_network(MappingFile(options.file, options.network, options.accelerator))
+    timing = time_on_network(MappingFile(options.file, options.network, options.accelerator, may_be_partial=True))
     show_tables(timing, network_timing_object, network_timing_lines, as_json=options.as_json)
     return code_of_check(timing.check.is_legal)
 

@@ -84,7 +84,7 @@ class Rule(StrEnum):
 
     # Stacks
     UNKNOWN_LAYER = "unknown-layer"  # the network has no layer of this name
-    LAYER_MISSING = "layer-missing"  # a layer of the network is in no stack, an operator outside is not listed
+    LAYER_MISSING = "layer-missing"  # a layer of the network has no stack or mapping, an operator outside is not listed
     OVER_A_BRANCH = "over-a-branch"  # what is written is read outside its stack, and not by the stack's last operator
     OUTPUT_LOST = "output-lost"  # it leaves the network, and is not written by the stack's last operator
     TILE_EXCEEDS_MAP = "tile-exceeds-map"  # a tile is larger than the stack's last feature map

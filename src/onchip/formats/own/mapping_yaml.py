@@ -67,11 +67,13 @@ def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
     Its entries are read one by one, so that of each its mapping alone is kept.
     """
     mappings: list[NamedMapping] = []
+    named: set[str] = set()
     part = YamlDocument(None, 1, NO_LINES)
     for part in yaml_with_entries(text, MAPPING_FORMAT, file, "layers"):
         with _errors_of(part, file):
             if part.at:
                 entry = validate(MappingFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
+                _ensure_named_once(entry["names"], named, part.at)
                 mappings.append(_mapping(entry, part.at))
             elif isinstance(part.value, dict) and part.value.keys() >= {"format", "version"}:
                 check_format(part.value, MAPPING_FORMAT, file)
@@ -90,6 +92,14 @@ def _errors_of(part: YamlDocument, file: str) -> Iterator[None]:
     except InputError as error:
         error.place = part.place((error.place or "").removeprefix(part.at).removeprefix("."))
         raise error.in_file(file) from None
+
+
+def _ensure_named_once(names: list[str], named: set[str], place: str) -> None:
+    """Add the layers of an entry to those named before; raises MappingError for a layer with two mappings."""
+    for name in names:
+        if name in named:
+            raise MappingError(f"layer {name!r} stands twice", place=f"{place}.names", expected="one mapping a layer")
+        named.add(name)
 
 
 def _mapping(fields: MappingFields, place: str) -> NamedMapping:
