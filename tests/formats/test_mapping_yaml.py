@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ DOCUMENTS: st.SearchStrategy[MappingDocument] = st.builds(
     lambda network, source, mappings: Document(Source(network), source, Reading(), tuple(mappings)),
     st.just("") | NAMES,
     st.builds(Source, NAMES, st.none() | st.just("f0" * 32)),
-    st.lists(MAPPINGS, max_size=3),
+    st.lists(MAPPINGS, max_size=3, unique_by=lambda one: one.names),
 )
 
 
@@ -93,10 +94,15 @@ def test_a_file_holds_more_layers_than_one_value_may_have_parts(monkeypatch: pyt
     head, layer = TEXT.split("layers:\n")
     monkeypatch.setattr(yaml_nodes, "GREATEST_VALUES", 100)
     monkeypatch.setattr(yaml_nodes, "GREATEST_VALUES_OF_ENTRIES", 5_000)
-    document = mappings_from_yaml(f"{head}layers:\n{layer * 60}", "m.yaml")
-    assert document.answer == mappings_from_yaml(TEXT, "m.yaml").answer * 60
+
+    def renamed(count: int) -> str:
+        return "".join(layer.replace("conv1", f"a{at}").replace("conv2", f"b{at}") for at in range(count))
+
+    document = mappings_from_yaml(f"{head}layers:\n{renamed(60)}", "m.yaml")
+    (one,) = mappings_from_yaml(TEXT, "m.yaml").answer
+    assert document.answer == tuple(replace(one, names=(f"a{at}", f"b{at}")) for at in range(60))
     with pytest.raises(MappingError, match=r"m.yaml: line \d+: layers\[\d+\]: it is too large; expected at most 5000"):
-        mappings_from_yaml(f"{head}layers:\n{layer * 200}", "m.yaml")
+        mappings_from_yaml(f"{head}layers:\n{renamed(200)}", "m.yaml")
 
 
 def test_a_newer_version_is_said_before_what_it_may_have_anew() -> None:
