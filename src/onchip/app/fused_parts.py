@@ -6,6 +6,7 @@ from math import prod
 
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.mac_count import MacCount
 from onchip.cost.stack.moved import moved_sums
 from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
@@ -21,7 +22,8 @@ def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Acceler
     sums, left_out = moved_sums(fusable.network.moved, accelerator), fusable.outside
     written = (graph.operator[one.operator].outputs for one in left_out)
     elements = (sum(prod(graph.tensor[name].shape or (1,)) for name in names) for names in written)
-    macs = (macs_of_nests(graph, graph.operator[one.operator]) for one in left_out)
+    operators, count = [graph.operator[one.operator] for one in left_out], MacCount(graph)
+    macs = [max(macs_of_nests(graph, operator), count.macs(operator)) for operator in operators]
     return tuple(OutsideOperator(*each) for each in zip(left_out, sums, elements, macs, strict=True))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onchip.arch.accelerator import Accelerator
+from onchip.cost.mac_count import MacCount
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.facts.operands import operands_of
@@ -19,7 +20,7 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
     graph = layers.graph
     if graph is None:
         return ()
-    found = []
+    found, count = [], MacCount(graph)
     for one in layers.left_out:
         operator = graph.operator[one.operator]
         operands = operands_of(graph, operator)
@@ -29,7 +30,7 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
                 one.operator,
                 one.kind,
                 one.why,
-                elements_visited(graph, operator),
+                max(elements_visited(graph, operator), count.macs(operator)),
                 cost.energy_fj / FEMTOJOULES_PER_PICOJOULE,
                 cost.cycles,
                 cost.dram_read_bits,

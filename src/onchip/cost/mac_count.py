@@ -24,7 +24,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
-from onchip.ir.window import product_of
+from onchip.ir.window import parts_read, product_of, shapes_as_read
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 
@@ -75,7 +75,9 @@ class MacCount:
         self._graph = graph
 
     def macs(self, operator: Operator) -> int:
-        """Multiply-accumulates; 0 for what multiplies no matrices."""
+        """Return the number of multiply-accumulates; 0 for what multiplies no matrices."""
+        if operator.kind == "Einsum":
+            return _axes_of_einsum(operator, [self._shape(name) or () for name in operator.reads])
         loops = self.loops(operator)
         return prod(loops.values()) if loops else 0
 
@@ -89,14 +91,35 @@ class MacCount:
         tile = operator.tile
         if tile is not None:
             names = (tile.outputs[0], *tile.inputs, *tile.parameters)
-            return _loops(operator, [tile.shape[name] for name in names])
+            return _loops(operator, _seen(operator, [tile.shape[name] for name in names]))
         shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
         if any(shape is None for shape in shapes[:2]):
             return None
-        return _loops(operator, [shape or () for shape in shapes])
+        return _loops(operator, _seen(operator, [shape or () for shape in shapes]))
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
         return self._graph.tensor[name].shape
+
+
+def _seen(operator: Operator, stored: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+    """Return the shapes of the output and of the operands as the operator sees them; of parts, the whole tensor's."""
+    return stored if any(parts_read(operator)) else [stored[0], *shapes_as_read(operator, stored[1:])]
+
+
+def _axes_of_einsum(operator: Operator, stored: Sequence[tuple[int, ...]]) -> int:
+    """Return the product of the sizes of all named axes, 0 if the equation does not name the axes of all operands.
+
+    Terms are matched to operands in both directions, since parameters stand behind inputs.
+    """
+    equation = str(operator.attributes.get("equation", "")).replace(" ", "").partition("->")[0]
+    terms = equation.split(",")
+    shapes = shapes_as_read(operator, stored)
+    for listed in (terms, terms[::-1]):
+        if [len(term) for term in listed] == [len(shape) for shape in shapes]:
+            axes = [axis for pair in zip(listed, shapes, strict=True) for axis in zip(*pair, strict=True)]
+            if all(size == dict(axes)[name] for name, size in axes):
+                return prod(dict(axes).values())
+    return 0
 
 
 def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
@@ -107,8 +130,12 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
     match operator.kind:
         case kind if kind in _CONVOLUTIONS:
             return _convolution(operator, output, first, others)
+        case "MatMul" | "BATCH_MATMUL" if depth := _met_depth(operator, first, others, output):
+            return _product(output, depth)
         case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
             return _product(output, _depth(first, others, output)) if output and first else None
+        case "FULLY_CONNECTED" if others and others[0]:
+            return _product((prod(output) // others[0][0], others[0][0]), others[0][-1])
         case "Attention" if output and (keys := _keys(operator, others)):
             # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
             return _product(output, 2 * keys)
@@ -193,13 +220,30 @@ def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
     return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
 
 
+def _met_depth(
+    operator: Operator, first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]
+) -> int | None:
+    """Return the number of features that both factors of matrices have; None if no order of them fits the output."""
+    turns = [bool(operator.attributes.get(name)) for name in ("adj_x", "adj_y")]
+    for pair in ((first, others[0]), (others[0], first)) if others else ():
+        if min(map(len, pair)) < 2:
+            continue
+        left, right = (shape[:-3:-1] if turn else shape[-2:] for shape, turn in zip(pair, turns, strict=True))
+        if left[1] == right[0] and prod(output[-2:]) == left[0] * right[1]:
+            return left[1]
+    return None
+
+
 def _depth(first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]) -> int:
     """How many products are added up: the elements of a weight for each column, of the first operand for each row.
 
-    Either counts whatever view of it is read; a first operand that a batch shares has them last.
+    Either counts whatever view of it is read; a first operand that a batch shares has them last. Of a weight that is
+    the left factor, though it is listed last, the rows are the output's.
     """
     if others and len(others[0]) == 2:
-        return max(1, prod(others[0]) // output[-1])
+        rows, columns, weights = prod(output[:-1]), output[-1], prod(others[0])
+        is_left = weights * columns == prod(first) * rows and weights * rows != prod(first) * columns
+        return max(1, weights // (rows if is_left else columns))
     return first[-1] if len(first) < len(output) else max(1, prod(first) // prod(output[:-1]))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import prod
 
-from onchip.ir.operator import Operator
+from onchip.ir.operator import SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_SHAPES, Operator
 
 Shape = tuple[int, ...]
 
@@ -51,6 +52,36 @@ def windows_of(operator: Operator, kernel: Shape, before: Shape, after: Shape) -
     elif padding == "VALID":
         pads = (0,) * rank
     return tuple(Window(*each) for each in zip(kernel, strides, dilations, pads, strict=True))
+
+
+def shapes_as_read(operator: Operator, stored: Sequence[Shape]) -> list[Shape]:
+    """Return the shapes of all inputs and parameters as the operator sees them, given their stored shapes.
+
+    An attribute that lists shapes of another number of elements is ignored, unless it describes parts of a tensor.
+    """
+    count = len(operator.inputs)
+    inputs = _listed_shapes(operator, SEEN_SHAPES, stored[:count], parts_read(operator))
+    return [*inputs, *_listed_shapes(operator, SEEN_PARAMETER_SHAPES, stored[count:])]
+
+
+def parts_read(operator: Operator) -> list[Shape]:
+    """Return for each input the place of its first element that is seen and the strides; empty if all of it is seen."""
+    listed = operator.attributes.get(SEEN_PARTS)
+    each = listed if isinstance(listed, list) and len(listed) == len(operator.inputs) else []
+    return [tuple(place for place in one if isinstance(place, int)) for one in each if isinstance(one, list)]
+
+
+def _listed_shapes(
+    operator: Operator, attribute: str, stored: Sequence[Shape], parts: Sequence[Shape] = ()
+) -> Sequence[Shape]:
+    listed = operator.attributes.get(attribute)
+    each = listed if isinstance(listed, list) else []
+    shapes = [tuple(size for size in one if isinstance(size, int)) for one in each if isinstance(one, list)]
+    if len(shapes) != len(stored):
+        return stored
+    known = zip_longest(shapes, stored, parts, fillvalue=())
+    agree = all(len(part) == len(seen) + 1 if part else prod(seen) == prod(own) for seen, own, part in known)
+    return shapes if agree else stored
 
 
 def integers(operator: Operator, name: str, default: Shape) -> Shape:

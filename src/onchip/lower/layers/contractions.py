@@ -113,22 +113,34 @@ def _of_one_operand(shape: Shape) -> Layer:
     return Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=pixels[-1] if pixels else 1, has_weight=False)
 
 
+def _sized_terms(
+    terms: Sequence[str], written: str, shapes: Sequence[Shape]
+) -> tuple[Sequence[str], Mapping[str, int]]:
+    """Return the terms in the order of the operands, and the size of each axis; raises NoLayerError if none fits.
+
+    Parameters stand behind inputs, so operands may be listed in another order than terms.
+    """
+    output, *operands = shapes
+    for listed in (terms, terms[::-1]):
+        if [*map(len, listed)] == [*map(len, operands)]:
+            axes = [pair for each in zip(listed, operands, strict=True) for pair in zip(*each, strict=True)]
+            sizes = dict(axes)
+            is_one_size = all(sizes[axis] == size for axis, size in axes)
+            if is_one_size and set(written) <= set(sizes) and tuple(sizes[axis] for axis in written) == output:
+                return listed, sizes
+    raise NoLayerError("its operands are views of other shapes")
+
+
 def einsum(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
     """Return the nest of one that is a product of two operands, or adds up one; raises NoLayerError for another."""
     equation = operator.attributes.get("equation")
     if not isinstance(equation, str) or "->" not in equation or "." in equation:
         raise NoLayerError("its equation does not name all axes")
     left, _, written = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(shapes) - 1 or [len(term) for term in terms] != [len(shape) for shape in shapes[1:]]:
-        raise NoLayerError("its operands are views of other shapes")
+    terms: Sequence[str] = left.split(",")
     if len(terms) > 2 or any(len(set(term)) < len(term) for term in terms):
         raise NoLayerError("it is no product of two operands")
-    sizes = {
-        axis: size
-        for term, shape in zip(terms, shapes[1:], strict=True)
-        for axis, size in zip(term, shape, strict=True)
-    }
+    terms, sizes = _sized_terms(terms, written, shapes)
     if len(terms) == 1:
         kept = prod(sizes[axis] for axis in written)
         if kept == prod(shapes[1]):

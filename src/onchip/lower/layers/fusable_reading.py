@@ -23,7 +23,7 @@ from onchip.lower.layers.fusable_views import (
     over_all_pixels,
     spreads_over,
 )
-from onchip.lower.layers.layers_of import LeftOut, Precision
+from onchip.lower.layers.layers_of import LeftOut, Precision, shapes_of
 from onchip.lower.layers.operands import largest_first, nest_operands
 from onchip.lower.layers.shown_maps import ShownMaps
 from onchip.lower.layers.sliding_windows import NoLayerError
@@ -126,6 +126,8 @@ class FusableReading:
             return self._transposed(operator)
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if operator.kind in _SLIDING:
+            if self._is_reshaped(operator):
+                raise NoLayerError("its input is a view of another shape")
             if (layer.p, layer.q) != (output.rows, output.columns):
                 raise NoLayerError("its output is no map of rows and columns")
             return self._through_windows(operator, between_zeros(layer, self._only_input(operator)), output)
@@ -220,6 +222,11 @@ class FusableReading:
         if len(operator.inputs) != 1:
             raise NoLayerError(f"it reads {len(operator.inputs)} maps")
         return self.shown.seen[operator.inputs[0]]
+
+    def _is_reshaped(self, operator: Operator) -> bool:
+        """True if the operator sees its input in another shape than the input is stored in."""
+        stored = self.graph.tensor[operator.inputs[0]].shape
+        return stored is not None and shapes_of(self.graph, operator)[1] != stored
 
     def _whole_input(self, operator: Operator) -> FeatureMap:
         sight = self._only_input(operator)

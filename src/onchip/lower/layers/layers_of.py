@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
@@ -14,6 +14,7 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor
+from onchip.ir.window import parts_read, shapes_as_read
 from onchip.lower.layers.attention import ATTENTION, attention, present_keys
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element
 from onchip.lower.layers.products import (
@@ -21,7 +22,9 @@ from onchip.lower.layers.products import (
     product,
     product_of_packed_weights,
     products_of_heads,
+    rows_of_units,
     rows_of_weights,
+    turned_factors,
 )
 from onchip.lower.layers.recurrences import RECURRENT, recurrence
 from onchip.lower.layers.sliding_windows import (
@@ -163,7 +166,7 @@ def layers_of(graph: Graph) -> NetworkLayers:
     times = {
         _name(operator, part): count
         for operator in recurrent
-        for part, count in recurrence(operator, list(shapes_of(graph, operator))).times.items()
+        for part, count in recurrence(operator, shapes_of(graph, operator)).times.items()
     }
     return NetworkLayers(graph.name, layers, left_out, times, graph)
 
@@ -190,7 +193,7 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
     """Its loop nests at 8 bits an element, by what tells them apart; raises NoLayerError, or InputError."""
     if any(graph.tensor[name].part_of for name in (*operator.reads, *operator.outputs)):
         raise NoLayerError("it is a tile of a layer")
-    shapes = list(shapes_of(graph, operator))
+    shapes = shapes_of(graph, operator)
     if len(shapes) < 2:
         raise NoLayerError("it reads nothing")
     match operator.kind:
@@ -208,6 +211,10 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return rows_of_weights(shapes)
         case "MatMul" | "MatMulInteger" | "QLinearMatMul":
             return product(shapes)
+        case "BATCH_MATMUL":
+            return product(shapes, turned_factors(operator))
+        case "FULLY_CONNECTED":
+            return rows_of_units(shapes)
         case kind if kind in ATTENTION:
             return attention(operator, shapes, present_keys(graph, operator))
         case kind if kind == PACKED_PRODUCT:
@@ -228,13 +235,20 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
     return {str(at) if len(nests.layers) > 1 else "": layer for at, layer in enumerate(nests.layers)}
 
 
-def shapes_of(graph: Graph, operator: Operator) -> Iterator[Shape]:
-    """The shape of the output, then of what is read, inputs first; raises NoLayerError where one is unknown."""
+def shapes_of(graph: Graph, operator: Operator) -> list[Shape]:
+    """Return the shape of the output, then the shapes of inputs and parameters as the operator sees them.
+
+    If only a part of an operand is seen, all shapes are those that are stored. Raises NoLayerError if one is unknown.
+    """
+    stored: list[Shape] = []
     for name in (operator.outputs[0], *operator.inputs, *operator.parameters):
         shape = graph.tensor[name].shape
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")
-        yield shape
+        stored.append(shape)
+    if any(parts_read(operator)):
+        return stored
+    return [stored[0], *shapes_as_read(operator, stored[1:])]
 
 
 def _reduction(shapes: list[Shape]) -> _Parts:

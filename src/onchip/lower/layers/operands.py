@@ -16,7 +16,7 @@ from onchip.lower.layers.products import is_first_shared, matrix_place, second_p
 from onchip.lower.layers.sliding_windows import NoLayerError, Shape, weight_place
 
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"})
-_PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul"})
+_PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
 _OF_ONE_INPUT: Final = frozenset(
     {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "LRN"} | REDUCTIONS
 )
@@ -32,7 +32,7 @@ class NestOperands:
 
 def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     """What the loop nests of an operator read; raises NoLayerError for one that has none."""
-    shapes = list(shapes_of(graph, operator))
+    shapes = shapes_of(graph, operator)
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
     if len(names) < (3 if operator.kind == "HeadProducts" else 2):
         raise NoLayerError("it reads less than its kind does")
@@ -53,7 +53,7 @@ def _places(operator: Operator, shapes: Sequence[Shape]) -> tuple[int, int | Non
     kind = operator.kind
     if kind in _CONVOLUTIONS:
         return 1, weight_place(shapes)
-    if kind == "Gemm":
+    if kind in ("Gemm", "FULLY_CONNECTED"):
         return 1, matrix_place(shapes)
     if kind in _PRODUCTS:
         second = second_place(shapes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from math import prod
 from typing import Final
 
@@ -18,20 +19,37 @@ PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
 
 
 def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """A Gemm: every row of the output meets the same weights. Raises NoLayerError where shapes do not fit."""
+    """Return the nest of a Gemm: the weight is its second factor or, if that is the input, its first one.
+
+    The input may be larger than what the product reads of it. Raises NoLayerError if shapes do not fit.
+    """
     output, source, *_ = shapes
     weight = shapes[matrix_place(shapes)]
-    if not output or prod(weight) % output[-1]:
+    if not output:
         raise NoLayerError("its weight is no matrix")
-    layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(weight) // output[-1])
-    if layer.n * layer.c > prod(source):  # what is read of a larger tensor is a view of it
+    rows, columns = prod(output[:-1]), output[-1]
+    if rows * prod(weight) != columns * prod(source) and columns * prod(weight) == rows * prod(source):
+        return {"": Layer(n=columns, k=rows, c=prod(weight) // rows)}
+    if prod(weight) % columns:
+        raise NoLayerError("its weight is no matrix")
+    layer = Layer(n=rows, k=columns, c=prod(weight) // columns)
+    if layer.n * layer.c > prod(source):
         raise NoLayerError("its operands do not fit its output")
     return {"": layer}
 
 
-def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """A MatMul: matrices that a batch shares are weights, a batch of both is groups. Raises NoLayerError."""
-    first, second = shapes[1], shapes[second_place(shapes)]
+def product(shapes: Sequence[Shape], is_turned: tuple[bool, bool] = (False, False)) -> Mapping[str, Layer]:
+    """Return the nest of a MatMul: matrices that a batch shares are weights, a batch of both is groups.
+
+    `is_turned` says which factor is transposed. Parameters stand behind inputs, so the second operand may be the left
+    factor. Raises NoLayerError.
+    """
+    operands = shapes[1], shapes[second_place(shapes)]
+    first, second = map(_turned, operands, is_turned)
+    if not is_product(shapes[0], first, second):
+        left, right = map(_turned, reversed(operands), is_turned)
+        if is_product(shapes[0], left, right):
+            return _weight_first(right, left)
     first = (1, *first) if len(first) == 1 else first
     second = (*second, 1) if len(second) == 1 else second
     *batch, rows, depth = first
@@ -47,6 +65,47 @@ def product(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
         return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
     shared = contraction(spread(tuple(batch), tuple(other_batch)))
     return {"": replace(shared, n=shared.n * rows, c=depth, k=shared.k * columns)}
+
+
+def turned_factors(operator: Operator) -> tuple[bool, bool]:
+    """Return which factors of a TFLite product are transposed."""
+    return bool(integer(operator, "adj_x", 0)), bool(integer(operator, "adj_y", 0))
+
+
+def rows_of_units(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+    """Return the nest of a FULLY_CONNECTED, whose weight has a row of features for each unit. Raises NoLayerError."""
+    output, source, *_ = shapes
+    units, features = shapes[matrix_place(shapes)][-2:]
+    rows, rest = divmod(prod(output), units)
+    if rest or rows * features != prod(source):
+        raise NoLayerError("its operands do not fit its output")
+    return {"": Layer(n=rows, k=units, c=features)}
+
+
+def _turned(shape: Shape, is_turned: bool) -> Shape:
+    return (*shape[:-2], *shape[:-3:-1]) if is_turned else shape
+
+
+def is_product(output: Shape, left: Shape, right: Shape) -> bool:
+    """True if the matrices `left` times the matrices `right` have as many elements as the output."""
+    rows, columns = left[-2:-1] or (1,), right[-1:] if len(right) > 1 else (1,)
+    depth = right[-2] if len(right) > 1 else right[-1]
+    batch = (max(sizes) for sizes in zip_longest(reversed(left[:-2]), reversed(right[:-2]), fillvalue=1))
+    return left[-1] == depth and prod(rows) * prod(columns) * prod(batch) == prod(output)
+
+
+def _weight_first(source: Shape, weight: Shape) -> Mapping[str, Layer]:
+    """Return the nest of `weight` times `source`: the columns of the input meet the rows of the weight."""
+    source = (*source, 1) if len(source) == 1 else source
+    weight = (1, *weight) if len(weight) == 1 else weight
+    *batch, depth, columns = source
+    *of_weights, rows, _ = weight
+    if prod(of_weights) == 1:
+        return {"": Layer(n=prod(batch) * columns, c=depth, k=rows)}
+    if prod(batch) == 1:  # as in `is_first_shared`: the one matrix is the weight
+        return {"": Layer(n=prod(of_weights) * rows, c=depth, k=columns)}
+    shared = contraction(spread(tuple(batch), tuple(of_weights)))
+    return {"": replace(shared, n=shared.n * columns, c=depth, k=shared.k * rows)}
 
 
 def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:

@@ -47,7 +47,7 @@ class NestsOfNetwork:
             return whole
         rows, columns = region[2:] or _ONE_PIXEL
         if operator.kind == "ConvTranspose":
-            shapes = list(shapes_of(self.graph, operator))
+            shapes = shapes_of(self.graph, operator)
             phases = transposed_convolution(operator, shapes, (rows, columns))
             return tuple(self._precise(operator, layer) for layer in phases.values())
         (layer,) = whole

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from math import prod
 
 from onchip.arch.memory import Operand
 from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_ORDERS, SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_SHAPES, WRITTEN_ORDERS, Operator
+from onchip.ir.operator import SEEN_ORDERS, WRITTEN_ORDERS, Operator
 from onchip.ir.tensor import Role
+from onchip.ir.window import parts_read, shapes_as_read
 from onchip.lower.split.partial_sums import REDUCTIONS, SUMS_OF_STEPS, has_partial_results
 from onchip.lower.split.view_spans import spans_as_stored, spans_of_part
 
@@ -42,17 +41,12 @@ class Outline:
 
     def shapes(self) -> list[Shape]:
         """Return the shapes of all that is read as the operator sees it; operands may be views of another shape."""
-        operator, stored = self.operator, self.stored_shapes()
-        count = len(operator.inputs)
-        inputs = _listed(operator, SEEN_SHAPES, stored[:count], self.parts)
-        return [*inputs, *_listed(operator, SEEN_PARAMETER_SHAPES, stored[count:])]
+        return shapes_as_read(self.operator, self.stored_shapes())
 
     @property
     def parts(self) -> list[Shape]:
         """By input the place of the first element that is seen of it, and strides; empty where all of it is seen."""
-        listed = self.operator.attributes.get(SEEN_PARTS)
-        each = listed if isinstance(listed, list) and len(listed) == len(self.operator.inputs) else []
-        return [tuple(place for place in one if isinstance(place, int)) for one in each if isinstance(one, list)]
+        return parts_read(self.operator)
 
     @property
     def has_views(self) -> bool:
@@ -174,18 +168,3 @@ def all_known(spans: Sequence[tuple[Span, ...] | None]) -> list[tuple[Span, ...]
     """Return the spans of all operands; None where those of one are not known."""
     known = [each for each in spans if each is not None]
     return known if len(known) == len(spans) else None
-
-
-def _listed(operator: Operator, attribute: str, stored: list[Shape], parts: Sequence[Shape] = ()) -> list[Shape]:
-    """The shapes that an attribute lists; those that are stored where it lists others than as many, as large.
-
-    Those of parts of a map, by their places, may have other sizes.
-    """
-    listed = operator.attributes.get(attribute)
-    each = listed if isinstance(listed, list) else []
-    shapes = [tuple(size for size in one if isinstance(size, int)) for one in each if isinstance(one, list)]
-    if len(shapes) != len(stored):
-        return stored
-    known = zip_longest(shapes, stored, parts, fillvalue=())
-    agree = all(len(part) == len(seen) + 1 if part else prod(seen) == prod(own) for seen, own, part in known)
-    return shapes if agree else stored

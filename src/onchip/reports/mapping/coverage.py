@@ -20,7 +20,7 @@ class Way(StrEnum):
 class MovedOperator:
     """An operator without a loop nest, and why it has none; it reads and writes each operand once, in DRAM.
 
-    `operations` are those of its elements, one each: they cost nothing themselves.
+    `operations` are its multiply-accumulates if it is a contraction, else one for each element. They cost nothing.
     """
 
     operator: str

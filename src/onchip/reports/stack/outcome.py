@@ -45,7 +45,7 @@ class CostedStack:
 class OutsideOperator:
     """An operator that runs beside the stacks, on tensors in DRAM: why, and what moving these costs.
 
-    Of one that is several loop nests the multiply-accumulates are `macs_not_costed`.
+    Its multiply-accumulates, if it is a contraction, are `macs_not_costed`.
     """
 
     left_out: LeftOut

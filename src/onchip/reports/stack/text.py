@@ -52,7 +52,7 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     if several := [one.left_out for one in outcome.outside if one.macs_not_costed]:
         macs = sum(one.macs_not_costed for one in outcome.outside)
         yield Text(
-            f"in no figure, {macs:,} multiply-accumulates of what is several loop nests: {kinds_counted(several)}"
+            f"in no figure, {macs:,} multiply-accumulates of operators outside of all stacks: {kinds_counted(several)}"
         )
     yield Text(f"{result.seconds:.3f} seconds")
 

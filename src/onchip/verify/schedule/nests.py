@@ -14,8 +14,16 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.window import integer, integers
-from onchip.verify.schedule.products import Derived, NoNest, einsum, element_by_element, matrix, matrix_product
+from onchip.ir.window import integer, integers, parts_read, shapes_as_read
+from onchip.verify.schedule.products import (
+    Derived,
+    NoNest,
+    einsum,
+    element_by_element,
+    matrix,
+    matrix_product,
+    units,
+)
 from onchip.verify.schedule.windows import (
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -37,11 +45,15 @@ SCALED: Final = frozenset({"PRelu", "BatchNormalization"})
 
 @dataclass(frozen=True, slots=True)
 class Nests:
-    """Loop nests that run one after the other on the same operands, which are tensors of the network, by name."""
+    """Loop nests that run one after the other on the same operands, which are tensors of the network, by name.
+
+    `left_over` is the number of outputs that none of them computes, such as those that no tap reaches.
+    """
 
     layers: tuple[Layer, ...]
     input: str
     weight: str | None = None
+    left_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ class NestDerivation:
     network: Graph
     partial_bits: int
     _whole: dict[str, Nests | None] = field(default_factory=dict, compare=False)
-    _known: dict[tuple[str, tuple[Layer, ...]], Nests] = field(default_factory=dict, compare=False)
+    _known: dict[tuple[str, tuple[Layer, ...], int], Nests] = field(default_factory=dict, compare=False)
 
     def of(self, operator: Operator, region: Region | None = None) -> Nests | None:
         """Of a region of the first output, or of all of it; None for an operator that no loop nest describes."""
@@ -84,15 +96,20 @@ class NestDerivation:
         known = [shape for shape in shapes if shape is not None]
         if len(known) < len(shapes) or len(shapes) < 2:
             return None
+        if not any(parts_read(operator)):
+            known[1:] = shapes_as_read(operator, known[1:])
         try:
             layers, source, weight = _derived(operator, known, region or whole_region(known[0]))
         except (NoNest, InputError, LookupError):
             return None
-        if (operator.name, layers) not in self._known:
+        computed = sum(layer.n * layer.k * layer.g * layer.p * layer.q for layer in layers)
+        left_over = max(prod(stop - start for start, stop in region or whole_region(known[0])) - computed, 0)
+        key = operator.name, layers, left_over
+        if key not in self._known:
             read = names[source], None if weight is None else names[weight]
             precise = tuple(self._with_bits(layer, names[0], *read) for layer in layers)
-            self._known[operator.name, layers] = Nests(precise, *read)
-        return self._known[operator.name, layers]
+            self._known[key] = Nests(precise, *read, left_over)
+        return self._known[key]
 
     def _with_bits(self, layer: Layer, output: str, source: str, weight: str | None) -> Layer:
         bits = {name: self.network.tensor[name].bits or 8 for name in (output, source, weight) if name is not None}
@@ -128,6 +145,10 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2
         case kind if kind in PRODUCTS:
             return matrix_product(shapes)
+        case "BATCH_MATMUL":
+            return matrix_product(shapes, (bool(integer(operator, "adj_x", 0)), bool(integer(operator, "adj_y", 0))))
+        case "FULLY_CONNECTED":
+            return units(shapes)
         case kind if kind in ELEMENTWISE | SCALED:
             return element_by_element(kind, shapes, region)
         case "Einsum":

@@ -21,25 +21,54 @@ Derived = tuple[tuple[Layer, ...], int, int | None]
 
 
 def matrix(shapes: Sequence[Shape]) -> Derived:
-    """A Gemm: rows N, columns K, features C, which the weight says. Raises NoNest where shapes do not fit."""
+    """Return the nest of a Gemm: rows N, columns K, features C, which the weight gives. Raises NoNest.
+
+    If only the product in the other order fits the input, the weight is the left factor, and its rows are K.
+    """
     output = shapes[0]
     weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
-    if weight is None or not output or prod(shapes[weight]) % output[-1]:
+    if weight is None or not output:
         raise NoNest("weight")
-    layer = Layer(n=prod(output[:-1]), k=output[-1], c=prod(shapes[weight]) // output[-1])
-    if layer.n * layer.c > prod(shapes[1]):
+    rows, columns, size, features = prod(output[:-1]), output[-1], prod(shapes[weight]), prod(shapes[1])
+    if size * columns == features * rows and size * rows != features * columns:
+        return (Layer(n=columns, k=rows, c=features // columns),), 1, weight
+    if size % columns:
+        raise NoNest("weight")
+    layer = Layer(n=rows, k=columns, c=size // columns)
+    if layer.n * layer.c > features:
         raise NoNest("view")
     return (layer,), 1, weight
 
 
-def matrix_product(shapes: Sequence[Shape]) -> Derived:
-    """Matrices that a batch shares are the weight, a batch of both is groups. Raises NoNest."""
+def units(shapes: Sequence[Shape]) -> Derived:
+    """Return the nest of a FULLY_CONNECTED: units K, features C, which the weight lists. Raises NoNest."""
+    weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
+    if weight is None:
+        raise NoNest("weight")
+    *_, columns, features = shapes[weight]
+    layer = Layer(n=prod(shapes[1]) // features, k=columns, c=features)
+    if layer.n * columns != prod(shapes[0]) or layer.n * features != prod(shapes[1]):
+        raise NoNest("features")
+    return (layer,), 1, weight
+
+
+def matrix_product(shapes: Sequence[Shape], transposes: tuple[bool, bool] = (False, False)) -> Derived:
+    """Return the nest of a MatMul: matrices that a batch shares are the weight, a batch of both is groups.
+
+    `transposes` says which factor is transposed. Parameters stand behind inputs, so the factors are exchanged if only
+    then they make the output. Raises NoNest.
+    """
     first = shapes[1]
     second = next((at for at in range(2, len(shapes)) if len(shapes[at]) > 1 or shapes[at] == first[-1:]), None)
     if second is None or not first:
         raise NoNest("matrices")
-    left = (1, *first)
-    right = (*shapes[second], 1) if len(shapes[second]) == 1 else shapes[second]
+    left, right = _transposed(first, transposes[0]), _transposed(shapes[second], transposes[1])
+    if not _multiply(left, right, shapes[0]):
+        other_left, other_right = _transposed(shapes[second], transposes[0]), _transposed(first, transposes[1])
+        if _multiply(other_left, other_right, shapes[0]):
+            return _left_weight(other_left, other_right, second)
+    left = (1, *left)
+    right = (*right, 1) if len(right) == 1 else right
     if left[-1] != right[-2]:
         raise NoNest("features")
     batch, others = prod(left[:-2]), prod(right[:-2])
@@ -53,6 +82,36 @@ def matrix_product(shapes: Sequence[Shape]) -> Derived:
         return (Layer(n=rows, c=depth, k=columns, g=batch),), 1, second
     of_first, of_second, shared = _spread(left[:-2], right[:-2])
     return (Layer(n=of_first * rows, c=depth, k=of_second * columns, g=shared),), 1, second
+
+
+def _transposed(shape: Shape, turns: bool) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2]) if turns else shape
+
+
+def _multiply(left: Shape, right: Shape, output: Shape) -> bool:
+    """True if these factors have one number of features, and their product has the output's elements."""
+    left = (1, *left) if len(left) == 1 else left
+    right = (*right, 1) if len(right) == 1 else right
+    if left[-1] != right[-2]:
+        return False
+    rank = max(len(left), len(right)) - 2
+    padded = [(1,) * (rank + 2 - len(shape)) + shape for shape in (left, right)]
+    batch = prod(max(sizes) for sizes in zip(padded[0][:rank], padded[1][:rank], strict=True))
+    return batch * left[-2] * right[-1] == prod(output)
+
+
+def _left_weight(weight: Shape, source: Shape, place: int) -> Derived:
+    """Return the nest of a left factor that is listed at `place`, behind the right one."""
+    weight = (1, *weight) if len(weight) == 1 else weight
+    source = (*source, 1) if len(source) == 1 else source
+    rows, depth, columns = weight[-2], weight[-1], source[-1]
+    batch, others = prod(source[:-2]), prod(weight[:-2])
+    if others == 1:
+        return (Layer(n=batch * columns, c=depth, k=rows),), 1, place
+    if batch == 1:
+        return (Layer(n=others * rows, c=depth, k=columns),), place, 1
+    of_source, of_weight, shared = _spread(source[:-2], weight[:-2])
+    return (Layer(n=of_source * columns, c=depth, k=of_weight * rows, g=shared),), 1, place
 
 
 def element_by_element(kind: str, shapes: Sequence[Shape], region: Region) -> Derived:
@@ -130,11 +189,12 @@ def einsum(equation: object, shapes: Sequence[Shape]) -> Derived:
     text = equation.replace(" ", "") if isinstance(equation, str) else ""
     terms, _, written = text.partition("->")
     letters = terms.split(",")
-    lengths = [len(set(term)) for term in letters]
-    if "->" not in text or "." in text or lengths != [len(shape) for shape in shapes[1:]] or len(letters) > 2:
+    if "->" not in text or "." in text or len(letters) > 2 or any(len(set(term)) < len(term) for term in letters):
         raise NoNest("equation")
-    if any(len(term) != length for term, length in zip(letters, lengths, strict=True)):
-        raise NoNest("equation")
+    if not _sizes_fit(letters, written, shapes):
+        letters = letters[::-1]  # the first factor is a parameter, which is listed behind inputs
+        if not _sizes_fit(letters, written, shapes):
+            raise NoNest("equation")
     sizes: dict[str, int] = {}
     for term, shape in zip(letters, shapes[1:], strict=True):
         sizes |= zip(term, shape, strict=True)
@@ -151,3 +211,15 @@ def einsum(equation: object, shapes: Sequence[Shape]) -> Derived:
         for group in (first - second, second - first, (first & second) - output, first & second & output)
     )
     return (Layer(n=n, k=k, c=c, g=g),), 1, 2
+
+
+def _sizes_fit(letters: Sequence[str], written: str, shapes: Sequence[Shape]) -> bool:
+    """True if each letter has one size in all operands and in the output."""
+    sizes: dict[str, int] = {}
+    if [len(term) for term in letters] != [len(shape) for shape in shapes[1:]] or len(written) != len(shapes[0]):
+        return False
+    for term, shape in zip((*letters, written), (*shapes[1:], shapes[0]), strict=True):
+        for letter, size in zip(term, shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                return False
+    return set(written) <= set("".join(letters))
