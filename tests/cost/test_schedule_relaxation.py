@@ -29,6 +29,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.solve.schedule.runs import step_of
 from onchip.verify.mapping import verify_mapping
 from support.nests import PORTS, one_after_the_other, random_accelerator, random_mapping
 from support.scheduled_stacks import all_whole, tile_graphs
@@ -135,7 +136,10 @@ class Scheduled:
             at_home = [OperandAtHome(one.operand, one.bits, one.row_bits, home) for one, home in homes]
             return replace(cost_without_nest(at_home, self.machine), workspace_bytes={})
         nests = [self._nest(layer, operator, tile, homes) for layer in tile.nests]
-        return None if None in nests else replace(cost_of_nests([one for one in nests if one]), workspace_bytes={})
+        if None in nests:
+            return None
+        filled = step_of(self.tiles, operator).filled([home for _, home in homes], self.machine)
+        return replace(cost_of_nests([one for one in nests if one], filled), workspace_bytes={})
 
     def _nest(
         self, layer: Layer, operator: Operator, tile: TileOperator, homes: list[tuple[BandedOperand, str | None]]

@@ -65,8 +65,9 @@ class _Prices:
 
     def _alone(self, step: Step, homes: Sequence[str | None]) -> ComputeCost:
         """Without the workspace that the operator declares."""
-        if step.nests:
-            return cost_of_nests([self._nest(nest) for nest in step.nest_places(homes)])
+        if step.nests or step.filled_bits:
+            costs = [self._nest(nest) for nest in step.nest_places(homes)]
+            return cost_of_nests(costs, step.filled(homes, self.accelerator))
         operands = [
             OperandAtHome(one.operand, one.bits, one.row_bits, home)
             for one, home in zip(step.operands, homes, strict=True)

@@ -69,8 +69,36 @@ class OperandAtHome:
     home: str | None
 
 
-def cost_of_nests(nests: Sequence[NestCost]) -> ComputeCost:
-    """The cost of nests that run one after the other on the same operands; workspaces are those of the greatest."""
+@dataclass(frozen=True, slots=True)
+class FilledOutputs:
+    """Bits of an output that no loop nest computes, such as outputs that no tap reaches, and the output's home.
+
+    The operator writes them once, behind its nests. Home None is DRAM.
+    """
+
+    bits: int = 0
+    home: str | None = None
+    energy_fj: Fraction = Fraction(0)
+    cycles: int = 0
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, bits: int, home: str | None) -> FilledOutputs:
+        """Price the writing of the bits; raises AcceleratorError if the home does not give the cost of an access."""
+        if not bits:
+            return NOTHING_FILLED
+        rates, memory = MemoryRates(accelerator), home or DRAM
+        energy_fj = rates.energy_fj(memory, Direction.WRITE, bits)
+        return cls(bits, home, energy_fj, rates.cycles(memory, Direction.WRITE, bits))
+
+
+NOTHING_FILLED: Final = FilledOutputs()
+
+
+def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FILLED) -> ComputeCost:
+    """Return the cost of nests that run one after the other on the same operands, and of filled outputs.
+
+    Workspaces are those of the greatest nest.
+    """
     energy_pj, mac_pj = 0.0, 0.0
     parts: dict[tuple[str, str], float] = defaultdict(float)
     workspaces: dict[str, int] = {}
@@ -81,11 +109,13 @@ def cost_of_nests(nests: Sequence[NestCost]) -> ComputeCost:
             parts[key] += part
         for memory, size in nest.workspace_bytes.items():
             workspaces[memory] = max(workspaces.get(memory, 0), size)
+    if filled.bits:
+        parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled.energy_fj / FEMTOJOULES_PER_PICOJOULE)
     return ComputeCost(
-        round(energy_pj * FEMTOJOULES_PER_PICOJOULE),
-        sum(nest.cycles for nest in nests),
+        round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled.energy_fj)),
+        sum(nest.cycles for nest in nests) + filled.cycles,
         sum(nest.dram_read_bits for nest in nests),
-        sum(nest.dram_written_bits for nest in nests),
+        sum(nest.dram_written_bits for nest in nests) + (filled.bits if filled.home is None else 0),
         {memory: size for memory, size in workspaces.items() if size},
         mac_pj,
         dict(parts),

@@ -5,7 +5,7 @@ The relaxation is over everything: stacks, tilings, homes, mappings, residencies
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, prod
@@ -192,12 +192,22 @@ class _Relaxing:
             self._add_floor(floor)
             self.computing += cycles
             weights += work.weights
+        if needed.are_all:
+            self.without_nest_pj += self._filled_pj(output, self.nests[operator.name])
         for name in operator.parameters:
             tensor = self.graph.tensor[name]
             # Element by element the parameter may be the nest's input: of it no fewer elements are read.
             bits = min(layer.weight_bits if tensor.bits is None else tensor.bits for layer in self.nests[operator.name])
             most = min(weights * bits, tensor.size_bytes * 8)
             self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
+
+    def _filled_pj(self, output: Tensor, nests: Sequence[Layer]) -> float:
+        """Return the least energy of writing the outputs that no nest computes, in pJ."""
+        elements = prod(output.shape or ()) - sum(layer.elements(Operand.OUTPUT) for layer in nests)
+        bits = max(elements, 0) * max(layer.output_bits for layer in nests)
+        memories = [DRAM] if output.role is Role.OUTPUT else [DRAM, *self._holding(Operand.OUTPUT)]
+        least = (self._rates.shortest_access(memory, Direction.WRITE) for memory in memories)
+        return bits * float(min(Fraction(energy_fj) / size for size, energy_fj in least) / FEMTOJOULES_PER_PICOJOULE)
 
     def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
         """Of energy; and of cycles: its work in the units, or what passes a port. Alike nests have the same."""

@@ -236,8 +236,9 @@ class Composer:
         return mapped
 
     def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
-        if step.nests:
-            found = cost_of_nests([mapped[nest].cost for nest in step.nest_places(homes)])
+        if step.nests or step.filled_bits:
+            costs = [mapped[nest].cost for nest in step.nest_places(homes)]
+            found = cost_of_nests(costs, step.filled(homes, self.accelerator))
             return with_declared(found, self.accelerator, step.declared_bytes)
         key = step.operator, tuple(homes)
         if key not in self._without_nest:

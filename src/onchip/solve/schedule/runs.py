@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from onchip.answer.schedule import Homes
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
+from onchip.cost.schedule.compute_cost import FilledOutputs
 from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.lower.layers.layers_of import PLAIN_BITS
 from onchip.lower.schedule.tile_graph import TileGraph
 
 
@@ -30,7 +34,7 @@ class NestPlace:
 class Step:
     """A tile operator: its stack, its nests, and its operands: of one with nests input, weight (if any) and output.
 
-    `declared_bytes` it needs for itself while it runs.
+    `declared_bytes` it needs for itself while it runs. `filled_bits` of its output are computed by no nest.
     """
 
     operator: str
@@ -38,6 +42,11 @@ class Step:
     nests: tuple[Layer, ...]
     operands: tuple[BandedOperand, ...]
     declared_bytes: int = 0
+    filled_bits: int = 0
+
+    def filled(self, homes: Sequence[str | None], accelerator: Accelerator) -> FilledOutputs:
+        """Return the outputs that no nest computes, where the operands have these homes."""
+        return FilledOutputs.of(accelerator, self.filled_bits, homes[-1])
 
     def nest_places(self, homes: Sequence[str | None]) -> Iterator[NestPlace]:
         """Each nest, where the operands have these homes; what reads nothing has none."""
@@ -61,4 +70,11 @@ def step_of(tiles: TileGraph, operator: Operator) -> Step:
     read = {one.bands[0].part_of or one.bands[0].name: one for one in operands if one.operand is not Operand.OUTPUT}
     written = [one for one in operands if one.operand is Operand.OUTPUT]
     of_nests = (*(read[name] for name in names), *written)
-    return Step(operator.name, origin.stack, origin.nests, of_nests, operator.workspace_bytes)
+    filled_bits = _filled_bits(written[0], origin.nests)
+    return Step(operator.name, origin.stack, origin.nests, of_nests, operator.workspace_bytes, filled_bits)
+
+
+def _filled_bits(written: BandedOperand, nests: Sequence[Layer]) -> int:
+    elements = sum(prod(band.shape or ()) for band in written.bands)
+    computed = sum(layer.elements(Operand.OUTPUT) for layer in nests)
+    return max(elements - computed, 0) * (written.bands[0].bits or PLAIN_BITS)

@@ -45,8 +45,13 @@ def in_bytes(bits: int) -> int:
     return -(-bits // BITS_PER_BYTE)
 
 
-def expense_of_nests(machine: AddressedMachine, nests: Sequence[PricedNest]) -> Expense:
-    """Of nests that run one after the other: their sums, and in each memory the greatest workspace."""
+def expense_of_nests(
+    machine: AddressedMachine, nests: Sequence[PricedNest], left_over_bits: int = 0, output_home: str | None = None
+) -> Expense:
+    """Return the sums of nests that run one after the other, and in each memory the greatest workspace.
+
+    Bits of the output that no nest computes are written once at the output's home (None: DRAM).
+    """
     energy_pj, cycles = sum(nest.price.energy_pj for nest in nests), sum(nest.price.cycles for nest in nests)
     read = sum(nest.price.dram_read_bits for nest in nests)
     written = sum(nest.price.dram_written_bits for nest in nests)
@@ -54,8 +59,15 @@ def expense_of_nests(machine: AddressedMachine, nests: Sequence[PricedNest]) -> 
     for nest in nests:
         for memory, bits in nest.workspace_bits.items():
             greatest[memory] = max(greatest[memory], in_bytes(bits))
-    energy_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE)
-    return Expense(energy_fj, ceil(cycles), read, written, turn_at_dram(machine, read, written), dict(greatest))
+    rest_fj, rest_cycles = Fraction(0), 0
+    if left_over_bits:
+        rest_fj = machine.energy_fj(output_home or DRAM, Direction.WRITE, left_over_bits)
+        rest_cycles = machine.cycles(output_home or DRAM, Direction.WRITE, left_over_bits)
+        written += left_over_bits if output_home is None else 0
+    energy_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(rest_fj))
+    return Expense(
+        energy_fj, ceil(cycles) + rest_cycles, read, written, turn_at_dram(machine, read, written), dict(greatest)
+    )
 
 
 def with_own_workspace(machine: AddressedMachine, expense: Expense, size_bytes: int) -> Expense:

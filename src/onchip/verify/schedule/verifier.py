@@ -12,6 +12,7 @@ from onchip.ir.operator_kinds import kinds_of_plugins
 from onchip.ir.tensor import Role
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.costs import (
+    BITS_PER_BYTE,
     Expense,
     expense_of_copy,
     expense_of_nests,
@@ -111,7 +112,8 @@ class _RunningSchedule:
             priced = [one for one in found if one is not None]
             if len(priced) < len(found):
                 return None
-            self._expenses[key] = expense_of_nests(self._machine, priced)
+            left_over = nests.left_over * (tensors[run.original.outputs[0]].bits or BITS_PER_BYTE)
+            self._expenses[key] = expense_of_nests(self._machine, priced, left_over, at.output)
         return self._expenses[key]
 
     def _sums(self, replay: StreamingReplay, computes: Mapping[str, Expense]) -> VerifiedFigures:
