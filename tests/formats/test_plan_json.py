@@ -254,7 +254,7 @@ def test_another_tool_may_leave_out_hashes_reading_and_result() -> None:
         (lambda p: p.update(result=None), "result: it is null; expected an object"),
         (lambda p: p["graph"].update(sha256="00"), 'graph.sha256: it is "00"; expected 64 hexadecimal digits'),
         (lambda p: p["reading"].update(bits=0), "reading.bits: it is 0; expected at least 1"),
-        (lambda p: p["reading"].update(dims={"n": -1}), "reading.dims.n: it is -1; expected at least 1"),
+        (lambda p: p["reading"].update(dims={"n": -1}), "reading.dims.n: it is -1; expected at least 0"),
         (lambda p: p["reading"].update(granularity="fine"), "reading.granularity: it is \"fine\"; expected 'fused' or"),
         (lambda p: p.update(memories=[]), "memories: it is empty; expected at least one scratchpad"),
         (lambda p: p["memories"].append(p["memories"][0]), 'memories: 2 memories have the name "sram"'),

@@ -43,7 +43,7 @@ def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
         (lambda s: s["reading"].pop("bits"), "reading.bits: the field is missing"),
         (lambda s: s["reading"].update(bits=0), "reading.bits: it is 0; expected at least 1"),
         (lambda s: s["reading"].update(partial_bits=-1), "reading.partial_bits: it is -1; expected at least 1"),
-        (lambda s: s["reading"].update(dims={"n": 0}), "reading.dims.n: it is 0; expected at least 1"),
+        (lambda s: s["reading"].update(dims={"n": -1}), "reading.dims.n: it is -1; expected at least 0"),
         (lambda s: s["reading"].update(count="all"), "reading.count: the field is unknown"),
         (lambda s: s["stacks"][0].update(operators=[]), "stacks[0] (stacks): a stack has no operators; expected at"),
         (lambda s: s["stacks"][0].update(tile=None), "stacks[0]: it has a mode and no tile; expected both or none"),

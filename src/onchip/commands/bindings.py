@@ -17,13 +17,13 @@ _TRUTH: Final = {"true": 1, "false": 0}
 
 
 def dims_of(bindings: Sequence[str] | None) -> dict[str, int]:
-    """Sizes by symbol; raises UsageError for a size below 1 and for a symbol of two sizes."""
-    return _bound(bindings, "--dim", "NAME=N with N at least 1", _size)
+    """Sizes by symbol; raises UsageError for what is no size and for a symbol of two sizes."""
+    return _bound(bindings, "--dim", "NAME=N with N at least 0", _size)
 
 
 def shapes_of(bindings: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """Shapes by network input; raises UsageError for a size below 1 and for an input of two shapes."""
-    return _bound(bindings, "--shape", "INPUT=1x3x224x224 with sizes of at least 1", _shape)
+    """Shapes by network input; raises UsageError for what is no size and for an input of two shapes."""
+    return _bound(bindings, "--shape", "INPUT=1x3x224x224 with sizes of at least 0", _shape)
 
 
 def values_of(bindings: Sequence[str] | None) -> dict[str, tuple[float, ...]]:
@@ -38,7 +38,7 @@ def states_of(bindings: Sequence[str] | None) -> dict[str, str]:
 
 def bands_of(bindings: Sequence[str] | None) -> dict[str, int]:
     """Parts by operator; raises UsageError for fewer than 1 and for an operator with two numbers of them."""
-    return _bound(bindings, "--bands", "OPERATOR=N with N at least 1", _size)
+    return _bound(bindings, "--bands", "OPERATOR=N with N at least 1", lambda text: _size(text) or None)
 
 
 def _bound(
@@ -58,7 +58,7 @@ def _bound(
 
 def _size(text: str) -> int | None:
     is_size = text.isascii() and text.isdecimal() and len(text) <= _GREATEST_DIGITS
-    return int(text) if is_size and int(text) >= 1 else None
+    return int(text) if is_size else None
 
 
 def _shape(text: str) -> tuple[int, ...] | None:

@@ -130,7 +130,7 @@ def _sizes(value: object) -> OptionValue:
     """Sizes by symbol, as `--dim` has them."""
     if not isinstance(value, Mapping) or not value:
         raise UsageError(f"it is {value!r}", expected="a size for each symbol, such as {batch: 1}")
-    return {str(name): _whole()(size) for name, size in sorted(value.items())}
+    return {str(name): _whole(least=0)(size) for name, size in sorted(value.items())}
 
 
 def _shapes(value: object) -> OptionValue:
@@ -141,7 +141,7 @@ def _shapes(value: object) -> OptionValue:
     for name, shape in sorted(value.items()):
         if not isinstance(shape, list) or not shape:
             raise UsageError(f"it is {shape!r}", place=str(name), expected="a list of sizes")
-        found[str(name)] = [_whole()(size) for size in shape]
+        found[str(name)] = [_whole(least=0)(size) for size in shape]
     return found
 
 

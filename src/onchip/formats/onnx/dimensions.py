@@ -22,12 +22,15 @@ GREATEST_CONSTANT_ELEMENTS: Final = 4096
 def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...]:
     """Put what is bound into the graph, and return what stays open of its inputs.
 
-    Inputs with a value become constants. Sizes below 1 and symbols like `?`, which some exporters write, are open.
+    Inputs with a value become constants. Sizes below 0 and symbols like `?`, which some exporters write, are open. An
+    input may have no elements; a binding may replace a size of 0.
     Raises UsageError for a binding nobody uses or that contradicts the file or another one, GraphError for an input
     that is no tensor.
     """
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        _forget_what_is_no_size(value)
+    for value in graph.input:
+        _forget_what_is_no_size(value, least=0)
+    for value in (*graph.value_info, *graph.output):
+        _forget_what_is_no_size(value, least=1)
     inputs = {value.name: value for value in network_inputs(graph)}
     for value in inputs.values():
         _ensure_tensor(value)
@@ -49,12 +52,15 @@ def network_inputs(graph: onnx.GraphProto) -> tuple[onnx.ValueInfoProto, ...]:
     return tuple(value for value in graph.input if value.name not in parameters)
 
 
-def _forget_what_is_no_size(value: onnx.ValueInfoProto) -> None:
-    """Clear sizes below 1, and symbols such as `?`, which exporters write for every size that they do not know."""
+def _forget_what_is_no_size(value: onnx.ValueInfoProto, least: int) -> None:
+    """Clear sizes below `least`, and symbols such as `?`, which exporters write for every size that they do not know.
+
+    A declared size of 0 is meant in an input; elsewhere an exporter may not have known the size.
+    """
     for dimension in value.type.tensor_type.shape.dim:
         if dimension.HasField("dim_param") and not any(letter.isalnum() for letter in dimension.dim_param):
             dimension.ClearField("dim_param")
-        if dimension.HasField("dim_value") and dimension.dim_value < 1:
+        if dimension.HasField("dim_value") and dimension.dim_value < least:
             dimension.ClearField("dim_value")
 
 
@@ -72,8 +78,8 @@ def _sizes_of_symbols(
     known = {dimension.dim_param for dimension in _dimensions(graph) if dimension.dim_param}
     sizes: dict[str, tuple[int, str]] = {}
     for symbol, size in bindings.dims.items():
-        if size < 1:
-            raise UsageError(f"the size is {size}", place=f"--dim {symbol}", expected="at least 1")
+        if size < 0:
+            raise UsageError(f"the size is {size}", place=f"--dim {symbol}", expected="at least 0")
         if symbol not in known:
             listed = ", ".join(repr(each) for each in sorted(known)) or "none: no dimension has a symbol"
             raise UsageError("no tensor has this dimension", place=f"--dim {symbol}", expected=listed)
@@ -81,13 +87,13 @@ def _sizes_of_symbols(
     for name, shape in bindings.shapes.items():
         option = f"--shape {name}"
         declared = _named(inputs, name, "--shape").type.tensor_type
-        if not all(size >= 1 for size in shape):
-            raise UsageError(f"its shape is {list(shape)}", place=option, expected="sizes of at least 1")
+        if not all(size >= 0 for size in shape):
+            raise UsageError(f"its shape is {list(shape)}", place=option, expected="sizes of at least 0")
         if declared.HasField("shape") and len(declared.shape.dim) != len(shape):
             what = f"it gives {len(shape)} dimensions"
             raise UsageError(what, place=option, expected=f"{len(declared.shape.dim)}, as the file declares")
         for axis, (dimension, size) in enumerate(zip(declared.shape.dim, shape, strict=False)):
-            if dimension.HasField("dim_value") and dimension.dim_value != size:
+            if dimension.HasField("dim_value") and dimension.dim_value not in (0, size):
                 what = f"dimension {axis} is {dimension.dim_value} in the file"
                 raise UsageError(what, place=option, expected=f"{dimension.dim_value}, not {size}")
             said, where = sizes.setdefault(dimension.dim_param, (size, option)) if dimension.dim_param else (size, "")

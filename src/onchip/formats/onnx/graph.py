@@ -30,7 +30,8 @@ class _Builder:
         self.storage = Storage(graph, types)
         self.tensors: dict[str, Tensor] = {}
         self.operators: list[Operator] = []
-        self.network_outputs = tuple(dict.fromkeys(value.name for value in graph.output))
+        outputs = dict.fromkeys(value.name for value in graph.output)
+        self.network_outputs = tuple(name for name in outputs if not types.is_empty(name))
         self.names = set(types.static) | set(types.unknown)
         self.copies: dict[str, str] = {}
 
@@ -69,6 +70,7 @@ class _Builder:
                 parameters.extend(self._parameters(base))
             else:
                 inputs.append(base)
+        outputs = tuple(output for output in outputs if not self.types.is_empty(output))
         for output in outputs:
             self._add_tensor(output, Role.ACTIVATION)
         attributes = self._attributes(node) | self._views_read(node)
@@ -78,7 +80,7 @@ class _Builder:
         self.operators.append(
             Operator(
                 name,
-                kind_of(node),
+                self._kind(node),
                 tuple(inputs),
                 outputs,
                 tuple(parameters),
@@ -86,6 +88,11 @@ class _Builder:
                 workspace_bytes=0 if loop is None else loop.workspace_bytes,
             )
         )
+
+    def _kind(self, node: onnx.NodeProto) -> str:
+        """The node's kind; one of its own if the first operand has no elements, so that no other is taken for it."""
+        is_without_first = bool(node.input) and self.types.is_empty(node.input[0])
+        return f"Empty{kind_of(node)}" if is_without_first and kind_of(node) != "Concat" else kind_of(node)
 
     def _views_read(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         """The shapes of all inputs as the node sees them, where one is a view of another shape; so of parameters."""
@@ -131,9 +138,9 @@ class _Builder:
             yield stored
 
     def _stored_parameters(self, base: str) -> Iterator[str]:
-        """The tensors of a constant; one of no elements stands for an absent optional input (the regions of Resize)."""
+        """The tensors of a constant; one without elements needs no memory (the regions of Resize, an empty cache)."""
         stored = self.storage.stored_as(base)
-        return (each for each in stored if 0 not in self.types.shape_and_element_type(each)[0])
+        return (each for each in stored if not self.types.is_empty(each))
 
     def _add_tensor(self, name: str, role: Role, *, like: str = "") -> None:
         if name in self.tensors:

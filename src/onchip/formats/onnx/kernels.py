@@ -190,7 +190,7 @@ class OnnxKernels:
         feeds = self._arrays({name: inputs[name] for name in network.inputs})
         if self._random_weights is None and self._path.stat().st_size < _LARGE_FILE_BYTES:
             session = Session(str(self._path), str(self._path))
-            feeds |= {name: self.values.array(name) for name in network.bound_inputs}
+            feeds |= {name: self.values.array(name) for name in network.known_inputs}
             return dict(zip(network.outputs, session.run(network.outputs, feeds), strict=True))
         part = network.part(network.outputs, network.inputs)
         inside = [name for name in part.constants if not self.values.is_fed(name)]

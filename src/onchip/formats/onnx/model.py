@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.bindings import Bindings
-from onchip.errors import InputError, NetworkWarning
+from onchip.errors import GraphError, InputError, NetworkWarning
 from onchip.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -51,4 +51,7 @@ def _graph_of(model: onnx.ModelProto, name: str, *unrolled_nodes: int) -> tuple[
     from onchip.formats.onnx.unfolded import unfold
 
     unfolded = unfold(model, *unrolled_nodes)
-    return build_graph(unfolded.graph, unfolded.types, model.graph.name or name), unfolded.remarks
+    graph = build_graph(unfolded.graph, unfolded.types, model.graph.name or name)
+    if not graph.operators:
+        raise GraphError("its outputs have no elements", expected="an output to compute, with --shape or --dim")
+    return graph, unfolded.remarks

@@ -30,7 +30,8 @@ class ModelTypes:
 
     An optional output that nobody reads is not a tensor. For a tensor in `unknown` nothing could be
     found, and the error says why; it is raised only if somebody needs the tensor. The shape of a tensor in `bounded`
-    follows from values: it is the largest that it can have. `kept` are loops that stay, by their first output.
+    follows from values: it is the largest that it can have. `kept` are loops that stay, by their first output. A tensor
+    without elements is a constant.
     """
 
     static: Mapping[str, onnx.TypeProto]
@@ -43,6 +44,11 @@ class ModelTypes:
     def kept_as(self, node: onnx.NodeProto) -> KeptNode | None:
         """What is known of a node that is a loop; None for any other."""
         return next((self.kept[name] for name in node.output if name in self.kept), None)
+
+    def is_empty(self, name: str) -> bool:
+        """True if the tensor is known to have no elements: it takes no memory and no transfers."""
+        shape = static_shape(self.static[name]) if name in self.static else None
+        return shape is not None and 0 in shape
 
     def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
         """Raises GraphError, naming the node that writes it, for a tensor of unknown size."""

@@ -44,9 +44,11 @@ class Network:
         self.storage = Storage(graph, self.types)
         self.nodes: tuple[onnx.NodeProto, ...] = tuple(graph.node)
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
-        self.outputs = tuple(dict.fromkeys(value.name for value in graph.output))
+        outputs = dict.fromkeys(value.name for value in graph.output)
+        self.outputs = tuple(name for name in outputs if not self.types.is_empty(name))
         self.inputs = tuple(value.name for value in graph.input if self.storage.is_network_input(value.name))
-        self.bound_inputs = tuple(bindings.values)
+        empty = (value.name for value in graph.input if self.types.is_empty(value.name))
+        self.known_inputs = (*bindings.values, *(name for name in empty if name not in self.initializers))
         self._opsets = tuple(model.opset_import)
         self._ir_version = min(max(model.ir_version, _OLDEST_IR), _NEWEST_IR)
         self._writer = {output: index for index, node in enumerate(self.nodes) for output in node.output if output}

@@ -7,10 +7,9 @@ them, and an error that names its node.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import numpy_helper
 from onnx.defs import OpSchema, SchemaError, get_schema
 from onnx.helper import make_attribute, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs, infer_shapes
@@ -25,6 +24,7 @@ from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
 from onchip.formats.onnx.operand_shapes import ensure_operands_agree
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
 from onchip.formats.onnx.scopes import names_read
+from onchip.formats.onnx.slices import ranges_of
 from onchip.formats.onnx.types import static_shape
 
 _LIKE_FIRST_INPUT = {"GroupNormalization", "MeanVarianceNormalization"}
@@ -50,6 +50,7 @@ class TypeInference:
         self.constants = Constants(model, self.types)
         self._declarations = Declarations(graph, dropped)
         self._read = names_read(graph)
+        self._keep_empty_as_constants(self.types)
         for tensor in graph.initializer:
             self.add_initializer(tensor)
         for sparse in graph.sparse_initializer:
@@ -105,6 +106,7 @@ class TypeInference:
     def take(self, types: Mapping[str, onnx.TypeProto], loop: KeptNode) -> tuple[str, ...]:
         """Note a loop that writes tensors of these types; their names."""
         self.types.update(types)
+        self._keep_empty_as_constants(types)
         self.bounded.update(loop.bounded)
         self.kept[next(iter(types))] = loop
         return tuple(types)
@@ -139,6 +141,7 @@ class TypeInference:
                 self.unknown[output] = _refusal(node, name, output, kind, missing, has_schema=schema is not None)
             else:
                 self.types[output] = kind
+        self._keep_empty_as_constants(outputs)
         return outputs
 
     def _inferred(
@@ -153,6 +156,14 @@ class TypeInference:
             if not is_constant or any(self.constants.value(output) is None for output in outputs):
                 raise
             return {}
+
+    def _keep_empty_as_constants(self, names: Iterable[str]) -> None:
+        """Note that tensors without elements are constants: their value is known, whatever computes them."""
+        for name in names:
+            shape = static_shape(self.types[name]) if name in self.types else None
+            if shape is not None and 0 in shape:
+                element_type = self.types[name].tensor_type.elem_type
+                self.constants.add_tensor(name, onnx.TensorProto(data_type=element_type, dims=shape))
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
         """Put the largest types in place of those that follow from values, if there are such."""
@@ -188,6 +199,8 @@ class TypeInference:
     def _infer(
         self, node: onnx.NodeProto, name: str, schema: OpSchema, outputs: tuple[str, ...]
     ) -> Mapping[str, onnx.TypeProto]:
+        if (sliced := self._slice_of_nothing(node)) is not None:
+            return {node.output[0]: sliced}
         operands = list(filter(None, node.input))
         known = {operand: value for operand in operands if (value := self.constants.known_value(operand)) is not None}
         inferred = self._infer_node(schema, node, name, known)
@@ -202,14 +215,22 @@ class TypeInference:
             return {node.output[0]: self.types[node.input[0]]}
         return inferred
 
+    def _slice_of_nothing(self, node: onnx.NodeProto) -> onnx.TypeProto | None:
+        """Return the type of a slice of a tensor without elements: onnx aborts the program if it goes backwards."""
+        shape = static_shape(self.types[node.input[0]]) if kind_of(node) == "Slice" and any(node.input[:1]) else None
+        if shape is None or 0 not in shape or (ranges := ranges_of(node, len(shape), self.constants)) is None:
+            return None
+        sizes = list(shape)
+        for each in ranges:
+            sizes[each.axis] = each.length(sizes[each.axis])
+        return make_tensor_type_proto(self.types[node.input[0]].tensor_type.elem_type, sizes)
+
     def _infer_node(
         self, schema: OpSchema, node: onnx.NodeProto, name: str, values: dict[str, onnx.TensorProto]
     ) -> dict[str, onnx.TypeProto]:
         types = {operand: self.types[operand] for operand in node.input if operand}
         node = _with_defaults(node)
         opsets = list(self.opsets.values())
-        if kind_of(node) == "Slice":
-            _ensure_not_backwards_through_nothing(node, name, types, values)
         try:
             found = infer_node_outputs(
                 schema, node, types, values, opset_imports=opsets, ir_version=self.model.ir_version
@@ -256,16 +277,6 @@ def _ensure_sizes(shape: tuple[int, ...], place: str, whose: str) -> None:
     """Raise GraphError for a negative size, which inference finds where an input is too small."""
     if any(size < 0 for size in shape):
         raise GraphError(f"{whose} shape {list(shape)}", place=place, expected="larger inputs, or other attributes")
-
-
-def _ensure_not_backwards_through_nothing(
-    node: onnx.NodeProto, name: str, types: Mapping[str, onnx.TypeProto], values: Mapping[str, onnx.TensorProto]
-) -> None:
-    """Raise GraphError where ONNX's inference would abort the program: a negative step through no elements."""
-    steps = values.get(node.input[4]) if len(node.input) > 4 else None
-    is_empty = bool(node.input) and 0 in (static_shape(types.get(node.input[0], onnx.TypeProto())) or ())
-    if is_empty and steps is not None and (numpy_helper.to_array(steps) < 0).any():
-        raise GraphError("it goes backwards through no elements", place=f"node {name!r}", expected="a larger input")
 
 
 def _are_static(types: Mapping[str, onnx.TypeProto], names: tuple[str, ...]) -> bool:

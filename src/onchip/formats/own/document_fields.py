@@ -51,11 +51,11 @@ def source_fields(source: Source) -> dict[str, object]:
 
 
 def bindings_of(fields: BindingFields, error: type[InputError]) -> Bindings:
-    """What is bound; raises `error` for a size below 1 and for a value of no numbers."""
+    """What is bound; raises `error` for a negative size and for a value of no numbers."""
     dims, shapes = fields.get("dims", {}), fields.get("shapes", {})
     sizes = {f"dims.{name}": size for name, size in dims.items()}
     sizes |= {f"shapes.{name}[{axis}]": size for name, shape in shapes.items() for axis, size in enumerate(shape)}
-    check_sizes(sizes, error)
+    check_sizes(sizes, error, least=0)
     values = {
         name: tuple(value) if isinstance(value, list) else (value,) for name, value in fields.get("values", {}).items()
     }
@@ -78,8 +78,8 @@ def binding_fields(bindings: Bindings) -> dict[str, object]:
     return fields
 
 
-def check_sizes(sizes: Mapping[str, int | None], error: type[InputError]) -> None:
-    """Raises `error` where a size of `reading` is below 1; None is no size."""
+def check_sizes(sizes: Mapping[str, int | None], error: type[InputError], least: int = 1) -> None:
+    """Raise `error` if a size of `reading` is below `least`; None is no size."""
     for name, size in sizes.items():
-        if size is not None and size < 1:
-            raise error(f"it is {size}", place=f"reading.{name}", expected="at least 1")
+        if size is not None and size < least:
+            raise error(f"it is {size}", place=f"reading.{name}", expected=f"at least {least}")
