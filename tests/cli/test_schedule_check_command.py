@@ -65,8 +65,18 @@ def test_the_same_figures_are_said_by_check_run_and_time(onchip: Program, schedu
     assert timed["energy_pj"]["total"] == checked["energy_pj"]
     parts = [timed["energy_pj"]["mac"], *timed["energy_pj"]["memories"].values()]
     assert sum(parts) == pytest.approx(checked["energy_pj"])
+    assert 0 < timed["mac_utilisation"] < 1
+    assert 0 <= timed["dma_utilisation"] <= 1
     assert timed["traffic_bytes"] == checked["traffic_bytes"] == ran["run"]["planned"]["total"]
     assert ran["check"]["recomputed"] == checked
+
+
+def test_time_prints_how_much_of_the_array_and_of_dma_is_in_use(onchip: Program, scheduled: Path) -> None:
+    text = onchip("time", scheduled, three()).out
+    timed = onchip("time", scheduled, three(), "--json").json
+    assert "MACs in use" in text
+    assert f"{timed['mac_utilisation']:.1%}" in text
+    assert f"{timed['dma_utilisation']:.1%}" in text
 
 
 def test_a_schedule_runs_and_gives_the_right_values(onchip: Program, scheduled: Path) -> None:

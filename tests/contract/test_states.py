@@ -22,6 +22,7 @@ from onchip.app.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError
 from onchip.facts.bounds import greatest_need
+from onchip.facts.state_layout import StateLayout
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
 from onchip.formats.own.plan_json_writer import write_plan
 from onchip.ir.graph import Graph
@@ -31,7 +32,6 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.states import with_states
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import METHODS
-from onchip.solve.states.layout import StateLayout
 from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states
 from support.series import series
 

@@ -12,8 +12,8 @@ from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.explanations.history import History
-from onchip.explanations.reload_causes import ReloadPurpose, full_steps, moves, operators_that_need_most, reload_causes
-from onchip.facts.bounds import greatest_need
+from onchip.explanations.reload_causes import ReloadPurpose, full_steps, moves, reload_causes
+from onchip.facts.bounds import greatest_need, greatest_needs
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
 from onchip.verify.verifier import verify
@@ -87,12 +87,12 @@ def test_no_step_is_full_where_there_is_room() -> None:
 
 def test_every_operator_of_the_greatest_need_is_named() -> None:
     problem = diamond(1000).problem
-    assert [need.operator.name for need in operators_that_need_most(problem)] == ["join"]
+    assert [need.operator.name for need in greatest_needs(problem)] == ["join"]
 
     fields = diamond_fields()
     fields["tensors"][1]["shape"] = [1, 80]  # s: left and right need as much as join
     graph = graph_from_json(json.dumps(fields), "diamond")
-    names = [need.operator.name for need in operators_that_need_most(Problem(graph, problem.memories))]
+    names = [need.operator.name for need in greatest_needs(Problem(graph, problem.memories))]
     assert names == ["left", "right", "join"]
 
 

@@ -80,8 +80,8 @@ def html_of_result(result: Result[object]) -> str:
     if result.objective_value is not None and result.gap is not None:
         parts.append(f"objective value {result.objective_value:,}")
         parts.append(f"lower bound {result.lower_bound:,} (gap {result.gap:.1%})")
-    else:
-        parts.append(f"lower bound {result.lower_bound:,}")
+    elif result.bound is not None:
+        parts.append(f"lower bound {result.bound:,}")
     parts.append(f"{result.seconds:.2f} s, {escape(result.stopped_by)}")
     draw = getattr(result.answer, "_repr_html_", None)
     return f"<div><div>{' · '.join(parts)}</div>{draw() if draw else ''}</div>"

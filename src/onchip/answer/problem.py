@@ -37,6 +37,11 @@ class Objective(StrEnum):
         return "cycles" if self in cycles else "fJ" if self is Objective.DMA_ENERGY else "bytes"
 
     @property
+    def counts_transfers(self) -> bool:
+        """True if the objective is the cost of transfers."""
+        return self in (Objective.TRAFFIC, Objective.DMA_CYCLES, Objective.DMA_ENERGY)
+
+    @property
     def forbids_spills(self) -> bool:
         """Whether nothing moves but what is compulsory."""
         return self in (Objective.PEAK, Objective.RECOMPUTATION)

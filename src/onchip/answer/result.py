@@ -65,6 +65,11 @@ class Result(Generic[AnswerT_co]):
             raise InternalError(what, place=f"method {self.method}")
 
     @property
+    def bound(self) -> int | None:
+        """The lower bound on the objective; None if INFEASIBLE, since no plan has an objective value."""
+        return None if self.status is Status.INFEASIBLE else self.lower_bound
+
+    @property
     def gap(self) -> float | None:
         """(objective - bound) / objective; 0 when the objective is 0; None without an answer."""
         if self.objective_value is None:

@@ -20,12 +20,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.clock import Deadline, Stopwatch
 from onchip.errors import UsageError
-from onchip.facts.bounds import compulsory_bytes, greatest_need
+from onchip.facts.bounds import compulsory_bytes_without_states, greatest_need
 from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
-from onchip.ir.operator import InPlace
 from onchip.reports.sweep.capacity import CapacityOutcome
 from onchip.solve.run.budgets import Budgets, budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
@@ -79,11 +78,11 @@ def capacity_curve(request: CapacityRequest, start: RunStarter = silent_run) -> 
     roomy = _roomy(request, network_to_plan(request.network, reading), machine, start, deadline)
     budgets = budgets_of(roomy, request.limits, started_as_stage(start), deadline)
     if (unfit := infeasible_operator(roomy)) is not None:
-        return CapacityOutcome(roomy, budgets, (), compulsory_bytes(roomy), 0, watch.seconds, unfit)
+        return CapacityOutcome(roomy, budgets, (), compulsory_bytes_without_states(roomy), 0, watch.seconds, unfit)
     following = _Following(request, roomy, start, deadline)
     is_arena = request.objective is Objective.PEAK
     curve = following.of_least_arena() if is_arena else following.from_least_room(budgets)
-    compulsory = compulsory_bytes(roomy)
+    compulsory = compulsory_bytes_without_states(roomy)
     return CapacityOutcome(roomy, budgets, tuple(curve.steps()), compulsory, following.asked, watch.seconds)
 
 
@@ -140,7 +139,7 @@ class _Following:
 
     def of_least_arena(self) -> Curve:
         """The curve of a plan without spills: it is the same in all sizes from its own arena on, below nothing fits."""
-        curve = Curve(need_with_states_in_place(self.roomy), self.greatest_bytes)
+        curve = Curve(greatest_need(self.roomy).need_bytes, self.greatest_bytes)
         self._ask(curve, self.greatest_bytes)
         least = max(curve.first, curve.bounds[self.greatest_bytes])
         return replace(curve, first=least)
@@ -148,7 +147,7 @@ class _Following:
     def from_least_room(self, budgets: Budgets) -> Curve:
         """The curve from the size on in which every operator fits."""
         is_timed = self.roomy.objective is Objective.LATENCY
-        first = least_room_bytes(self.roomy) if is_timed else need_with_states_in_place(self.roomy)
+        first = least_room_bytes(self.roomy) if is_timed else greatest_need(self.roomy).need_bytes
         curve = Curve(first, self.greatest_bytes, unit_of(self.roomy), FINEST if is_timed else None)
         curve.add(curve.last, None, None, 0)
         for capacity in self._capacities(curve, budgets.min_peak_bytes):
@@ -194,23 +193,6 @@ def least_room_bytes(problem: Problem) -> int:
     return max(
         min(ways.least_need_bytes(number, parts) for parts in one.cycles) for number, one in enumerate(ways.operators)
     )
-
-
-def need_with_states_in_place(problem: Problem) -> int:
-    """M_R, or less where the next value of a state may be written over the old one: nothing fits in fewer bytes.
-
-    What stays beside other operators may take more.
-    """
-    graph = problem.graph
-    pairs: dict[str, list[InPlace]] = {}
-    for state in graph.states:
-        if state.in_place:
-            pairs.setdefault(graph.producer[state.new].name, []).append(InPlace(state.old, state.new))
-    operators = tuple(
-        replace(one, in_place=(*(pair for pair in pairs.get(one.name, ()) if pair.input in one.inputs), *one.in_place))
-        for one in graph.operators
-    )
-    return greatest_need(replace(problem, graph=replace(graph, operators=operators))).need_bytes
 
 
 def unit_of(problem: Problem) -> int:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.bindings import Bindings
-from onchip.answer.document import Granularity, Reading
+from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Problem
 from onchip.app.phases import phase
 from onchip.errors import GraphError, InputError, UnsplitError, UsageError
+from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
@@ -97,7 +98,7 @@ def network_to_schedule(source: str, reading: Reading) -> Graph:
 def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
     """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
 
-    Raises UnsplitError where an operator fits in no split.
+    Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared bytes in place.
     """
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
@@ -112,6 +113,8 @@ def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Pr
             ),
         )
     except UnsplitError as error:
+        if reading.split is Split.AUTO and infeasible_operator(problem) is None:
+            return problem
         raise error.in_file(source) from None
     return replace(problem, graph=split)
 

@@ -92,7 +92,7 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
     return PointAnswer(
         PointStatus(result.status),
         result.objective_value,
-        result.lower_bound,
+        result.bound,
         outcome.problem.objective.unit,
         counted,
         reason=None if result.answer is not None else result.stopped_by,
@@ -156,7 +156,7 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
     return PointAnswer(
         PointStatus(result.status),
         result.objective_value,
-        result.lower_bound,
+        result.bound,
         outcome.unit,
         counted,
         reason=outcome.why_not,
@@ -236,7 +236,7 @@ def _fused(point: SweepPoint, options: Options) -> PointAnswer:
     return PointAnswer(
         PointStatus(result.status),
         result.objective_value,
-        result.lower_bound,
+        result.bound,
         outcome.unit,
         counted,
         reason=outcome.why_not,

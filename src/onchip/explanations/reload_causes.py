@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
 from onchip.explanations.history import History, aligned
-from onchip.facts.bounds import OperatorNeed, operator_need
 from onchip.facts.residencies import Residency, Transfer, TransferKind
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
@@ -104,13 +102,6 @@ def full_steps(history: History, found: tuple[ReloadCause, ...]) -> tuple[FullSt
 def moves(history: History) -> tuple[Transfer, ...]:
     """What goes from scratchpad to scratchpad, in the plan's order."""
     return tuple(transfer for transfer in history.transfers if transfer.kind is TransferKind.MOVE)
-
-
-def operators_that_need_most(problem: Problem) -> tuple[OperatorNeed, ...]:
-    """The operators that set M_R: all of the greatest need, in the given order."""
-    needs = [operator_need(problem, operator) for operator in problem.graph.operators]
-    most = max(need.need_bytes for need in needs)
-    return tuple(need for need in needs if need.need_bytes == most)
 
 
 def _by_tensor(history: History) -> dict[str, list[Transfer]]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory, Operand
-from onchip.facts.bounds import operator_need
+from onchip.facts.bounds import OperatorNeed, greatest_needs, operator_need
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
+from onchip.facts.states import with_updates_in_place
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 
@@ -54,18 +55,24 @@ class InfeasibleOperator:
 
 def infeasible_operator(problem: Problem) -> InfeasibleOperator | None:
     """Return, of the operators that do not fit, the first of those that need most; None where all fit."""
-    unfit = operators_that_do_not_fit(IndexedProblem.of(problem))
-    needs = [operator_need(problem, problem.graph.operators[index]) for index in unfit]
-    if not needs:
+    need = max(_needs_of_unfit(problem), key=lambda need: need.need_bytes, default=None)
+    if need is None:
         return None
-    need = max(needs, key=lambda need: need.need_bytes)
-    return InfeasibleOperator(
-        need.operator,
-        problem.operands(need.operator),
-        need.need_bytes,
-        sum(memory.capacity_bytes for memory in problem.memories),
-        _oversize(problem, need.operator),
-    )
+    operator = problem.graph.operator[need.operator.name]
+    capacity_bytes = sum(memory.capacity_bytes for memory in problem.memories)
+    operands, oversize = problem.operands(operator), _oversize(problem, operator)
+    return InfeasibleOperator(operator, operands, need.need_bytes, capacity_bytes, oversize)
+
+
+def _needs_of_unfit(problem: Problem) -> tuple[OperatorNeed, ...]:
+    """Return the needs of operators that do not fit, with the states that they update in place counted once."""
+    if problem.graph.states and len(problem.memories) == 1:
+        needs = greatest_needs(problem)
+        if needs[0].need_bytes > problem.memories[0].capacity_bytes:
+            return needs
+    in_place = with_updates_in_place(problem) if problem.graph.states else problem
+    unfit = operators_that_do_not_fit(IndexedProblem.of(in_place))
+    return tuple(operator_need(in_place, in_place.graph.operators[index]) for index in unfit)
 
 
 def _oversize(problem: Problem, operator: Operator) -> Oversize | None:

@@ -1,11 +1,80 @@
-"""Which states may stay on the chip for life, and what it costs where one does not."""
+"""States that may stay on the chip: where, in which order of operators, and the cost of a state that does not."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.ir.operator import InPlace
+from onchip.ir.operator import InPlace, Operator
 from onchip.ir.state import State
+
+
+def states_updated_in_place(problem: Problem) -> tuple[State, ...]:
+    """Return the states that may stay and whose writer then holds one value in its step instead of two.
+
+    Other states need no fewer bytes in any step when they stay.
+    """
+    graph = problem.graph
+    return tuple(
+        state
+        for state in graph.states
+        if state.in_place
+        and state.old in graph.producer[state.new].inputs
+        and InPlace(state.old, state.new) not in graph.producer[state.new].in_place
+        and memories_of_state(problem, state)
+    )
+
+
+def with_updates_in_place(problem: Problem) -> Problem:
+    """Return a relaxation without states: each writer may overwrite the old value of a state that it updates.
+
+    No plan needs fewer bytes in a step: a state that stays has its bytes in every step.
+    """
+    graph, pairs = problem.graph, dict[str, list[InPlace]]()
+    for state in states_updated_in_place(problem):
+        pairs.setdefault(graph.producer[state.new].name, []).append(InPlace(state.old, state.new))
+    operators = tuple(replace(one, in_place=(*pairs.get(one.name, ()), *one.in_place)) for one in graph.operators)
+    return replace(problem, graph=replace(graph, operators=operators, states=()))
+
+
+def order_of_kept_states(problem: Problem, kept: Iterable[State]) -> tuple[Operator, ...]:
+    """Return the operators so that all readers of an old value precede the writer of the new one.
+
+    They stand as in the graph otherwise. Empty if there is no such order.
+    """
+    graph = problem.graph
+    befores = {one.name: {graph.producer[n].name for n in one.reads if n in graph.producer} for one in graph.operators}
+    for state in kept:
+        writer = graph.producer[state.new].name
+        befores[writer] |= {reader.name for reader in graph.readers[state.old]} - {writer}
+    number = {operator.name: index for index, operator in enumerate(graph.operators)}
+    sorter = TopologicalSorter(befores)
+    try:
+        sorter.prepare()
+    except CycleError:
+        return ()
+    ordered, ready = [], list[int]()
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heappush(ready, number[name])
+        operator = graph.operators[heappop(ready)]
+        ordered.append(operator)
+        sorter.done(operator.name)
+    return tuple(ordered)
+
+
+def without_pairs_of_states(operator: Operator, kept: Iterable[State]) -> Operator:
+    """Return the operator without its in-place pairs that touch a state that stays."""
+    if not operator.in_place:
+        return operator
+    names = {name for state in kept for name in (state.old, state.new)}
+    return replace(
+        operator, in_place=tuple(one for one in operator.in_place if names.isdisjoint((one.input, one.output)))
+    )
 
 
 def loaded_cost(problem: Problem, state: State) -> int:

@@ -80,7 +80,7 @@ class Bisection:
         greatest: Number = 0
         for key in reversed(self.keys):
             answer = self.answers.get(key)
-            if answer is not None and answer.status is not PointStatus.INFEASIBLE and answer.lower_bound is not None:
+            if answer is not None and answer.lower_bound is not None:
                 greatest = max(greatest, answer.lower_bound)
             bounds[key] = greatest
         return bounds
@@ -128,6 +128,8 @@ def _with_plan(answer: PointAnswer, best: tuple[str, PointAnswer] | None) -> Poi
 
 def _with_bound(answer: PointAnswer, bound: Number) -> PointAnswer:
     """The answer with the greater bound, and proven where its value meets it."""
+    if answer.status is PointStatus.INFEASIBLE:
+        return answer
     greater = bound if answer.lower_bound is None else max(bound, answer.lower_bound)
     status = PointStatus.OPTIMAL if answer.objective_value == greater else answer.status
     return replace(answer, lower_bound=greater, status=status)

@@ -60,6 +60,9 @@ class ExhaustedLevel:
             (self.least_arena if facts["objective"] == "peak" else self.least_traffic)(problem),
             ended.answer,
         )
+        required_bytes = answer.get("required_bytes", 0)
+        if facts["objective"] == "traffic" and (required_bytes > memory.capacity_bytes) is not (truth is None):
+            return Verdict(1, f"wrong M_R: {required_bytes} in {memory.capacity_bytes}, where {truth} is the least")
         if truth is None:
             is_right = answer.get("status") == "INFEASIBLE"
             return Verdict(1, None if is_right else f"plans what cannot be: {ended.out[:300]}{ended.err}")

@@ -36,16 +36,22 @@ class LatencyLevel:
 
     def generate(self, chance: random.Random) -> Facts:
         """Make a case."""
-        graph, accelerator = new_graph(chance, "all"), new_accelerator(chance, "dma-cycles")
+        accelerator = new_accelerator(chance, "dma-cycles")
+        if chance.random() < 0.5:
+            graph = new_graph(chance, "all")
+        else:
+            graph = _graph_with_skips(chance)
+            if chance.random() < 0.7:
+                accelerator = _with_one_scratchpad(accelerator)
         for operator in graph["operators"]:
-            operator["cycles"] = chance.choice((1, 1, 2, 3, 5, 9))
+            operator["cycles"] = chance.choice((1, 1, 2, 3, 5, 9, 20))
         fit(chance, accelerator, Net.of_graph(graph, "all"))
         accelerator["dma"]["queues"] = chance.choice((1, 1, 2, 3))
         if chance.random() < 0.4:
             bits = accelerator["dram"]["ports"][0]["bits_per_cycle"]
             ways = ({"direction": one, "bits_per_cycle": bits} for one in ("read", "write"))
             accelerator["dram"]["ports"] = list(ways)
-        order, limit = chance.choice(("free", "given")), chance.choice((0.001, 0.02, 0.1, 0.3))
+        order, limit = chance.choice(("free", "given")), chance.choice((0.001, 0.02, 0.02, 0.1))
         return {"graph": graph, "accelerator": accelerator, "order": order, "limit": limit}
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
@@ -69,6 +75,40 @@ class LatencyLevel:
     def smaller(self, facts: Facts) -> Iterator[Facts]:
         """Yield the case without one operator, or without a tensor that nobody uses."""
         return (one for one in ScratchpadsLevel().smaller(facts) if one["graph"] != facts["graph"])
+
+
+def _graph_with_skips(chance: random.Random) -> Json:
+    """Return a chain of operators with a tensor that is read early and late, and an operator of many bytes between."""
+    length = chance.choice((4, 4, 5, 5, 6))
+    skipped, wide = chance.randrange(length - 3), chance.randrange(length - 2, length)
+    tensors, operators, last = [_tensor("x", 1, "input")], [], "x"
+    for index in range(length):
+        inputs, outputs = [last], [f"t{index}"]
+        if index == length - 1 or chance.random() < 0.1:
+            inputs = list(dict.fromkeys([last, f"t{min(skipped, index - 1)}"] if index else [last]))
+        sizes = [chance.choice((2, 3, 4)) if index in (skipped, wide - 1) else chance.choice((1, 1, 2))]
+        if index == wide - 1 or chance.random() < 0.1:
+            outputs, sizes = [f"v{index}", *outputs], [chance.choice((2, 3, 4)), 1]
+        tensors += [_tensor(name, size, "activation") for name, size in zip(outputs, sizes, strict=True)]
+        weights = [f"w{index}"] if chance.random() < 0.3 else []
+        tensors += [_tensor(name, chance.choice((1, 1, 2)), "parameter") for name in weights]
+        names = {"name": f"o{index}", "kind": "Op", "inputs": inputs, "parameters": weights, "outputs": outputs}
+        operators.append(names)
+        last = outputs[-1]
+    read = [name for one in operators for name in one["inputs"]]
+    for tensor in tensors:
+        if tensor["role"] == "activation" and tensor["name"] not in read:
+            tensor["role"] = "output"
+    return {"format": "onchip-graph", "version": 1, "name": "skips", "tensors": tensors, "operators": operators}
+
+
+def _with_one_scratchpad(accelerator: Json) -> Json:
+    first = {key: value for key, value in accelerator["memories"][0].items() if key != "holds"}
+    return {key: value for key, value in accelerator.items() if key != "links"} | {"memories": [first]}
+
+
+def _tensor(name: str, size_bytes: int, role: str) -> Json:
+    return {"name": name, "bytes": size_bytes, "role": role}
 
 
 def _judged(facts: Facts, ended: Ended, plan: Json) -> Verdict:

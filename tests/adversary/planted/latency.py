@@ -1,4 +1,4 @@
-"""Faults in what plans for the least latency in several scratchpads."""
+"""Faults in plans and bounds of least latency."""
 
 from __future__ import annotations
 
@@ -28,6 +28,13 @@ FAULTS: Final = (
         file="src/onchip/solve/latency/homes.py",
         old="fill.need_bytes > self._capacities[memory]:\n",
         new="fill.need_bytes >= self._capacities[memory]:\n",
+        level=LEVEL,
+    ),
+    Planted(
+        name="readers that have run wait for a later load",
+        file="src/onchip/facts/latency_bounds.py",
+        old="self._tails[one] for one in self.ways.readers[each] if one in later)",
+        new="self._tails[one] for one in self.ways.readers[each])",
         level=LEVEL,
     ),
 )

@@ -11,10 +11,9 @@ from onchip.explanations.reload_causes import (
     ReloadCause,
     full_steps,
     moves,
-    operators_that_need_most,
     reload_causes,
 )
-from onchip.facts.bounds import OperatorNeed
+from onchip.facts.bounds import OperatorNeed, greatest_needs
 from onchip.facts.residencies import Transfer
 from onchip.reports.program.json_view import Json, links_object, memory_object
 
@@ -34,7 +33,7 @@ class Explanation:
     def of(cls, history: History, least_peak: Result[tuple[int, ...]] | None = None) -> Explanation:
         """Explain the plan of `history`."""
         found = reload_causes(history)
-        needs = operators_that_need_most(history.problem)
+        needs = greatest_needs(history.problem)
         return cls(history, found, full_steps(history, found), needs, moves(history), least_peak)
 
     @property

@@ -92,7 +92,7 @@ def traffic(findings: Findings) -> Json:
     ]
     claim = findings.claim
     if claim is not None and claim.objective is Objective.TRAFFIC:
-        bound = findings.figures.compulsory + int(claim.lower_bound)
+        bound = findings.figures.compulsory_cost + int(claim.lower_bound)
         traces.append(_bound_marks(names, bound))
     return {"kind": "traffic", "traces": traces, "height": 130 + 34 * len(rows)}
 

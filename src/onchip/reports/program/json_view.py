@@ -41,7 +41,7 @@ def outcome_object(outcome: Outcome) -> Json:
         "objective": problem.objective,
         "objective_unit": problem.objective.unit,
         "objective_value": result.objective_value,
-        "lower_bound": result.lower_bound,
+        "lower_bound": result.bound,
         "gap": result.gap,
         "space": result.space,
         "traffic": None if figures is None else traffic_object(figures),

@@ -49,7 +49,9 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     rows.append(("status", _status(outcome)))
     rows += _objective(problem.objective)
     rows += _transfers(outcome)
-    rows.append(("lower bound", f"{amount(result.lower_bound, problem.objective.unit)}{_gap(result.gap)}"))
+    rows += _value_with_states(outcome)
+    if result.bound is not None:
+        rows.append(("lower bound", f"{amount(result.bound, problem.objective.unit)}{_gap(result.gap)}"))
     if result.space is not None:
         rows.append(("proven of", result.space))
     if figures is not None:
@@ -96,6 +98,15 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
     if figures.moved:
         rows.append(("between scratchpads", _bytes(figures.moved)))
     return [*rows, *_states(outcome.problem.graph, figures)]
+
+
+def _value_with_states(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return the objective value if it counts states that are loaded and written, which are compulsory traffic."""
+    figures, objective = outcome.figures, outcome.problem.objective
+    if figures is None or not figures.states_loaded or not objective.counts_transfers:
+        return []
+    value = amount(figures.objective_value(objective), objective.unit)
+    return [("objective value", f"{value}, with state loaded and written")]
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:

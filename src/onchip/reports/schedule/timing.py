@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from onchip.arch.memory import Dma
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
 from onchip.reports.shared.latency import activity_object, latency_rows, wait_objects
@@ -32,6 +33,29 @@ class ScheduleTiming:
             return None
         return self.figures.latency_cycles / clock_mhz / 1000
 
+    @property
+    def macs(self) -> int:
+        """Number of multiply-accumulates of all tile operators."""
+        tiles = self.check.tiles
+        return 0 if tiles is None else sum(nest.macs for one in tiles.operators.values() for nest in one.nests)
+
+    @property
+    def mac_utilisation(self) -> float | None:
+        """Multiply-accumulates done, divided by those that the array could have done; None without an array."""
+        array = self.check.document.accelerator.array
+        if self.figures is None or array is None:
+            return None
+        return self.macs / (array.macs * self.figures.latency_cycles) if self.figures.latency_cycles else 0.0
+
+    @property
+    def dma_utilisation(self) -> float | None:
+        """Share of the time in which a DMA queue is busy, set-up included."""
+        if self.figures is None:
+            return None
+        busy = sum(one.cycles for one in self.figures.timeline.activities if one.queue is not None)
+        all_cycles = (self.check.document.accelerator.dma or Dma()).queues * self.figures.latency_cycles
+        return busy / all_cycles if all_cycles else 0.0
+
 
 def schedule_timing_object(timing: ScheduleTiming) -> dict[str, object]:
     """Say what `time` found, every activity included; `check` is as `onchip check` says it."""
@@ -46,6 +70,8 @@ def schedule_timing_object(timing: ScheduleTiming) -> dict[str, object]:
         "milliseconds": timing.milliseconds,
         "latency_parts": parts.by_name,
         "waits": wait_objects(figures.timeline.activities),
+        "mac_utilisation": timing.mac_utilisation,
+        "dma_utilisation": timing.dma_utilisation,
         "energy_pj": {
             "total": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
             "mac": figures.energy.mac_pj,
@@ -75,12 +101,20 @@ def schedule_timing_tables(timing: ScheduleTiming) -> Iterator[RenderableType]:
             ("accelerator", timing.check.document.accelerator.name),
             ("time", f"{figures.latency_cycles:,} cycles{milliseconds}"),
             *latency_rows(parts),
+            *_utilisation(timing),
             ("energy", _microjoules(figures.energy_fj / FEMTOJOULES_PER_PICOJOULE)),
             ("  of the MACs", _microjoules(energy.mac_pj)),
             *((f"  of {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
             ("traffic", f"{figures.traffic_bytes:,} bytes"),
         ]
     )
+
+
+def _utilisation(timing: ScheduleTiming) -> Iterator[tuple[str, str]]:
+    if timing.mac_utilisation is not None:
+        yield "MACs in use", f"{timing.mac_utilisation:.1%} ({timing.macs:,} multiply-accumulates)"
+    if timing.dma_utilisation is not None:
+        yield "DMA in use", f"{timing.dma_utilisation:.1%}"
 
 
 def _microjoules(picojoules: float) -> str:

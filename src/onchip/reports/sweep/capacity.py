@@ -58,7 +58,8 @@ class CapacityOutcome:
     def value_name(self) -> str:
         """What the values are, in words."""
         objective = self.problem.objective
-        return "non-compulsory traffic" if self.of_traffic else f"{OF_OBJECTIVES[objective]}, {objective.unit}"
+        name = "non-compulsory traffic" if self.of_traffic else f"{OF_OBJECTIVES[objective]}, {objective.unit}"
+        return f"{name}, with state" if self.problem.graph.states and objective.counts_transfers else name
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -15,13 +15,17 @@ from onchip.ir.graph import Graph
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import RunStarter, silent_run
+from onchip.solve.states.solve import least_peak_with_states
 
 STATES_TO_ADVISE: Final = 200_000
 """Where M_P is said beside what was asked for: mostly some seconds."""
 
 
 class Budget(StrEnum):
-    """M_R: the greatest need of one operator; M_P: the least peak without spills; M_H: the floor of their mean."""
+    """M_R: the least capacity in which every operator can run; M_P: the least peak without spills; M_H: their mean.
+
+    The mean is rounded down.
+    """
 
     M_R = "m_r"
     M_H = "m_h"
@@ -37,7 +41,7 @@ class Budgets:
 
     @property
     def required_bytes(self) -> int:
-        """Return M_R in bytes: the greatest need of one operator."""
+        """Return M_R in bytes: the least capacity in which every operator can run."""
         return self.required.need_bytes
 
     @property
@@ -75,4 +79,4 @@ def budgets_of(
 ) -> Budgets:
     """Return M_R, and M_P as far as the limits allow; their time counts from now if there is no deadline yet."""
     with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
-        return Budgets(greatest_need(problem), min_peak_bytes(problem, run))
+        return Budgets(greatest_need(problem), least_peak_with_states(problem, run, min_peak_bytes))

@@ -25,7 +25,7 @@ from onchip.solve.spilling.naive import solve_naively
 from onchip.solve.spilling.onsram import solve_as_onsram
 from onchip.solve.states.solve import solve_with_states, solve_with_states_loaded
 
-COSTS_OF_TRANSFERS = frozenset({Objective.TRAFFIC, Objective.DMA_CYCLES, Objective.DMA_ENERGY})
+COSTS_OF_TRANSFERS = frozenset(one for one in Objective if one.counts_transfers)
 
 
 @dataclass(frozen=True, slots=True)

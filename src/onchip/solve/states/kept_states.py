@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
-from heapq import heappop, heappush
 
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import compulsory_cost
-from onchip.facts.states import loaded_cost
-from onchip.ir.operator import Operator
+from onchip.facts.state_layout import StateLayout
+from onchip.facts.states import loaded_cost, order_of_kept_states, without_pairs_of_states
 from onchip.ir.state import State
-from onchip.solve.states.layout import StateLayout
 
 
 @dataclass(frozen=True)
@@ -47,19 +44,26 @@ class KeptStates:
 
     @cached_property
     def rest(self) -> Problem | None:
-        """The problem without the states that stay; None where there is no room or no order left for it."""
-        graph = self.problem.graph
+        """The problem without the states that stay; None where there is no room or no order left for it.
+
+        Where states fill all scratchpads, nothing else may be planned; its scratchpads then stay as they are, unused.
+        """
+        graph, ordered = self.problem.graph, order_of_kept_states(self.problem, self.memory_of)
         layouts = [(memory, self._layouts[memory.name]) for memory in self.problem.memories]
-        if any(layout.rest_bytes < 0 for _, layout in layouts) or not self._operators:
+        if any(layout.rest_bytes < 0 for _, layout in layouts) or not ordered:
             return None
         memories = tuple(
             replace(memory, capacity_bytes=layout.rest_bytes) for memory, layout in layouts if layout.rest_bytes
         )
         if not memories:
-            return None
+            names = {name for state in self.memory_of for name in (state.old, state.new)}
+            operands = (tensor.name for operator in ordered for tensor in self.problem.operands(operator))
+            if not names.issuperset(operands):
+                return None
+            memories = self.problem.memories
         names = {memory.name for memory in memories}
         links = tuple(link for link in self.problem.transfers.links if names.issuperset(link))
-        operators = tuple(map(self._without_pairs_of_states, self._operators))
+        operators = tuple(without_pairs_of_states(operator, self.memory_of) for operator in ordered)
         return replace(
             self.problem,
             graph=replace(graph, operators=operators, states=()),
@@ -118,38 +122,3 @@ class KeptStates:
         return {
             state.old: tensor[state.old].size_bytes for state, name in self.memory_of.items() if name == memory.name
         }
-
-    @cached_property
-    def _operators(self) -> tuple[Operator, ...]:
-        """All readers of old values before the writers of the new ones, else as they stand; none where that cannot be.
-
-        Plans in any order begin with the one in which the operators stand.
-        """
-        graph = self.problem.graph
-        befores = {
-            one.name: {graph.producer[n].name for n in one.reads if n in graph.producer} for one in graph.operators
-        }
-        for state in self.memory_of:
-            writer = graph.producer[state.new].name
-            befores[writer] |= {reader.name for reader in graph.readers[state.old]} - {writer}
-        number = {operator.name: index for index, operator in enumerate(graph.operators)}
-        sorter = TopologicalSorter(befores)
-        try:
-            sorter.prepare()
-        except CycleError:
-            return ()
-        ordered, ready = [], list[int]()
-        while sorter.is_active():
-            for name in sorter.get_ready():
-                heappush(ready, number[name])
-            operator = graph.operators[heappop(ready)]
-            ordered.append(operator)
-            sorter.done(operator.name)
-        return tuple(ordered)
-
-    def _without_pairs_of_states(self, operator: Operator) -> Operator:
-        if not operator.in_place:
-            return operator
-        kept = {name for state in self.memory_of for name in (state.old, state.new)}
-        pairs = tuple(one for one in operator.in_place if kept.isdisjoint((one.input, one.output)))
-        return replace(operator, in_place=pairs)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.states import memories_of_state
+from onchip.facts.states import memories_of_state, states_updated_in_place, with_updates_in_place
 from onchip.ir.state import State
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Progress, Run
@@ -22,6 +22,7 @@ from onchip.solve.states.kept_states import KeptStates
 MOST_CHOICES: Final = 200
 SHARE_OF_A_CHOICE: Final = 0.5
 """Of the time that is left."""
+T = TypeVar("T")
 Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
 
 
@@ -34,7 +35,40 @@ def solve_with_states(problem: Problem, run: Run, solve: Solve, method: str) -> 
         return solve(problem, run)
     if problem.objective is Objective.PEAK and len(problem.memories) > 1:
         return solve_with_states_loaded(problem, run, solve)
-    return _StatesSearch(problem, run, solve, method).result()
+    return _StatesSearch(problem, run, solve, KeptStates.plan, method).result()
+
+
+def least_peak_with_states(
+    problem: Problem, run: Run, solve: Callable[[Problem, Run], Result[tuple[int, ...]]]
+) -> Result[tuple[int, ...]]:
+    """Return the least peak of one scratchpad over all choices of states that stay, and an order that attains it.
+
+    `solve` returns the least peak, and an order of operator indices, of a problem without states.
+    """
+    if not problem.graph.states:
+        return solve(problem, run)
+    loaded = solve(replace(problem, graph=replace(problem.graph, states=())), run)
+    updated = states_updated_in_place(problem)
+    if not updated:
+        return loaded
+    relaxed = solve(with_updates_in_place(problem), run)
+    if loaded.objective_value is not None and loaded.objective_value <= relaxed.lower_bound:
+        return replace(loaded, status=Status.OPTIMAL, lower_bound=loaded.objective_value, stopped_by=Stop.COMPLETED)
+    asked = replace(problem, objective=Objective.PEAK, graph=replace(problem.graph, states=updated))
+    found = _StatesSearch(asked, run, solve, _order_in_graph, loaded.method).result()
+    values = [one.objective_value for one in (loaded, found) if one.objective_value is not None]
+    bound = max(found.lower_bound, relaxed.lower_bound)
+    best = loaded if values and loaded.objective_value == min(values) else found
+    if best.objective_value is not None and best.objective_value <= bound:
+        return replace(best, status=Status.OPTIMAL, lower_bound=best.objective_value, stopped_by=Stop.COMPLETED)
+    return replace(best, status=Status.FEASIBLE, lower_bound=bound, stopped_by=found.stopped_by)
+
+
+def _order_in_graph(kept: KeptStates, order: tuple[int, ...]) -> tuple[int, ...]:
+    """Return an order of the rest's operators as indices of the whole graph."""
+    assert kept.rest is not None
+    number = {operator.name: index for index, operator in enumerate(kept.problem.graph.operators)}
+    return tuple(number[kept.rest.graph.operators[index].name] for index in order)
 
 
 def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> Result[Plan]:
@@ -49,14 +83,25 @@ def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> Result
     return replace(result, status=Status.FEASIBLE if value else result.status, objective_value=value, lower_bound=0)
 
 
-class _StatesSearch:
-    """Choices, the cheapest first, until none that is left can be better than the best plan."""
+class _StatesSearch(Generic[T]):
+    """Choices, the cheapest first, until none that is left can be better than the best answer.
 
-    def __init__(self, problem: Problem, run: Run, solve: Solve, method: str) -> None:
+    `complete` makes an answer of one for the rest.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        run: Run,
+        solve: Callable[[Problem, Run], Result[T]],
+        complete: Callable[[KeptStates, T], T],
+        method: str,
+    ) -> None:
         self._problem = problem
         self._run = run
         self._solve = solve
-        self._plan: Plan | None = None
+        self._complete = complete
+        self._answer: T | None = None
         self._value: int | None = None
         self._method = method
         self._least_of_tried: int | None = None
@@ -64,7 +109,7 @@ class _StatesSearch:
         self._all_are_tried = False
         self._stopped_by = Stop.COMPLETED
 
-    def result(self) -> Result[Plan]:
+    def result(self) -> Result[T]:
         """Try the choices one by one, and say what is known then of all of them."""
         tried = list(self._first_choices())
         for first in tried:
@@ -118,7 +163,7 @@ class _StatesSearch:
             return
         value = kept.objective_value(result.objective_value)
         if self._value is None or value < self._value:
-            self._plan, self._value = kept.plan(result.answer), value
+            self._answer, self._value = self._complete(kept, result.answer), value
 
     def _part_of_the_run(self) -> Run:
         """The run, with half of the time that is left, if that is limited and there are other choices."""
@@ -142,12 +187,12 @@ class _StatesSearch:
     def _is_settled(self) -> bool:
         return self._value is not None and self._value <= self._lower_bound
 
-    def _known(self) -> Result[Plan]:
+    def _known(self) -> Result[T]:
         seconds, bound = self._run.seconds, self._lower_bound
-        if self._plan is None or self._value is None:
+        if self._answer is None or self._value is None:
             is_proven = self._all_are_tried and self._least_of_tried is None
             status = Status.INFEASIBLE if is_proven else Status.UNKNOWN
             return Result(status, None, None, bound, seconds, self._method, self._stopped_by)
         if self._is_settled:
-            return Result(Status.OPTIMAL, self._plan, self._value, self._value, seconds, self._method)
-        return Result(Status.FEASIBLE, self._plan, self._value, bound, seconds, self._method, self._stopped_by)
+            return Result(Status.OPTIMAL, self._answer, self._value, self._value, seconds, self._method)
+        return Result(Status.FEASIBLE, self._answer, self._value, bound, seconds, self._method, self._stopped_by)

@@ -1,0 +1,51 @@
+"""Networks with state: M_R counts a state updated in place once, and a value stands beside its own bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adversary.frame import Program
+
+FILES = Path(__file__).parent / "state"
+IN_PLACE = FILES / "state-in-place.graph.json"
+TWO_STATES = FILES / "state-bound.graph.json"
+
+
+@pytest.mark.parametrize("options", [(), ("--split", "auto"), ("--order", "given")])
+def test_state_in_place_fits_in_its_own_bytes(options: tuple[str, ...], tmp_path: Path) -> None:
+    program, plan = Program(tmp_path), tmp_path / "plan.json"
+    answer = program.ask("plan", IN_PLACE, "--sram", 4, *options, "-o", plan, "--json").answer
+    assert (answer["status"], answer["objective_value"], answer["required_bytes"]) == ("OPTIMAL", 0, 4)
+    assert program.ask("check", plan, IN_PLACE).code == 0
+    assert program.ask("run", plan, IN_PLACE, "--steps", 3).code == 0
+
+
+def test_plan_by_hand_is_legal_at_m_r(tmp_path: Path) -> None:
+    assert Program(tmp_path).ask("check", FILES / "state-in-place.hand.plan.json", IN_PLACE).code == 0
+
+
+def test_too_small_scratchpad_is_infeasible_by_one_byte_and_without_a_bound(tmp_path: Path) -> None:
+    asked = ("plan", IN_PLACE, "--sram", 3)
+    ended = Program(tmp_path).ask(*asked, "--json")
+    assert ended.code == 3
+    names = ("status", "need_bytes", "excess_bytes", "required_bytes", "lower_bound")
+    assert [ended.answer[name] for name in names] == ["INFEASIBLE", 4, 1, 4, None]
+    assert "lower bound" not in Program(tmp_path).ask(*asked).out
+
+
+def test_info_and_capacity_print_the_same_m_r_and_m_p(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    described = program.ask("info", IN_PLACE, "--json").answer
+    assert (described["required_bytes"], described["min_peak_bytes"]) == (4, 4)
+    curve = program.ask("capacity", IN_PLACE, "--json").answer
+    assert (curve["required_bytes"], curve["min_peak_bytes"]) == (4, 4)
+    assert curve["steps"][0]["from_bytes"] == 4
+
+
+def test_objective_value_with_loaded_state_stands_beside_its_bound(tmp_path: Path) -> None:
+    lines = Program(tmp_path).ask("plan", TWO_STATES, "--sram", 8).out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("lower bound"))
+    assert lines[at - 1].split(None, 2) == ["objective", "value", "16 bytes, with state loaded and written"]
+    assert "16 bytes (gap 0.0%)" in lines[at]
