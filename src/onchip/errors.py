@@ -45,6 +45,10 @@ class GraphError(InputError):
     """A network that is not a graph onchip can plan."""
 
 
+class DifferentShapeError(GraphError):
+    """A tensor to which the network's runtime gives another shape than the graph has."""
+
+
 @dataclass(frozen=True, slots=True)
 class OpenDimension:
     """A dimension of a network input that has no size; without an axis the input has no shape at all."""

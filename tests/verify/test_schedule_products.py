@@ -170,6 +170,9 @@ NONE = {
     "an equation without an output": LoneOperator("Einsum", [(2, 3), (3, 4)], (2, 4), (), {"equation": "ij,jk"}),
     "a diagonal": LoneOperator("Einsum", [(2, 2), (2, 4)], (2, 4), (), {"equation": "ii,ik->ik"}),
     "an axis that is added up alone": LoneOperator("Einsum", [(2, 3), (2, 4)], (2, 4), (), {"equation": "ij,ik->ik"}),
+    "a letter that is broadcast": LoneOperator(
+        "Einsum", [(1, 4, 5), (3, 5, 7)], (3, 4, 7), (), {"equation": "bij,bjk->bik"}
+    ),
     "three matrices": LoneOperator("Einsum", [(2, 3)] * 3, (2, 3), (), {"equation": "ij,ij,ij->ij"}),
     "a transposition": LoneOperator("Einsum", [(2, 3)], (3, 2), (), {"equation": "ij->ji"}),
     "a view of another shape": LoneOperator("Einsum", [(6,), (3, 4)], (2, 4), (), {"equation": "ij,jk->ik"}),

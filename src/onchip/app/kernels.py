@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from onchip.answer.document import Reading
+from onchip.answer.problem import Problem
 from onchip.app.networks import MODEL_SUFFIXES, PROGRAM_SUFFIX, network_to_plan, read_network
 from onchip.app.workspace_kernels import KernelsWithWorkspaces
-from onchip.errors import UsageError
+from onchip.arch.memory import Memory
+from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.untiled import untiled
@@ -132,16 +134,37 @@ def kernels_of_schedule(
     """Return what runs the operators of `graph`, the tile graph of `whole`, which is `network` as it is read.
 
     A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
-    Raises UsageError for random weights where there are none to replace.
+    Raises UsageError for random weights where there are none to replace, and DifferentShapeError for a model to whose
+    tensors its runtime gives other shapes.
     """
     if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
         return _runtime_kernels(network, reading, graph, whole, values)
     if values.random_weights is not None:
         what = f"it runs at {reading.bits} bits an element, without the model's weights"
         raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+    if network.endswith(MODEL_SUFFIXES):
+        _ensure_shapes_of_runtime(network, replace(reading, bits=None), values.seed)
     from onchip.simulate.arithmetic_kernels import ArithmeticKernels
 
     return ArithmeticKernels(graph, values.seed, whole)
+
+
+def _ensure_shapes_of_runtime(network: str, reading: Reading, seed: int) -> None:
+    """Raise DifferentShapeError if the model's runtime gives a tensor another shape; made-up kernels take any.
+
+    Says nothing if the runtime is not installed, or refuses the model.
+    """
+    from onchip.simulate.reference import run_in_given_order
+
+    graph = read_network(network, reading)
+    problem = Problem(graph, (Memory("unused", 1),))
+    try:
+        kernels = _runtime_kernels(network, reading, graph, graph, RunValues(seed))
+        run_in_given_order(problem, kernels, network_inputs(graph, kernels, {}))
+    except DifferentShapeError:
+        raise
+    except InputError:
+        return
 
 
 def network_inputs(

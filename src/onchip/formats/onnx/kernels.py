@@ -19,7 +19,7 @@ from onnx import numpy_helper
 from onnx.helper import make_node
 
 from onchip.answer.bindings import Bindings
-from onchip.errors import GraphError, InputError
+from onchip.errors import DifferentShapeError, GraphError, InputError
 from onchip.formats.onnx.nodes import node_names
 from onchip.formats.onnx.program import Network, NodeProgram
 from onchip.formats.onnx.random import random_array
@@ -125,8 +125,21 @@ class OnnxKernels:
         results = prepared.session.run(prepared.results, feeds)
         return {name: self._whole_bytes(name, result) for name, result in zip(operator.outputs, results, strict=True)}
 
+    def _ensure_planned_shape(self, name: str, result: Array) -> None:
+        """Raise DifferentShapeError if onnxruntime writes another shape than the planned one, or one beyond a bound."""
+        planned = self.values.type_of(name)[1]
+        is_bound = name in self.network.types.bounded
+        fits = result.shape == planned
+        if is_bound and result.ndim == len(planned):
+            fits = all(size <= most for size, most in zip(result.shape, planned, strict=True))
+        if not fits:
+            what = f"onnxruntime writes the shape {list(result.shape)}"
+            expected = f"{'at most ' if is_bound else ''}{list(planned)}, as planned"
+            raise DifferentShapeError(what, file=str(self._path), place=f"tensor {name!r}", expected=expected)
+
     def _whole_bytes(self, name: str, result: Array) -> Bytes:
-        """The bytes of a result; one whose planned shape is the largest that it can have is followed by zeros."""
+        """Return the bytes of a result; zeros follow if its planned shape is a bound. Raises DifferentShapeError."""
+        self._ensure_planned_shape(self._wanted(name), result)
         content = _bytes_of(result)
         if name not in self.network.types.bounded:
             return content
@@ -185,7 +198,16 @@ class OnnxKernels:
     # The whole model
 
     def whole_model_outputs(self, inputs: Mapping[str, Bytes]) -> dict[str, Array]:
-        """What onnxruntime makes of the file as it is; of all its nodes where the weights are random or large."""
+        """Return the network outputs of a run of the whole model; raises DifferentShapeError.
+
+        Run the file as it is, or all its nodes if the weights are random or large.
+        """
+        found = self._run_whole_model(inputs)
+        for name, array in found.items():
+            self._ensure_planned_shape(name, array)
+        return found
+
+    def _run_whole_model(self, inputs: Mapping[str, Bytes]) -> dict[str, Array]:
         network = self.network
         feeds = self._arrays({name: inputs[name] for name in network.inputs})
         if self._random_weights is None and self._path.stat().st_size < _LARGE_FILE_BYTES:

@@ -21,9 +21,12 @@ from onchip.formats.onnx.nodes import DEFAULT_DOMAINS
 from onchip.formats.onnx.runtime_attention import ATTENTION_RULES
 from onchip.formats.onnx.runtime_nodes import MissingFactError, Rule, RuntimeNode
 from onchip.formats.onnx.runtime_rules import RULES
+from onchip.formats.onnx.specification import specified_types
 from onchip.formats.onnx.types import static_shape
 
 RUNTIME_DOMAIN: Final = "com.microsoft"
+_STAND_IN_OPSET: Final = 13
+"""The version of ONNX's operators whose attributes those of the stand-ins' kinds are."""
 _IN_DEFAULT_DOMAIN: Final = frozenset({"SimplifiedLayerNormalization"})
 """Kinds that onnxruntime adds to ONNX's own domain."""
 _REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {
@@ -105,16 +108,16 @@ def required_outputs(node: onnx.NodeProto) -> int:
 
 
 def infer_runtime_kind(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants, opset: int
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants
 ) -> Mapping[str, onnx.TypeProto]:
     """Return the types of the outputs that the node's kind, attributes and inputs fix; empty for an unknown kind.
 
-    `types` are those of all inputs, `opset` is the version of ONNX's own operators.
+    `types` are those of all inputs.
     """
     if not is_runtime_kind(node):
         return {}
     if node.op_type in _STAND_INS and node.domain == RUNTIME_DOMAIN:
-        return _infer_by_stand_in(node, types, opset)
+        return _infer_by_stand_in(node, types, constants)
     try:
         found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
     except MissingFactError:  # the file may declare the shape; otherwise `missing_fact` says what is missing
@@ -138,7 +141,7 @@ def missing_fact(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], cons
 
 
 def _infer_by_stand_in(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], opset: int
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants
 ) -> Mapping[str, onnx.TypeProto]:
     stand = _STAND_INS[node.op_type]
     standing = _standing_node(node, stand)
@@ -147,9 +150,10 @@ def _infer_by_stand_in(
     if is_turned:
         kinds[node.input[0]] = _with_channels_at(kinds[node.input[0]], source=-1, target=1)
     try:
-        found = infer_node_outputs(get_schema(stand.kind, opset, ""), standing, kinds)[node.output[0]]
+        found = infer_node_outputs(get_schema(stand.kind, _STAND_IN_OPSET, ""), standing, kinds)[node.output[0]]
     except Exception:  # onnx raises four unrelated types; whoever needs the shape says that it is unknown
         return {}
+    found = specified_types(standing, kinds, constants, _STAND_IN_OPSET).get(node.output[0], found)
     if is_turned:
         found = _with_channels_at(found, source=1, target=-1)
     place = len(node.input) if stand.typed_by is None else stand.typed_by

@@ -25,11 +25,8 @@ from onchip.formats.onnx.operand_shapes import ensure_operands_agree
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
 from onchip.formats.onnx.scopes import names_read
 from onchip.formats.onnx.slices import ranges_of
+from onchip.formats.onnx.specification import specified_types
 from onchip.formats.onnx.types import static_shape
-
-_LIKE_FIRST_INPUT = {"GroupNormalization", "MeanVarianceNormalization"}
-"""Operators for which ONNX has no shape inference in some versions."""
-
 
 _DEFAULTS = {"STFT": {"onesided": 1}}
 """Attributes whose default ONNX's shape inference gets wrong: it is told."""
@@ -150,8 +147,11 @@ class TypeInference:
         """What ONNX finds; raises GraphError for what it refuses, unless constants make it computable all the same."""
         try:
             if schema is None:
-                return infer_runtime_kind(node, self.types, self.constants, self.opset)
-            return self._infer(node, name, schema, outputs)
+                return infer_runtime_kind(node, self.types, self.constants)
+            specified = self._specified(node, name)
+            if schema.deprecated and specified:  # ONNX refuses it, and runtimes run it
+                return specified
+            return {**self._infer(node, name, schema, outputs), **specified}
         except GraphError:
             if not is_constant or any(self.constants.value(output) is None for output in outputs):
                 raise
@@ -164,6 +164,15 @@ class TypeInference:
             if shape is not None and 0 in shape:
                 element_type = self.types[name].tensor_type.elem_type
                 self.constants.add_tensor(name, onnx.TensorProto(data_type=element_type, dims=shape))
+
+    def _specified(self, node: onnx.NodeProto, name: str) -> Mapping[str, onnx.TypeProto]:
+        """Return the types that win over ONNX's inference; raises GraphError for a negative size."""
+        if self.bounded.intersection(node.input):
+            return {}
+        found = specified_types(node, self.types, self.constants, self.opset)
+        for output, kind in found.items():
+            _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
+        return found
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
         """Put the largest types in place of those that follow from values, if there are such."""
@@ -211,8 +220,6 @@ class TypeInference:
             inferred = self._infer_node(schema, node, name, computed)
         if not _are_static(inferred, outputs) and _are_static(expanded := self._infer_function(node), outputs):
             return expanded
-        if not _are_static(inferred, outputs) and kind_of(node) in _LIKE_FIRST_INPUT:
-            return {node.output[0]: self.types[node.input[0]]}
         return inferred
 
     def _slice_of_nothing(self, node: onnx.NodeProto) -> onnx.TypeProto | None:

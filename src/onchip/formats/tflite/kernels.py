@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from onchip.errors import GraphError, InputError
+from onchip.errors import DifferentShapeError, GraphError, InputError
 from onchip.formats.onnx.kernels import relative_difference
 from onchip.formats.onnx.random import random_array
 from onchip.formats.states import NEXT
@@ -203,11 +203,12 @@ class TfliteKernels:
         return results
 
     def _has_its_shape(self, index: int, result: Values) -> None:
-        """Raise GraphError where the runtime writes another shape than the file says."""
+        """Raise DifferentShapeError if the runtime writes another shape than the file says."""
         tensor = self._storage.tensor(index)
         if result.shape != tensor.shape:
             what = f"ai-edge-litert makes it {list(result.shape)}"
-            raise GraphError(what, place=f"tensor {tensor.name!r}", expected=f"{list(tensor.shape)}, as the file says")
+            expected = f"{list(tensor.shape)}, as the file says"
+            raise DifferentShapeError(what, place=f"tensor {tensor.name!r}", expected=expected)
 
     def _with_constants(self, model: bytes, front: int, changed: Mapping[int, Content]) -> bytes:
         """The model with other bytes in the buffers of some constants."""

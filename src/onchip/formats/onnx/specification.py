@@ -1,0 +1,310 @@
+"""Output shapes by the operator specification, of the kinds for which ONNX's own inference is wrong or finds nothing.
+
+The rules hold for every version of a kind: a later version states what an earlier one left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, isfinite
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, numpy_helper
+from onnx.helper import get_attribute_value, make_tensor_type_proto
+
+from onchip.formats.onnx.constants import Constants
+from onchip.formats.onnx.nodes import kind_of
+from onchip.formats.onnx.slices import ranges_of
+from onchip.formats.onnx.types import static_shape
+
+Shape: TypeAlias = tuple[int, ...]
+_Outputs: TypeAlias = Sequence[tuple[int, Shape]]
+"""Element type and shape of each output."""
+
+
+class UnspecifiedError(Exception):
+    """The operands and attributes at hand do not fix the shape, or contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecifiedNode:
+    """A node with the types and the constant values of its operands."""
+
+    node: onnx.NodeProto
+    types: Mapping[str, onnx.TypeProto]
+    constants: Constants
+    opset: int
+
+    def has(self, place: int) -> bool:
+        """True if the operand is present."""
+        return place < len(self.node.input) and bool(self.node.input[place])
+
+    def shape(self, place: int) -> Shape:
+        """Return an operand's shape; raises UnspecifiedError if it is not static."""
+        shape = static_shape(self.types[self.node.input[place]]) if self.has(place) else None
+        if shape is None:
+            raise UnspecifiedError
+        return shape
+
+    def element_type(self, place: int) -> int:
+        """Return an operand's element type."""
+        element_type: int = self.types[self.node.input[place]].tensor_type.elem_type
+        return element_type
+
+    def value(self, place: int) -> npt.NDArray[Any]:
+        """Return an operand's constant value; raises UnspecifiedError if it has none."""
+        value = self.constants.value(self.node.input[place]) if self.has(place) else None
+        if value is None:
+            raise UnspecifiedError
+        return numpy_helper.to_array(value)
+
+    def attribute(self, name: str, default: Any) -> Any:  # noqa: ANN401 (of any type)
+        """Return an attribute, strings as text."""
+        found = next((get_attribute_value(one) for one in self.node.attribute if one.name == name), default)
+        return found.decode(errors="replace") if isinstance(found, bytes) else found
+
+    def integers(self, name: str, default: Shape) -> Shape:
+        """Return a list attribute as long as `default`; raises UnspecifiedError if it has another length."""
+        found = tuple(self.attribute(name, default))
+        if len(found) != len(default):
+            raise UnspecifiedError
+        return found
+
+
+def specified_types(
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants, opset: int
+) -> dict[str, onnx.TypeProto]:
+    """Return the types of the outputs that the specification fixes; empty for a kind without a rule here.
+
+    `types` are those of all operands, `opset` is the version of ONNX's own operators.
+    """
+    rule = _RULES.get(kind_of(node))
+    if rule is None:
+        return {}
+    try:
+        found = rule(SpecifiedNode(node, types, constants, opset))
+    except UnspecifiedError:
+        return {}
+    return {name: make_tensor_type_proto(*output) for name, output in zip(node.output, found, strict=False) if name}
+
+
+# Windows
+
+
+def _pool(node: SpecifiedNode) -> _Outputs:
+    given = node.shape(0)
+    pads_and_windows = _windows(node, len(given) - 2)
+    padding = node.attribute("auto_pad", "NOTSET")
+    is_ceil = bool(node.attribute("ceil_mode", 0))
+    sizes = tuple(
+        pooled_size(size, window, padding, is_ceil=is_ceil)
+        for size, window in zip(given[2:], pads_and_windows, strict=True)
+    )
+    return [(node.element_type(0), (*given[:2], *sizes)), (TensorProto.INT64, (*given[:2], *sizes))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window along one axis: its reach, dilation included, its stride and the pads at both ends."""
+
+    reach: int
+    stride: int
+    begin: int
+    end: int
+
+
+def pooled_size(size: int, window: _Window, padding: str, *, is_ceil: bool) -> int:
+    """Return the number of windows of a pool along one axis; none starts in the padding at the end.
+
+    Two details are those of ONNX's inference and of onnxruntime, which agree, and not of the specification's text:
+    `ceil_mode` counts with `auto_pad=VALID` too, and a window that is a little larger than the padded input fits once.
+    """
+    if padding in ("SAME_UPPER", "SAME_LOWER"):
+        return -(-size // window.stride)
+    begin, end = (0, 0) if padding == "VALID" else (window.begin, window.end)
+    span = size + begin + end - window.reach
+    if not is_ceil:
+        return (span // window.stride if span >= 0 else -(-span // window.stride)) + 1
+    count = -(-span // window.stride) + 1
+    return count - 1 if (count - 1) * window.stride >= size + begin else count
+
+
+def _windows(node: SpecifiedNode, rank: int, default_kernel: Shape = ()) -> list[_Window]:
+    kernel = node.integers("kernel_shape", default_kernel or (0,) * rank)
+    strides = node.integers("strides", (1,) * rank)
+    dilations = node.integers("dilations", (1,) * rank)
+    pads = node.integers("pads", (0,) * (2 * rank))
+    if rank < 1 or min(*kernel, *strides, *dilations) < 1:
+        raise UnspecifiedError
+    reaches = [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, dilations, strict=True)]
+    return [_Window(*each) for each in zip(reaches, strides, pads[:rank], pads[rank:], strict=True)]
+
+
+def _transposed_convolution(node: SpecifiedNode) -> _Outputs:
+    given, filters = node.shape(0), node.shape(1)
+    rank = len(given) - 2
+    if len(filters) != len(given):
+        raise UnspecifiedError
+    windows = _windows(node, rank, filters[2:])
+    more = node.integers("output_padding", (0,) * rank)
+    padding = node.attribute("auto_pad", "NOTSET")
+    stated = tuple(node.attribute("output_shape", ()))
+    full = [
+        window.stride * (size - 1) + extra + window.reach
+        for size, window, extra in zip(given[2:], windows, more, strict=True)
+    ]
+    if stated:
+        sizes = stated[-rank:]
+    elif padding in ("SAME_UPPER", "SAME_LOWER"):  # pads are never negative: no output is larger than without any
+        sizes = tuple(
+            min(size * window.stride, most) for size, window, most in zip(given[2:], windows, full, strict=True)
+        )
+    elif padding == "VALID":
+        sizes = tuple(full)
+    else:
+        sizes = tuple(most - window.begin - window.end for window, most in zip(windows, full, strict=True))
+    if len(sizes) != rank:
+        raise UnspecifiedError
+    return [(node.element_type(0), (given[0], filters[1] * node.attribute("group", 1), *sizes))]
+
+
+def _unpooled(node: SpecifiedNode) -> _Outputs:
+    given = node.shape(0)
+    if node.has(2):
+        stated = tuple(int(size) for size in node.value(2).reshape(-1))
+        if len(stated) != len(given):
+            raise UnspecifiedError
+        return [(node.element_type(0), stated)]
+    windows = _windows(node, len(given) - 2)
+    sizes = tuple(
+        (size - 1) * window.stride + window.reach - window.begin - window.end
+        for size, window in zip(given[2:], windows, strict=True)
+    )
+    return [(node.element_type(0), (*given[:2], *sizes))]
+
+
+# Products
+
+
+def _einsum(node: SpecifiedNode) -> _Outputs:
+    shapes = [node.shape(place) for place in range(len(node.node.input))]
+    return [(node.element_type(0), einsum_shape(node.attribute("equation", ""), shapes))]
+
+
+def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
+    """Return the shape of an Einsum's output; a letter of size 1 in one operand is broadcast to the others' size."""
+    left, arrow, written = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(shapes):
+        raise UnspecifiedError
+    sizes: dict[str, int] = {}
+    spread: Shape = ()
+    for term, shape in zip(terms, shapes, strict=True):
+        before, dots, after = term.partition("...")
+        several = len(shape) - len(before) - len(after)
+        if several < 0 or (several and not dots):
+            raise UnspecifiedError
+        spread = _broadcast(spread, shape[len(before) : len(before) + several])
+        for letter, size in zip(before + after, shape[: len(before)] + shape[len(before) + several :], strict=True):
+            sizes[letter] = _met(sizes.get(letter, 1), size)
+    if not arrow:
+        once = sorted(letter for letter in sizes if left.count(letter) == 1)
+        written = "..." * ("..." in left) + "".join(once)
+    before, dots, after = written.partition("...")
+    if not sizes.keys() >= {*before, *after}:
+        raise UnspecifiedError
+    return (*(sizes[one] for one in before), *(spread if dots else ()), *(sizes[one] for one in after))
+
+
+def _broadcast(first: Shape, second: Shape) -> Shape:
+    rank = max(len(first), len(second))
+    padded = ((1,) * (rank - len(one)) + one for one in (first, second))
+    return tuple(_met(*sizes) for sizes in zip(*padded, strict=True))
+
+
+def _met(first: int, second: int) -> int:
+    if first != second and 1 not in (first, second):
+        raise UnspecifiedError
+    return second if first == 1 else first
+
+
+# Values that are constant
+
+
+def _compressed(node: SpecifiedNode) -> _Outputs:
+    """The elements, or the slices along an axis, for which the condition is true."""
+    given, condition = node.shape(0), node.value(1).astype(bool).reshape(-1)
+    axis = node.attribute("axis", None)
+    if axis is None:
+        return [(node.element_type(0), (int(condition[: int(np.prod(given))].sum()),))]
+    if not -len(given) <= axis < len(given):
+        raise UnspecifiedError
+    axis %= len(given)
+    return [(node.element_type(0), (*given[:axis], int(condition[: given[axis]].sum()), *given[axis + 1 :]))]
+
+
+def _sliced(node: SpecifiedNode) -> _Outputs:
+    """Bounds beyond an axis are moved to its ends, which ONNX's inference does not do for each opset."""
+    given = node.shape(0)
+    ranges = ranges_of(node.node, len(given), node.constants)
+    if ranges is None:
+        raise UnspecifiedError
+    sizes = list(given)
+    for each in ranges:
+        sizes[each.axis] = each.length(sizes[each.axis])
+    return [(node.element_type(0), tuple(sizes))]
+
+
+def _resized_in_proportion(node: SpecifiedNode) -> _Outputs:
+    """A Resize to sizes within which, or around which, the output keeps the aspect ratio of the input."""
+    given = node.shape(0)
+    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    if policy not in ("not_larger", "not_smaller") or not node.has(3):
+        raise UnspecifiedError
+    sizes = [int(size) for size in node.value(3)]
+    axes = [axis % len(given) for axis in node.attribute("axes", range(len(given)))]
+    if len(axes) != len(sizes) or any(given[axis] < 1 for axis in axes):
+        raise UnspecifiedError
+    scales = [np.float32(size) / np.float32(given[axis]) for size, axis in zip(sizes, axes, strict=True)]
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    written = list(given)
+    for axis in axes:
+        written[axis] = floor(scale * np.float32(given[axis]) + np.float32(0.5))
+    return [(node.element_type(0), tuple(written))]
+
+
+def _range(node: SpecifiedNode) -> _Outputs:
+    """As many numbers as double precision counts: ONNX's inference rounds the difference of two floats first."""
+    start, limit, delta = (node.value(place).reshape(-1)[0].item() for place in range(3))
+    if not delta or not all(isfinite(number) for number in (start, limit, delta)):
+        raise UnspecifiedError
+    count = -((start - limit) // delta) if isinstance(delta, int) else ceil((limit - start) / delta)
+    return [(node.element_type(0), (max(count, 0),))]
+
+
+def _dropout(node: SpecifiedNode) -> _Outputs:
+    """The input's type; a mask, before opset 10, has it too."""
+    given = node.element_type(0), node.shape(0)
+    return [given, given if node.opset < 10 else (TensorProto.BOOL, given[1])]
+
+
+def _like_first_input(node: SpecifiedNode) -> _Outputs:
+    return [(node.element_type(0), node.shape(0))]
+
+
+_RULES: Final[Mapping[str, Callable[[SpecifiedNode], _Outputs]]] = {
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    "Compress": _compressed,
+    "ConvTranspose": _transposed_convolution,
+    "Dropout": _dropout,
+    "Einsum": _einsum,
+    **dict.fromkeys(("GroupNormalization", "MeanVarianceNormalization"), _like_first_input),
+    "MaxUnpool": _unpooled,
+    "Range": _range,
+    "Resize": _resized_in_proportion,
+    "Slice": _sliced,
+}

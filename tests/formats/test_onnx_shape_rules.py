@@ -1,0 +1,114 @@
+"""Shapes of one-node models with random attributes: the reader's are those that onnxruntime computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx.defs import get_all_schemas_with_history
+from onnx.helper import tensor_dtype_to_np_dtype
+
+from onchip.formats.onnx.file import load_model
+from onchip.formats.onnx.specification import einsum_shape
+from onchip.formats.onnx.unfolded import unfold
+from support.one_node_models import NEWEST, RULES, OneNode, one_node
+
+NO_SHAPES_TO_COMPARE = frozenset(
+    # control flow, which has tests of its own
+    {"If", "Loop", "Scan", "SequenceMap"}
+    # sequences, optional values, strings, files
+    | {"ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct"}
+    | {"SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence", "RegexFullMatch"}
+    | {"StringConcat", "StringNormalizer", "StringSplit", "ImageDecoder"}
+)
+BY_VALUES = frozenset({"NonZero", "NonMaxSuppression", "Unique"})
+"""Kinds whose shape follows from values that no file states: the reader has the largest."""
+REFUSED = frozenset({"ArrayFeatureExtractor"})
+"""Kinds of which ONNX's inference does not know the shape in some cases, and no rule says it."""
+RULED = (
+    *("AveragePool", "Compress", "Conv", "ConvTranspose", "Dropout", "Einsum", "LpPool", "MaxPool", "MaxUnpool"),
+    *("Pad", "Reshape", "Resize", "Slice", "com.microsoft::NhwcMaxPool", "com.microsoft::QLinearAveragePool"),
+)
+"""Kinds with many attributes that matter."""
+
+
+def test_every_kind_of_onnx_is_drawn() -> None:
+    kinds = {one.name for one in get_all_schemas_with_history() if not one.domain and one.since_version <= NEWEST}
+    assert kinds - RULES.keys() == NO_SHAPES_TO_COMPARE
+
+
+def test_shapes_are_those_that_onnxruntime_computes(tmp_path: Path) -> None:
+    assert_alike([*sorted(RULES), *RULED * 10], tmp_path)
+
+
+@pytest.mark.slow
+def test_shapes_of_5000_models_are_those_that_onnxruntime_computes(tmp_path: Path) -> None:
+    assert assert_alike([*sorted(RULES) * 20, *RULED * 140], tmp_path) >= 5000
+
+
+def assert_alike(kinds: list[str], folder: Path) -> int:
+    """Compare one model of each kind, a kind that is listed again differs; return how many onnxruntime ran."""
+    ran = 0
+    times: dict[str, int] = {}
+    for kind in kinds:
+        times[kind] = seed = times.get(kind, -1) + 1
+        node = one_node(kind, Random(f"{kind} {seed}"))
+        results = run(node)
+        if results is not None:
+            ran += 1
+            assert_reader_agrees(node, results, folder, f"{kind}, seed {seed}, opset {node.opset}: {node.attributes}")
+    return ran
+
+
+def run(node: OneNode) -> list[np.ndarray] | None:
+    """Return what onnxruntime computes; None if it refuses the model."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    try:
+        session = onnxruntime.InferenceSession(
+            node.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        results: list[np.ndarray] = session.run(None, node.fed)
+    except Exception:  # onnxruntime raises several types
+        return None
+    return results
+
+
+def assert_reader_agrees(node: OneNode, results: list[np.ndarray], folder: Path, what: str) -> None:
+    path = folder / "one.onnx"
+    path.write_bytes(node.model().SerializeToString())
+    types = unfold(load_model(path)).types
+    for name, result in zip(node.written, results, strict=True):
+        if name in types.unknown:
+            assert node.kind in REFUSED, f"{what}: {types.unknown[name]}"
+            continue
+        shape, element_type = types.shape_and_element_type(name)
+        assert tensor_dtype_to_np_dtype(element_type) == result.dtype, what
+        if name in types.bounded:
+            assert node.kind in BY_VALUES, what
+            assert len(shape) == result.ndim, what
+            assert all(most >= size for most, size in zip(shape, result.shape, strict=True)), what
+        else:
+            assert shape == result.shape, what
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("...i,ij->...j", [(7, 2, 3), (3, 4)], (7, 2, 4)),
+        ("b...i,...i->b...", [(2, 5, 1, 3), (4, 3)], (2, 5, 4)),
+        ("ij, jk", [(2, 3), (3, 4)], (2, 4)),
+        ("ba", [(2, 3)], (3, 2)),
+        ("ii->i", [(3, 3)], (3,)),
+        ("i...->...", [(3, 2, 5)], (2, 5)),
+        ("ij,ij->", [(1, 4), (3, 1)], ()),
+    ],
+)
+def test_einsum_broadcasts_letters_and_ellipses(
+    equation: str, shapes: list[tuple[int, ...]], expected: tuple[int, ...]
+) -> None:
+    assert einsum_shape(equation, shapes) == expected
