@@ -124,10 +124,21 @@ def test_the_shape_of_such_a_tensor_is_no_constant(tmp_path: Path) -> None:
         read_model(model(nodes, [X], ["y", "t"]), tmp_path)
 
 
-def test_an_operator_of_which_no_largest_output_is_known_is_refused(tmp_path: Path) -> None:
-    """A slice from the third last to the second may be longer of a shorter tensor."""
+def test_a_slice_may_be_longer_of_a_shorter_tensor(tmp_path: Path) -> None:
+    """From the third last place to the second there are two of three columns, and none of twelve."""
     nodes = [make_node("NonZero", ["x"], ["n"]), make_node("Slice", ["n", "a", "b", "c"], ["s"], name="cut")]
     nodes.append(make_node("Neg", ["s"], ["y"]))
     constants = [integers("a", [-3]), integers("b", [2]), integers("c", [1])]
-    with pytest.raises(InputError, match="node 'cut': the shape of its input 'n' follows from values"):
-        read_model(model(nodes, [X], ["y"], constants), tmp_path)
+    with pytest.warns(NetworkWarning):
+        assert read_model(model(nodes, [X], ["y"], constants), tmp_path).tensor["y"].shape == (2, 2)
+
+
+@pytest.mark.parametrize("kind", ["Col2Im", "Resize"])
+def test_an_operator_of_which_no_largest_output_is_known_is_refused(kind: str, tmp_path: Path) -> None:
+    """Where an aspect ratio is kept, a smaller axis makes another one larger."""
+    last = make_node("Resize", ["f", "", "", "size"], ["y"], name="last", keep_aspect_ratio_policy="not_larger")
+    if kind == "Col2Im":
+        last = make_node("Col2Im", ["f", "size", "size"], ["y"], name="last")
+    nodes = [make_node("NonZero", ["x"], ["n"]), make_node("Cast", ["n"], ["f"], to=1), last]
+    with pytest.raises(InputError, match="node 'last': the shape of its input 'f' follows from values"):
+        read_model(model(nodes, [X], ["y"], [integers("size", [4, 4])]), tmp_path)

@@ -15,6 +15,8 @@ OUTPUTS = {
     "empty-concat": (1, 32, 8),
     "contrib-nbits": (3, 24),
     "contrib-mha": (2, 5, 8),
+    "nms-then-slice": (15, 1),
+    "nms-then-gemm": (15, 8),
 }
 
 

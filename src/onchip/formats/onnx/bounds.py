@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Final, TypeAlias
 
@@ -12,51 +13,90 @@ from onnx.helper import make_tensor_type_proto
 
 from onchip.formats.onnx.constants import Constants
 from onchip.formats.onnx.nodes import kind_of
+from onchip.formats.onnx.runtime_kinds import is_runtime_kind
 from onchip.formats.onnx.types import static_shape
 
 _INDICES: Final[int] = TensorProto.INT64
 _Found: TypeAlias = list[tuple[int, tuple[int, ...]]]
 """Element type and shape of each output."""
 
+_EXACT_AXES: Final = {"NonZero": (0,), "NonMaxSuppression": (1,)}
+"""Axes whose size does not follow from values, of these kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The largest type that a tensor can have, and the axes that may be smaller."""
+
+    kind: onnx.TypeProto
+    axes: frozenset[int]
+
+    @classmethod
+    def of(cls, element_type: int, shape: Sequence[int], exact: Collection[int] = ()) -> Bound:
+        """Return the bound for a shape of which all axes but the `exact` ones may be smaller."""
+        axes = frozenset(range(len(shape))).difference(exact)
+        return cls(make_tensor_type_proto(element_type, list(shape)), axes)
+
+
 _OF_ONE_TENSOR: Final = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Dropout Elu Erf Exp Floor Gelu "
-    "HardSigmoid HardSwish Hardmax Identity IsInf IsNaN LayerNormalization LeakyRelu Log LogSoftmax Mish Neg Not "
-    "Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu"
+    "Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumSum "
+    "DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf Exp EyeLike Floor Gelu HardSigmoid HardSwish Hardmax "
+    "Identity IsInf IsNaN LeakyRelu Log LogSoftmax Mish Neg Not QuantizeLinear RandomNormalLike RandomUniformLike "
+    "Reciprocal Relu ReverseSequence Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan "
+    "Tanh ThresholdedRelu Trilu"
+)
+_NORMS: Final = (
+    "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization "
+    "MeanVarianceNormalization RMSNormalization"
 )
 _OF_SEVERAL: Final = (
-    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor CastLike DequantizeLinear Div Equal Greater GreaterOrEqual Less "
-    "LessOrEqual Max Mean Min Mod Mul Or PRelu Pow QuantizeLinear Sub Sum Where Xor"
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min "
+    "Mod Mul Or PRelu Pow Sub Sum Where Xor"
 )
 _REDUCTIONS: Final = (
-    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+    "ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+    "ReduceSumSquare"
 )
 _MOVEMENTS: Final = (
-    "Concat Gather GatherElements GatherND MatMul NonZero Reshape Shape Size Squeeze Transpose Unique Unsqueeze"
+    "Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND NonMaxSuppression NonZero OneHot Pad "
+    "Reshape Resize ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unique "
+    "Unsqueeze Upsample"
+)
+_PRODUCTS: Final = (
+    "Attention Conv ConvInteger ConvTranspose Einsum GRU Gemm LSTM MatMul MatMulInteger QLinearConv QLinearMatMul RNN"
+)
+_WINDOWS: Final = (
+    "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample LpPool MaxPool MaxRoiPool RoiAlign"
 )
 _PASSING: Final = frozenset(
-    kind for kinds in (_OF_ONE_TENSOR, _OF_SEVERAL, _REDUCTIONS, _MOVEMENTS) for kind in kinds.split()
+    kind
+    for kinds in (_OF_ONE_TENSOR, _NORMS, _OF_SEVERAL, _REDUCTIONS, _MOVEMENTS, _PRODUCTS, _WINDOWS)
+    for kind in kinds.split()
 )
-"""Kinds whose output is no larger where an input is smaller."""
-_EXACT: Final = frozenset({"ScatterND", "ScatterElements", "Shape", "Size"})
-"""Kinds whose output's shape is known though that of an input is only bounded: of the first two, of a later input."""
+"""Kinds whose output is no larger where an input is smaller, axis by axis."""
+BROADCASTING: Final = frozenset(_OF_SEVERAL.split())
+"""Kinds whose operands must have equal sizes, or sizes of 1, counted from the last axis."""
 
 
-def passes_bounds(node: onnx.NodeProto, bounded: Mapping[str, object] | set[str]) -> bool:
-    """Whether the largest shapes of the operands in `bounded` give, by inference, the largest of the outputs."""
-    if kind_of(node) in ("ScatterND", "ScatterElements"):
-        return node.input[0] not in bounded
-    return kind_of(node) in _PASSING
+def passes_bounds(
+    node: onnx.NodeProto, axes: Mapping[str, frozenset[int]], types: Mapping[str, onnx.TypeProto]
+) -> bool:
+    """True if the largest shapes of the operands give the largest of the outputs.
+
+    `axes` are, for each operand whose shape is a bound, those that may be smaller.
+    """
+    kind = kind_of(node)
+    if kind == "GatherND" and len(node.input) > 1:  # the last axis of the indices is a number of axes
+        rank = len(static_shape(types[node.input[1]]) or ())
+        return rank - 1 not in axes.get(node.input[1], ())
+    if kind == "Resize":  # an aspect ratio makes one axis the larger, the smaller another is
+        policy = next((one.s for one in node.attribute if one.name == "keep_aspect_ratio_policy"), b"stretch")
+        return policy == b"stretch"
+    return kind in _PASSING or is_runtime_kind(node)
 
 
-def has_exact_output(node: onnx.NodeProto) -> bool:
-    """Whether the shape of the outputs is exact though that of an operand is a bound."""
-    return kind_of(node) in _EXACT
-
-
-def largest_types(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants
-) -> dict[str, onnx.TypeProto]:
-    """The largest types of the outputs of an operator whose shapes follow from values; none of another operator."""
+def largest_types(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> dict[str, Bound]:
+    """Return the largest types of the outputs of an operator whose shapes follow from values; empty for any other."""
     shapes = [static_shape(types[name]) if name else None for name in node.input]
     if not shapes or shapes[0] is None:
         return {}
@@ -77,7 +117,7 @@ def largest_types(
         case "Slice":
             found = [(own, shapes[0])]
     return {
-        output: make_tensor_type_proto(element_type, shape)
+        output: Bound.of(element_type, shape, _EXACT_AXES.get(kind_of(node), ()))
         for output, (element_type, shape) in zip(node.output, found, strict=False)
         if output
     }

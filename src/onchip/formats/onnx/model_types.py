@@ -40,6 +40,8 @@ class ModelTypes:
     outputs: tuple[tuple[str, ...], ...]
     bounded: frozenset[str] = frozenset()
     kept: Mapping[str, KeptNode] = field(default_factory=dict)
+    variable_axes: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Axes that may be smaller, for each tensor in `bounded`; all of them for a tensor that is not listed."""
 
     def kept_as(self, node: onnx.NodeProto) -> KeptNode | None:
         """What is known of a node that is a loop; None for any other."""

@@ -15,7 +15,13 @@ from onnx.helper import make_attribute, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs, infer_shapes
 
 from onchip.errors import GraphError
-from onchip.formats.onnx.bounds import has_exact_output, largest_types, passes_bounds
+from onchip.formats.onnx.bounds import Bound, largest_types, passes_bounds
+from onchip.formats.onnx.bounds_passed_on import (
+    axes_that_differ,
+    bounds_by_rule,
+    types_that_agree,
+    without_elements_along,
+)
 from onchip.formats.onnx.constants import Constants
 from onchip.formats.onnx.declarations import Declarations
 from onchip.formats.onnx.dimensions import network_inputs
@@ -42,6 +48,7 @@ class TypeInference:
         self.types: dict[str, onnx.TypeProto] = {value.name: value.type for value in network_inputs(graph)}
         self.unknown: dict[str, GraphError] = {}
         self.bounded: set[str] = set()
+        self._variable_axes: dict[str, frozenset[int]] = {}
         self.kept: dict[str, KeptNode] = {}
         self.remarks_of_bounds: list[str] = []
         self.constants = Constants(model, self.types)
@@ -67,7 +74,9 @@ class TypeInference:
 
     def model_types(self, outputs: tuple[tuple[str, ...], ...]) -> ModelTypes:
         """What was found; `outputs` are those of each node visited."""
-        return ModelTypes(self.types, self.unknown, self.constants, outputs, frozenset(self.bounded), self.kept)
+        return ModelTypes(
+            self.types, self.unknown, self.constants, outputs, frozenset(self.bounded), self.kept, self._variable_axes
+        )
 
     def remarks(self) -> tuple[str, ...]:
         """What a user should know: declared shapes that contradict what was found, and shapes that are bounds."""
@@ -113,25 +122,25 @@ class TypeInference:
         for operand in filter(None, node.input):
             if operand in self.unknown:
                 raise self.unknown[operand]
-        from_bounded = self.bounded.intersection(node.input)
-        is_constant = not from_bounded and self.constants.are_computed_by(node)
-        if is_constant:
-            self.constants.add_node(node)
         schema = self._schema(node)
         outputs = self._outputs_that_are_tensors(node, schema)
-        if from_bounded and not passes_bounds(node, from_bounded):
-            self.unknown |= dict.fromkeys(outputs, _refusal_of_bound(node, name, min(from_bounded)))
-            return outputs
-        inferred = self._inferred(node, name, schema, outputs, is_constant=is_constant)
-        if not from_bounded:
+        if from_bounded := self.bounded.intersection(node.input):
+            axes = {operand: self.variable_axes(operand) for operand in from_bounded}
+            if not passes_bounds(node, axes, self.types):
+                self.unknown |= dict.fromkeys(outputs, _refusal_of_bound(node, name, min(from_bounded)))
+                return outputs
+            kinds = self._bounds_passed_on(node, name, schema, outputs, axes)
+        else:
+            is_constant = self.constants.are_computed_by(node)
+            if is_constant:
+                self.constants.add_node(node)
+            inferred = self._inferred(node, name, schema, outputs, is_constant=is_constant)
             ensure_operands_agree(node, name, ChainMap(dict(inferred), self.types))
-        kinds = {
-            output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
-        }
+            kinds = {
+                output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
+            }
         if any(static_shape(kind) is None for kind in kinds.values()):
             self._resolve_by_bounds(node, name, kinds)
-        elif from_bounded and not has_exact_output(node):
-            self.bounded.update(outputs)
         for output, kind in kinds.items():
             if static_shape(kind) is None:
                 missing = missing_fact(node, self.types, self.constants) if schema is None else None
@@ -141,17 +150,78 @@ class TypeInference:
         self._keep_empty_as_constants(outputs)
         return outputs
 
+    def variable_axes(self, name: str) -> frozenset[int]:
+        """Return the axes of a tensor that may be smaller than in its type."""
+        if name not in self.bounded:
+            return frozenset()
+        return self._variable_axes.get(name, frozenset(range(len(static_shape(self.types[name]) or ()))))
+
+    def _add_bound(self, name: str, axes: frozenset[int]) -> None:
+        if axes:
+            self.bounded.add(name)
+            self._variable_axes[name] = axes
+
+    def _bounds_passed_on(
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        schema: OpSchema | None,
+        outputs: tuple[str, ...],
+        axes: Mapping[str, frozenset[int]],
+    ) -> dict[str, onnx.TypeProto]:
+        """Return the largest types of the outputs of a node that reads bounds, and note which axes may be smaller."""
+        bounds = bounds_by_rule(node, self.types, axes, self.constants)
+        if not bounds:
+            largest = types_that_agree(node, self.types, axes)
+            inferred = self._inferred(node, name, schema, outputs, is_constant=False, types=largest)
+            kinds = {output: self._resolve(output, inferred.get(output, onnx.TypeProto()), False) for output in outputs}
+            smallest = self._inferred_at_smallest(node, name, schema, outputs, axes)
+            bounds = {
+                output: Bound(kind, axes_that_differ(kind, smallest.get(output))) for output, kind in kinds.items()
+            }
+        for output in outputs:
+            if static_shape(bounds[output].kind) is not None:
+                self._add_bound(output, bounds[output].axes)
+        return {output: bounds[output].kind for output in outputs}
+
+    def _inferred_at_smallest(
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        schema: OpSchema | None,
+        outputs: tuple[str, ...],
+        axes: Mapping[str, frozenset[int]],
+    ) -> Mapping[str, onnx.TypeProto]:
+        """Return what inference finds if every axis that may be smaller is empty; empty if it refuses.
+
+        Sizes never fall as operands grow: a size that is the same then is exact.
+        """
+        smallest = {operand: without_elements_along(self.types[operand], smaller) for operand, smaller in axes.items()}
+        try:
+            types = {**{operand: self.types[operand] for operand in filter(None, node.input)}, **smallest}
+            return self._inferred(node, name, schema, outputs, is_constant=False, types=types)
+        except GraphError:
+            return {}
+
     def _inferred(
-        self, node: onnx.NodeProto, name: str, schema: OpSchema | None, outputs: tuple[str, ...], *, is_constant: bool
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        schema: OpSchema | None,
+        outputs: tuple[str, ...],
+        *,
+        is_constant: bool,
+        types: Mapping[str, onnx.TypeProto] | None = None,
     ) -> Mapping[str, onnx.TypeProto]:
         """What ONNX finds; raises GraphError for what it refuses, unless constants make it computable all the same."""
+        types = self.types if types is None else types
         try:
             if schema is None:
-                return infer_runtime_kind(node, self.types, self.constants)
-            specified = self._specified(node, name)
+                return infer_runtime_kind(node, types, self.constants)
+            specified = self._specified(node, name, types)
             if schema.deprecated and specified:  # ONNX refuses it, and runtimes run it
                 return specified
-            return {**self._infer(node, name, schema, outputs), **specified}
+            return {**self._infer(node, name, schema, outputs, types), **specified}
         except GraphError:
             if not is_constant or any(self.constants.value(output) is None for output in outputs):
                 raise
@@ -161,15 +231,15 @@ class TypeInference:
         """Note that tensors without elements are constants: their value is known, whatever computes them."""
         for name in names:
             shape = static_shape(self.types[name]) if name in self.types else None
-            if shape is not None and 0 in shape:
+            if shape is not None and 0 in shape and name not in self.bounded:
                 element_type = self.types[name].tensor_type.elem_type
                 self.constants.add_tensor(name, onnx.TensorProto(data_type=element_type, dims=shape))
 
-    def _specified(self, node: onnx.NodeProto, name: str) -> Mapping[str, onnx.TypeProto]:
+    def _specified(
+        self, node: onnx.NodeProto, name: str, types: Mapping[str, onnx.TypeProto]
+    ) -> Mapping[str, onnx.TypeProto]:
         """Return the types that win over ONNX's inference; raises GraphError for a negative size."""
-        if self.bounded.intersection(node.input):
-            return {}
-        found = specified_types(node, self.types, self.constants, self.opset)
+        found = specified_types(node, types, self.constants, self.opset)
         for output, kind in found.items():
             _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
         return found
@@ -178,8 +248,9 @@ class TypeInference:
         """Put the largest types in place of those that follow from values, if there are such."""
         largest = largest_types(node, self.types, self.constants)
         if kinds.keys() <= largest.keys():
-            kinds |= {output: largest[output] for output in kinds}
-            self.bounded.update(kinds)
+            kinds |= {output: largest[output].kind for output in kinds}
+            for output in kinds:
+                self._add_bound(output, largest[output].axes)
             shapes = ", ".join(f"{output!r} {list(static_shape(kind) or ())}" for output, kind in kinds.items())
             what = f"node {name!r}: the shape of its output follows from values: {shapes} is the largest that it can be"
             self.remarks_of_bounds.append(what)
@@ -206,36 +277,46 @@ class TypeInference:
         return kept or (named[0][1],)
 
     def _infer(
-        self, node: onnx.NodeProto, name: str, schema: OpSchema, outputs: tuple[str, ...]
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        schema: OpSchema,
+        outputs: tuple[str, ...],
+        types: Mapping[str, onnx.TypeProto],
     ) -> Mapping[str, onnx.TypeProto]:
-        if (sliced := self._slice_of_nothing(node)) is not None:
+        if (sliced := self._slice_of_nothing(node, types)) is not None:
             return {node.output[0]: sliced}
         operands = list(filter(None, node.input))
         known = {operand: value for operand in operands if (value := self.constants.known_value(operand)) is not None}
-        inferred = self._infer_node(schema, node, name, known)
+        inferred = self._infer_node(schema, node, name, known, types)
         if _are_static(inferred, outputs):
             return inferred
         computed = {operand: value for operand in operands if (value := self.constants.value(operand)) is not None}
         if len(computed) > len(known):
-            inferred = self._infer_node(schema, node, name, computed)
-        if not _are_static(inferred, outputs) and _are_static(expanded := self._infer_function(node), outputs):
+            inferred = self._infer_node(schema, node, name, computed, types)
+        if not _are_static(inferred, outputs) and _are_static(expanded := self._infer_function(node, types), outputs):
             return expanded
         return inferred
 
-    def _slice_of_nothing(self, node: onnx.NodeProto) -> onnx.TypeProto | None:
+    def _slice_of_nothing(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> onnx.TypeProto | None:
         """Return the type of a slice of a tensor without elements: onnx aborts the program if it goes backwards."""
-        shape = static_shape(self.types[node.input[0]]) if kind_of(node) == "Slice" and any(node.input[:1]) else None
+        shape = static_shape(types[node.input[0]]) if kind_of(node) == "Slice" and any(node.input[:1]) else None
         if shape is None or 0 not in shape or (ranges := ranges_of(node, len(shape), self.constants)) is None:
             return None
         sizes = list(shape)
         for each in ranges:
             sizes[each.axis] = each.length(sizes[each.axis])
-        return make_tensor_type_proto(self.types[node.input[0]].tensor_type.elem_type, sizes)
+        return make_tensor_type_proto(types[node.input[0]].tensor_type.elem_type, sizes)
 
     def _infer_node(
-        self, schema: OpSchema, node: onnx.NodeProto, name: str, values: dict[str, onnx.TensorProto]
+        self,
+        schema: OpSchema,
+        node: onnx.NodeProto,
+        name: str,
+        values: dict[str, onnx.TensorProto],
+        known: Mapping[str, onnx.TypeProto],
     ) -> dict[str, onnx.TypeProto]:
-        types = {operand: self.types[operand] for operand in node.input if operand}
+        types = {operand: known[operand] for operand in node.input if operand}
         node = _with_defaults(node)
         opsets = list(self.opsets.values())
         try:
@@ -248,13 +329,13 @@ class TypeInference:
             _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
         return found
 
-    def _infer_function(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+    def _infer_function(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> dict[str, onnx.TypeProto]:
         """The node as a model of its own: only so ONNX looks into the bodies of its function operators."""
         model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         model.graph.name = "node"
         model.graph.node.append(node)
         for operand in dict.fromkeys(filter(None, node.input)):
-            model.graph.input.add(name=operand, type=self.types[operand])
+            model.graph.input.add(name=operand, type=types[operand])
         for output in filter(None, node.output):
             model.graph.output.add(name=output)
         return {value.name: value.type for value in infer_shapes(model, data_prop=True).graph.output}

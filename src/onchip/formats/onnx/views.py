@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import onnx
 from onnx import numpy_helper
@@ -86,4 +87,13 @@ class Storage:
             return False
         if may_drop(node, self._types.constants):
             return False
+        if not self._has_as_many_elements(node.input[0], outputs[0]):
+            return False
         return all(operand in self._types.constants for operand in node.input[1:] if operand)
+
+    def _has_as_many_elements(self, operand: str, output: str) -> bool:
+        """True if both sizes are known and equal: a bound may exceed the exact size that a reshaping states."""
+        names = operand, output
+        if not all(name in self._types.static for name in names):
+            return True
+        return len({prod(self._types.shape_and_element_type(name)[0]) for name in names}) == 1

@@ -1,0 +1,313 @@
+"""A bound on a shape is never exceeded: onnxruntime runs each operator on fewer and on more elements."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.helper import make_node, make_opsetid
+
+from onchip.answer.bindings import Bindings
+from onchip.formats.onnx.dimensions import bind
+from onchip.formats.onnx.file import load_model
+from onchip.formats.onnx.runtime_kinds import RUNTIME_DOMAIN
+from onchip.formats.onnx.unfolded import unfold
+from support.onnx_networks import model, value
+from support.onnx_runs import saved
+
+ROWS, COLUMNS = 3, 5
+GREATEST = ROWS * COLUMNS
+
+
+@dataclass
+class Built:
+    """Nodes that read tensors with as many rows as `x` has elements that are not zero."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[TensorProto] = field(default_factory=list)
+
+    def node(self, kind: str, operands: Sequence[str], outputs: int = 1, **attributes: Any) -> list[str]:  # noqa: ANN401
+        made = [f"t{len(self.nodes)}.{at}" for at in range(outputs)]
+        self.nodes.append(make_node(kind, operands, made, **attributes))
+        return made
+
+    def constant(self, array: object, dtype: type | None = None) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(array, dtype), name))
+        return name
+
+    def floats(self, *shape: int) -> str:
+        return self.constant(np.random.default_rng(len(self.constants)).uniform(0.5, 1, shape), np.float32)
+
+    def places(self) -> str:
+        """The places at which `x` is not zero, a row each."""
+        return self.node("Transpose", self.node("NonZero", ["x"]))[0]
+
+    def rows(self) -> str:
+        """A row of `x` for each place."""
+        bounds = [self.constant([number]) for number in (0, 1, 1)]
+        return self.node("Squeeze", [*self.node("Slice", [self.places(), *bounds]), self.constant([1])])[0]
+
+    def found(self, *shape: int) -> str:
+        """A tensor of this shape for each place."""
+        return self.node("Gather", [self.floats(ROWS, *shape), self.rows()])[0]
+
+
+Build = Callable[[Built], list[str]]
+INTEGERS: tuple[object, ...] = ()
+
+
+def one(kind: str, *shape: int, more: Sequence[object] = (), outputs: int = 1, **attributes: Any) -> Build:  # noqa: ANN401
+    """A node that reads a bounded tensor first, then constants."""
+
+    def build(b: Built) -> list[str]:
+        return b.node(kind, [b.found(*shape), *(b.constant(each) for each in more)], outputs, **attributes)
+
+    return build
+
+
+def sliced(start: int, end: int, axis: int, step: int = 1) -> Build:
+    return one("Slice", 6, more=[[start], [end], [axis], [step]])
+
+
+def ones(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.ones(shape, np.float32)
+
+
+CASES: dict[str, Build] = {
+    **{
+        f"Slice {each}": sliced(*each)
+        for each in (
+            (0, 4, 0),
+            (4, 100, 0),
+            (-3, 100, 0),
+            (0, -2, 0),
+            (-4, 3, 0),
+            (-4, -1, 0),
+            (2, 4, 1),
+            (-1, -100, 0, -1),
+            (5, 0, 0, -2),
+            (8, -3, 0, -1),
+            (-2, 3, 0, -1),
+            (0, 100, 0, 4),
+        )
+    },
+    "Slice without axes": one("Slice", 6, more=[[1, 1], [-1, 4]]),
+    "Split into sizes": lambda b: b.node("Split", [b.found(6), b.constant([2, 4])], 2, axis=1),
+    "Split evenly": one("Split", 6, outputs=3, axis=0, num_outputs=3),
+    "Split evenly into many": one("Split", 6, outputs=4, axis=0, num_outputs=4),
+    "Split along another axis": one("Split", 7, outputs=4, axis=1, num_outputs=4),
+    "Gemm": one("Gemm", 6, more=[ones(6, 4), ones(4)]),
+    "Gemm transposed": lambda b: b.node("Gemm", [b.found(6), b.floats(GREATEST + 0, 6)], transB=1),
+    "MatMul": one("MatMul", 2, 6, more=[ones(6, 4)]),
+    "MatMul of two": lambda b: b.node("MatMul", [b.found(6), *b.node("Transpose", [b.found(6)])]),
+    "ArgMax": one("ArgMax", 6, axis=1),
+    "ArgMin over what is bounded": one("ArgMin", 6, axis=0, keepdims=0),
+    "Pad": one("Pad", 6, more=[[1, 2, 3, 0]]),
+    "Pad cuts": one("Pad", 6, more=[[-1, 0, 0, -2]]),
+    "TopK": one("TopK", 6, more=[[2]], outputs=2, axis=1),
+    "TopK of a number that follows": lambda b: b.node("TopK", [b.found(6), *b.node("Shape", [b.rows()])], 2, axis=1),
+    "RoiAlign": lambda b: b.node(
+        "RoiAlign",
+        [b.floats(2, 3, 9, 9), b.found(4), *b.node("Mod", [b.rows(), b.constant([2])])],
+        output_height=2,
+        output_width=3,
+    ),
+    "Reshape to a row": one("Reshape", 6, more=[[-1, 3]]),
+    "Reshape keeping an axis": one("Reshape", 6, more=[[0, 2, -1]]),
+    "Reshape to one axis": one("Reshape", 2, 3, more=[[-1]]),
+    "Flatten": one("Flatten", 2, 3, axis=2),
+    "Squeeze": one("Squeeze", 1, 6, more=[[1]]),
+    "Unsqueeze": one("Unsqueeze", 6, more=[[0, -1]]),
+    "Transpose": one("Transpose", 6, 2, perm=[2, 0, 1]),
+    "Cast": one("Cast", 6, to=TensorProto.INT64),
+    "Concat": lambda b: b.node("Concat", [b.found(6), b.floats(2, 6), b.found(6)], axis=0),
+    "Concat along another axis": lambda b: b.node("Concat", [b.found(6), b.found(2)], axis=1),
+    "Concat of unequal bounds": lambda b: b.node(
+        "Concat",
+        [b.found(6), *b.node("Slice", [b.found(2), b.constant([0]), b.constant([100]), b.constant([0])])],
+        axis=1,
+    ),
+    "Gather": lambda b: b.node("Gather", [b.found(6), b.constant([[0, 1], [2, -1]])], axis=1),
+    "Gather from what is bounded": lambda b: b.node("Gather", [b.found(6), b.constant(0)]),
+    "GatherElements": lambda b: b.node("GatherElements", [b.floats(COLUMNS, COLUMNS), b.places()], axis=0),
+    "GatherND": lambda b: b.node("GatherND", [b.floats(ROWS, COLUMNS, 2), b.places()]),
+    "ScatterND": lambda b: b.node(
+        "ScatterND", [b.floats(ROWS, COLUMNS), b.places(), *b.node("GatherND", ["x", b.places()])]
+    ),
+    "ScatterND into what is bounded": lambda b: b.node("ScatterND", [b.found(6), b.constant([[0]]), b.floats(1, 6)]),
+    "Where": lambda b: b.node("Where", [*b.node("Greater", [b.found(1), b.floats(1)]), b.found(6), b.floats(6)]),
+    "Add with itself": lambda b: b.node("Add", [b.found(6), b.found(6)]),
+    "Add with fewer axes": lambda b: b.node("Mul", [b.found(2, 6), b.floats(2, 1)]),
+    "Add of a column": lambda b: b.node(
+        "Add", [b.found(6), *b.node("Unsqueeze", [*b.node("Cast", [b.rows()], to=1), b.constant([1])])]
+    ),
+    "Add of unequal bounds": lambda b: b.node(
+        "Add",
+        [
+            b.found(6),
+            *b.node("Concat", [b.found(6), *b.node("Slice", [b.found(6), b.constant([0]), b.constant([0])])], axis=0),
+        ],
+    ),
+    "PRelu": lambda b: b.node("PRelu", [b.found(6), b.floats(6)]),
+    "QuantizeLinear along an axis": lambda b: b.node("QuantizeLinear", [b.found(6), b.floats(6)], axis=1),
+    "DynamicQuantizeLinear": one("DynamicQuantizeLinear", 6, outputs=3),
+    "ReduceSum": one("ReduceSum", 6, more=[[0]], keepdims=1),
+    "ReduceMax": one("ReduceMax", 6, more=[[1]], keepdims=0),
+    "ReduceMean of all": one("ReduceMean", 6, keepdims=0),
+    "NonZero": one("NonZero", 2),
+    "Unique": one("Unique", 2, outputs=4),
+    "Compress": lambda b: b.node("Compress", [b.found(6), *b.node("Equal", [b.rows(), b.constant(1)])], axis=0),
+    "NonMaxSuppression": lambda b: b.node(
+        "NonMaxSuppression",
+        [
+            *b.node("Unsqueeze", [b.found(4), b.constant([0])]),
+            *b.node("Unsqueeze", [*b.node("Transpose", [b.found(2)]), b.constant([0])]),
+            b.constant([2]),
+            b.constant([0.9], np.float32),
+        ],
+    ),
+    "OneHot": lambda b: b.node("OneHot", [b.rows(), b.constant([4]), b.constant([0.0, 1.0], np.float32)]),
+    "Tile": one("Tile", 6, more=[[2, 3]]),
+    "Expand": one("Expand", 1, 6, more=[[1, 4, 6]]),
+    "CumSum": one("CumSum", 6, more=[0]),
+    "Trilu": one("Trilu", 6),
+    "Resize": lambda b: b.node(
+        "Resize", [b.found(2, 3, 4), "", b.constant([1, 1, 2, 1.5], np.float32)], mode="nearest"
+    ),
+    "Upsized along what is bounded": lambda b: b.node(
+        "Resize", [b.found(6), "", b.constant([1.5, 1], np.float32)], mode="nearest"
+    ),
+    "Resize to a size": lambda b: b.node("Resize", [b.found(6), "", "", b.constant([7, 6])], mode="nearest"),
+    "DepthToSpace": one("DepthToSpace", 4, 2, 3, blocksize=2),
+    "SpaceToDepth": one("SpaceToDepth", 1, 4, 2, blocksize=2),
+    "Conv": one("Conv", 2, 7, 7, more=[ones(4, 2, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1]),
+    "Conv over what is bounded": lambda b: b.node(
+        "Conv",
+        [*b.node("Unsqueeze", [*b.node("Transpose", [b.found(2)]), b.constant([0])]), b.floats(3, 2, 3)],
+        pads=[1, 1],
+        strides=[2],
+    ),
+    "ConvTranspose": one("ConvTranspose", 2, 4, 4, more=[ones(2, 3, 2, 2)], strides=[2, 2]),
+    "MaxPool": one("MaxPool", 2, 7, 7, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "MaxPool over what is bounded": lambda b: b.node(
+        "MaxPool",
+        [*b.node("Unsqueeze", [*b.node("Transpose", [b.found(2)]), b.constant([0])])],
+        kernel_shape=[3],
+        strides=[3],
+        ceil_mode=1,
+    ),
+    "AveragePool": one("AveragePool", 2, 7, 7, kernel_shape=[2, 2], auto_pad="SAME_UPPER", strides=[3, 3]),
+    "GlobalAveragePool": one("GlobalAveragePool", 2, 7, 7),
+    "LayerNormalization": one("LayerNormalization", 6, more=[ones(6)]),
+    "InstanceNormalization": one("InstanceNormalization", 2, 5, more=[ones(2), ones(2)]),
+    "BatchNormalization": one("BatchNormalization", 2, more=[ones(2)] * 4),
+    "Softmax": one("Softmax", 6, axis=0),
+    "LSTM": one("LSTM", 2, 6, more=[ones(1, 20, 6), ones(1, 20, 5)], outputs=3, hidden_size=5),
+    "Einsum": lambda b: b.node("Einsum", [b.found(6), b.found(6)], equation="ij,kj->ik"),
+    "RNN": one("RNN", 2, 6, more=[ones(1, 5, 6), ones(1, 5, 5)], outputs=2, hidden_size=5),
+    "GridSample": lambda b: b.node("GridSample", [b.found(2, 5, 5), b.found(3, 4, 2)]),
+    "LpPool": one("LpPool", 2, 7, 7, kernel_shape=[2, 2]),
+    "GlobalLpPool": one("GlobalLpPool", 2, 7, 7),
+    "GlobalMaxPool": one("GlobalMaxPool", 2, 7, 7),
+    "MaxRoiPool": lambda b: b.node(
+        "MaxRoiPool",
+        [b.floats(1, 2, 9, 9), b.node("Mul", [b.found(5), b.constant([0.0, 1, 1, 9, 9], np.float32)])[0]],
+        pooled_shape=[2, 3],
+    ),
+    "LRN": one("LRN", 4, 3, 3, size=3),
+    "LpNormalization": one("LpNormalization", 4),
+    "MeanVarianceNormalization": one("MeanVarianceNormalization", 2, 3, 3),
+    "ReverseSequence": lambda b: b.node(
+        "ReverseSequence", [b.found(6), b.constant([1] * 6)], time_axis=0, batch_axis=1
+    ),
+    "EyeLike": one("EyeLike", 6),
+    "Shrink": one("Shrink", 6),
+    "CastLike": one("CastLike", 6, more=[1]),
+    "MatMulInteger": lambda b: b.node(
+        "MatMulInteger", [*b.node("Cast", [b.found(6)], to=2), b.constant(np.ones((6, 4)), np.uint8)]
+    ),
+    "ConvInteger": lambda b: b.node(
+        "ConvInteger", [*b.node("Cast", [b.found(2, 5, 5)], to=2), b.constant(np.ones((3, 2, 2, 2)), np.uint8)]
+    ),
+    "QLinearMatMul": lambda b: b.node(
+        "QLinearMatMul",
+        [
+            *b.node("Cast", [b.found(6)], to=2),
+            b.floats(),
+            b.constant(0, np.uint8),
+            b.constant(np.ones((6, 4)), np.uint8),
+            b.floats(),
+            b.constant(0, np.uint8),
+            b.floats(),
+            b.constant(0, np.uint8),
+        ],
+    ),
+    "Gelu of the runtime": one("Gelu", 6, domain=RUNTIME_DOMAIN),
+    "FusedMatMul": one("FusedMatMul", 6, more=[ones(4, 6)], domain=RUNTIME_DOMAIN, transB=1),
+}
+ALWAYS_REACHED = frozenset(CASES) - {
+    "Slice (-4, 3, 0)",
+    "Slice (8, -3, 0, -1)",
+    "Split evenly into many",
+    "TopK of a number that follows",
+    "NonZero",
+    "Unique",
+    "Compress",
+    "NonMaxSuppression",
+    "Add of unequal bounds",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_run_exceeds_a_bound(name: str, tmp_path: Path) -> None:
+    built = Built()
+    written = CASES[name](built)
+    network = model(built.nodes, [value("x", [ROWS, COLUMNS])], written, built.constants, opset=18)
+    network.opset_import.append(make_opsetid(RUNTIME_DOMAIN, 1))
+    path = saved(network, tmp_path)
+    largest, exact = bounds_as_read(path, written)
+
+    numbers = np.random.default_rng(0)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    runs = reached = 0
+    for count in range(GREATEST + 1):
+        x = np.zeros(GREATEST, np.float32)
+        x[numbers.permutation(GREATEST)[:count]] = 1
+        try:
+            made = session.run(written, {"x": x.reshape(ROWS, COLUMNS)})
+        except Exception:  # it does not run on so few elements
+            continue
+        runs += 1
+        for found, shape, axes in zip(made, largest, exact, strict=True):
+            assert len(found.shape) == len(shape)
+            assert all(size <= most for size, most in zip(found.shape, shape, strict=True)), count
+            assert all(found.shape[axis] == shape[axis] for axis in axes), count
+        reached += [each.shape for each in made] == largest
+    assert runs > 0
+    assert reached or name not in ALWAYS_REACHED
+
+
+def bounds_as_read(path: Path, written: list[str]) -> tuple[list[tuple[int, ...]], list[set[int]]]:
+    """The shapes as they are read, and the axes that are said to be exact."""
+    network = load_model(path)
+    assert not bind(network.graph, Bindings())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        types = unfold(network).types
+    shapes = [types.shape_and_element_type(name)[0] for name in written]
+    exact = [
+        set(range(len(shape))) - types.variable_axes.get(name, frozenset())
+        for name, shape in zip(written, shapes, strict=True)
+    ]
+    return shapes, exact
