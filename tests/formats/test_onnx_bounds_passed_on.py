@@ -201,7 +201,7 @@ CASES: dict[str, Build] = {
     "MaxPool over what is bounded": lambda b: b.node(
         "MaxPool",
         [*b.node("Unsqueeze", [*b.node("Transpose", [b.found(2)]), b.constant([0])])],
-        kernel_shape=[3],
+        kernel_shape=[2],
         strides=[3],
         ceil_mode=1,
     ),
