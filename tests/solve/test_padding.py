@@ -17,7 +17,8 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, LOOPS, Layer
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.padding import floor_of, padded_bounds, padded_layers, padded_mapspace, solve_padded
+from onchip.solve.mapping.padding import floor_of, padded_bounds, padded_layers, solve_padded
+from onchip.solve.mapping.spaces import padded_mappings
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
@@ -153,4 +154,4 @@ def test_too_many_padded_layers_are_refused() -> None:
 
 
 def test_the_mapspace_says_what_was_padded() -> None:
-    assert "at most 12 % longer and without a prime factor above 7" in padded_mapspace(12)
+    assert "at most 12 % longer and without a prime factor above 7" in padded_mappings(12).definition

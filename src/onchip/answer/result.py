@@ -35,8 +35,8 @@ class Stop(StrEnum):
 class Result(Generic[AnswerT_co]):
     """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
 
-    `space` says of what the bound is where a method has more than one space; `why_not` what stands in the way of an
-    answer where there is none and that is known.
+    `space` names the set of answers for which status and bound hold, where that is not every answer. `optimal_among`
+    names a smaller set in which the answer is proven to be the best. `why_not` is the reason why there is no answer.
 
     Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
     answer is OPTIMAL.
@@ -51,6 +51,7 @@ class Result(Generic[AnswerT_co]):
     stopped_by: Stop = Stop.COMPLETED
     space: str | None = None
     why_not: str | None = None
+    optimal_among: str | None = None
 
     def __post_init__(self) -> None:
         has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from typing import Final
+from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -27,14 +27,8 @@ SECONDS_BETWEEN_LOOKS: Final = 0.05
 SECONDS_ON_THE_WAY: Final = 0.3
 """Of a time limit, for questions to reach workers and answers to come back."""
 Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchedLayer:
-    """What a method says of a layer, and for `exact` what no mapping at all is below."""
-
-    result: Result[LayerMapping]
-    lower_bound_of_any: int | None = None
+SearchedLayer: TypeAlias = Result[LayerMapping] | InputError
+"""The result of a search, or the reason why the layer cannot be mapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +41,12 @@ class LayerSearch:
     padding_percent: int = 0
     accounting: AccountingName = AccountingName.INTERPRETER
 
-    def __call__(self, question: tuple[LayerProblem, Run | Limits]) -> SearchedLayer | InputError:
+    def __call__(self, question: tuple[LayerProblem, Run | Limits]) -> SearchedLayer:
         """Search one layer, within limits that begin now; return what is wrong with one that cannot be mapped."""
         problem, given = question
         run = given if isinstance(given, Run) else Run(given)
         try:
-            result = self.solver()(problem, self.objective, run)
-            return SearchedLayer(result, self._bound_of_any(problem, result, run))
+            return self.solver()(problem, self.objective, run)
         except InputError as error:
             return error
 
@@ -90,14 +83,6 @@ class LayerSearch:
         solve = solve_as_loma if self.method == LOMA else solve_uneven
         return partial(solve, accounting=self.accounting.accounting, has_stored_room=True)
 
-    def _bound_of_any(self, problem: LayerProblem, result: Result[LayerMapping], run: Run) -> int | None:
-        """Of `exact` alone, which says how far its space is from all mappings."""
-        if self.method != EXACT or self.padding_percent or result.objective_value is None:
-            return None
-        from onchip.solve.mapping.wide.bounds import bound_of_all
-
-        return bound_of_all(problem, self.objective, result.objective_value, run)
-
 
 def _padded_solver(method: MappingMethod, percent: int) -> Solver:
     """Nothing of it is kept for a later run."""
@@ -117,25 +102,22 @@ class LayerSearches:
     progress: LayerProgress
     run: Run
 
-    def found(self, pool: TaskPool | None) -> Iterator[SearchedLayer | InputError]:
+    def found(self, pool: TaskPool | None) -> Iterator[SearchedLayer]:
         """Yield what is found of each layer, in order, and what is wrong with one that cannot be mapped."""
         return self._one_by_one() if pool is None else _Together(self, pool).found()
 
-    def _one_by_one(self) -> Iterator[SearchedLayer | InputError]:
+    def _one_by_one(self) -> Iterator[SearchedLayer]:
         """Each has an equal share of the time that is left."""
         for place, (name, problem) in enumerate(self.problems.items()):
             found = self.searched(problem, self.progress.run_of_next(name))
-            if isinstance(found, SearchedLayer):
-                self.progress.take(place, found.result)
+            if isinstance(found, Result):
+                self.progress.take(place, found)
             yield found
 
-    def searched(self, problem: LayerProblem, run: Run) -> SearchedLayer | InputError:
+    def searched(self, problem: LayerProblem, run: Run) -> SearchedLayer:
         """Search one layer here, unless the run was interrupted."""
         if run.interrupt.is_set():
-            unknown: Result[LayerMapping] = Result(
-                Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED
-            )
-            return SearchedLayer(unknown)
+            return Result(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
         return self.search((problem, run))
 
 
@@ -145,10 +127,10 @@ class _Together:
 
     asked: LayerSearches
     pool: TaskPool
-    answers: dict[int, SearchedLayer | InputError] = field(default_factory=dict)
-    pending: dict[int, Pending[SearchedLayer | InputError]] = field(default_factory=dict)
+    answers: dict[int, SearchedLayer] = field(default_factory=dict)
+    pending: dict[int, Pending[SearchedLayer]] = field(default_factory=dict)
 
-    def found(self) -> Iterator[SearchedLayer | InputError]:
+    def found(self) -> Iterator[SearchedLayer]:
         """Yield what is found of each layer in the order of the network, whoever answers first."""
         problems, run = list(self.asked.problems.values()), self.asked.run
         self._let_workers_begin()
@@ -191,8 +173,8 @@ class _Together:
         """Take the answers that there are, waiting a moment for one."""
         for place in [place for place, one in self.pending.items() if one.ready()]:
             answer = self.answers[place] = self.pending.pop(place).get()
-            if isinstance(answer, SearchedLayer):
-                self.asked.progress.take(place, answer.result)
+            if isinstance(answer, Result):
+                self.asked.progress.take(place, answer)
         for one in [*self.pending.values()][:1]:
             self._tell(one)
 

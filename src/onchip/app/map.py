@@ -11,7 +11,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.app.layer_progress import LayerProgress
-from onchip.app.layer_searches import COSA, EVEN, EXACT, UNEVEN, LayerSearch, LayerSearches, SearchedLayer
+from onchip.app.layer_searches import COSA, EVEN, EXACT, LayerSearch, LayerSearches, SearchedLayer
 from onchip.app.layers import layers_named
 from onchip.app.moved_operators import moved_operators
 from onchip.app.phases import phase
@@ -29,6 +29,7 @@ from onchip.lower.layers.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.spaces import SPACES, MapSpace, padded_mappings
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.run.pool import TaskPool, threads
 from onchip.solve.run.start import RunStarter, silent_run
@@ -140,7 +141,7 @@ def _searches(request: MappingRequest, layers: NetworkLayers, accelerator: Accel
 
 
 def _mapped(
-    found: SearchedLayer | InputError,
+    found: SearchedLayer,
     layer: Layer,
     names: tuple[str, ...],
     accelerator: Accelerator,
@@ -149,7 +150,7 @@ def _mapped(
     """Verify and cost what was found of a layer; raises InputError for what cannot be mapped."""
     if isinstance(found, InputError):
         raise _in_layer(found, names[0], request) from None
-    problem, result = LayerProblem(layer, accelerator), found.result
+    problem, result = LayerProblem(layer, accelerator), found
     claim = _claim(result, request)
     if result.answer is None:
         return MappedLayer(names, layer, result, claim, None, None)
@@ -168,7 +169,16 @@ def _mapped(
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
         _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
-    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=found.lower_bound_of_any)
+    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=_floor(problem, request))
+
+
+def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
+    """Return a lower bound of every legal mapping; None for methods whose objective value is another."""
+    if request.method not in (EXACT, EVEN) or request.may_pad:
+        return None
+    from onchip.solve.mapping.wide.floors import floor_with_bypass
+
+    return floor_with_bypass(problem, request.objective)
 
 
 def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:
@@ -240,15 +250,8 @@ def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple
     return (network, False) if wanted is None else (network.only(wanted), True)
 
 
-def _mapspace(request: MappingRequest) -> str | None:
-    """What a proof is about."""
-    if request.method == UNEVEN:
-        from onchip.solve.mapping.baselines.uneven import MAPSPACE as UNEVEN_MAPSPACE
-
-        return UNEVEN_MAPSPACE
-    if request.method not in (EXACT, EVEN):
-        return None
-    from onchip.solve.mapping.exact.exact import MAPSPACE
-    from onchip.solve.mapping.padding import padded_mapspace
-
-    return padded_mapspace(request.padding_percent) if request.padding_percent else MAPSPACE
+def _mapspace(request: MappingRequest) -> MapSpace | None:
+    """Return the mappings for which the method's status and bound hold; None if it proves nothing."""
+    if request.padding_percent:
+        return padded_mappings(request.padding_percent)
+    return SPACES.get(request.method)

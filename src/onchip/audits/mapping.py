@@ -32,7 +32,7 @@ ENERGY, LATENCY, PRODUCT = "energy", "latency", "edp"
 
 
 def audit_mapping(problem: LayerProblem, claim: Claim, seconds: float) -> Finding:
-    """Say whether a mapping of the mapspace of `exact` is below the claimed bound, or fits where none was said to.
+    """Say whether an even mapping is below the claimed bound, or fits where none was said to.
 
     Raises AcceleratorError where the accelerator has no array or does not say what an access costs.
     """
@@ -62,7 +62,7 @@ class _MappingAudit:
         except _OutOfTimeError:
             return self._ruled(Ruling.UNDECIDED, "the time is over")
         if better is None:
-            return self._ruled(Ruling.CONFIRMED, f"all chains of tiles in {len(ways.sizes)} ways to use the array")
+            return self._ruled(Ruling.CONFIRMED, f"for even mappings, in {len(ways.sizes)} ways to use the array")
         return self._ruled(Ruling.REFUTED, "a better mapping", better)
 
     @property

@@ -12,7 +12,7 @@ from onchip.reports.mapping.figures import (
 )
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
-from onchip.reports.mapping.text import covered_words, objective_words
+from onchip.reports.mapping.text import claim_words, covered_words, objective_words
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import counted, percent, short_energy
 
@@ -76,7 +76,7 @@ def _row(outcome: MappingOutcome, one: MappedLayer) -> dict[str, object]:
     cost, gap = one.cost, one.result.gap
     return {
         "names": one.names,
-        "status": one.result.status,
+        "status": claim_words(one, outcome) or one.result.status,
         "energy": short_energy(cost.energy_pj) if cost else NOTHING,
         "cycles": f"{cost.cycles:,.0f}" if cost else NOTHING,
         "utilisation": f"{cost.utilisation:.1%}" if cost else NOTHING,

@@ -14,6 +14,7 @@ from onchip.cost.layer.cost import LayerCost
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers
 from onchip.reports.mapping.coverage import CoveredShare, MovedOperator, coverage
+from onchip.solve.mapping.spaces import MapSpace
 
 Number: TypeAlias = "int | float"
 
@@ -23,8 +24,8 @@ class MappedLayer:
     """One layer, and the names of all that are like it.
 
     `mapping` and `cost` are None where there is no legal mapping; `why_not` says why the one of a method that has
-    capacities of its own is none. `claim` is then still what the method says. `lower_bound_of_any` holds beyond the
-    space of the method's bound: for each operand cut at its own places, and loops that end short.
+    capacities of its own is none. `claim` is then still what the method says. `lower_bound_of_any` holds for every
+    legal mapping, also for those that bypass a memory.
     """
 
     names: tuple[str, ...]
@@ -46,7 +47,7 @@ class MappedLayer:
 class MappingOutcome:
     """A mapped layer, or the layers of a network; `unit` is that of the objective.
 
-    `moved` are the network's operators without a loop nest.
+    Status and bounds hold for the mappings of `mapspace`. `moved` are the network's operators without a loop nest.
     """
 
     source: str
@@ -58,7 +59,7 @@ class MappingOutcome:
     mapped: tuple[MappedLayer, ...]
     document: MappingDocument
     is_one_layer: bool
-    mapspace: str | None = None
+    mapspace: MapSpace | None = None
     accounting: str = "interpreter"
     moved: tuple[MovedOperator, ...] = ()
 

@@ -36,21 +36,23 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
             yield Text(f"{printable(one.names[0])}: {one.why_not}")
         elif one.mapping is None:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
-    for space, names in _spaces(outcome).items():
-        yield Text(f"{', '.join(names)}: of {space}")
+    for words, layers in Counter(filter(None, (claim_words(one, outcome) for one in outcome.mapped))).items():
+        yield Text(words if outcome.is_one_layer else f"{words}: {counted(layers, 'distinct layer')}")
     if outcome.moved:
         yield _moved_table(outcome.moved)
     if not outcome.is_one_layer:
         yield Text("; ".join(covered_words(one) for one in outcome.coverage))
 
 
-def _spaces(outcome: MappingOutcome) -> Mapping[str, Sequence[str]]:
-    """What bounds are of, where a method has more than one space: by space the statuses."""
-    found: dict[str, dict[str, None]] = {}
-    for one in outcome.mapped:
-        if one.result.space is not None:
-            found.setdefault(one.result.space, {})[str(one.result.status)] = None
-    return {space: list(statuses) for space, statuses in found.items()}
+def claim_words(one: MappedLayer, outcome: MappingOutcome) -> str | None:
+    """Return the status with the mappings for which it holds; None for a method that proves nothing."""
+    if outcome.mapspace is None:
+        return None
+    status, space = one.result.status, outcome.mapspace.name
+    if status in (Status.OPTIMAL, Status.INFEASIBLE):
+        return f"{status} ({space})"
+    among = one.result.optimal_among
+    return f"{status} (lower bound of {space})" + (f", optimal among {among}" if among else "")
 
 
 def covered_words(one: CoveredShare) -> str:
@@ -112,7 +114,7 @@ def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
         "method": outcome.method,
         "objective": outcome.objective,
         "objective_unit": outcome.unit,
-        "mapspace": outcome.mapspace,
+        "mapspace": outcome.mapspace and outcome.mapspace.definition,
         "accounting": outcome.accounting,
     }
     rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
@@ -146,7 +148,8 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
         "times": outcome.times(name),
         "utilisation": cost and cost.utilisation,
         "bounds": one.layer.bounds,
-        "space": one.result.space or outcome.mapspace,
+        "space": outcome.mapspace and outcome.mapspace.name,
+        "optimal_among": one.result.optimal_among,
         "lower_bound_of_any": one.lower_bound_of_any,
         "mapping": one.mapping and mapping_fields(one.mapping),
         "seconds": one.result.seconds if is_first else 0.0,

@@ -1,24 +1,25 @@
-"""Proven mappings kept between runs; what is read is verified and costed again before it is handed out.
+"""Results of mapping searches, cached between runs.
 
-A file for each problem of a layer, objective, method and version. The claim that a mapping is the best is as good as
-the run that made it: nothing can check that but the run itself. Whatever is wrong with the folder or a file in it
-costs time, and no answer: a CacheWarning says so.
+A file for each problem of a layer, objective, method and version. A mapping that is read is verified and costed again.
+Nothing but a new search can check a cached bound or status: MODEL_VERSION is raised when older ones may be wrong.
+Faults of the folder or of a file cost time, and change no answer: a CacheWarning names them.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Final, Self
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import leaves_something_out
-from onchip.answer.result import Result, Status
+from onchip.answer.result import Result, Status, Stop
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import CacheWarning, InputError
 from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
@@ -28,18 +29,33 @@ from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
-MODEL_VERSION: Final = 7
-"""To be raised whenever the cost model, a mapspace or what `exact` looks at beyond it changes."""
+MODEL_VERSION: Final = 8
+"""Raised whenever the cost model, a mapspace or the search of `exact` changes."""
+LONGER: Final = 1.1
+"""A search is repeated if it has this many times the seconds of the cached search.
 
-
+The same question twice has not quite the same time left: reading the files takes part of it.
+"""
 GREATEST_FILE_BYTES: Final = 2**20
 _DAMAGE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, InputError)
 """What reading, verifying and costing raise for a file that says something else than we wrote."""
 
 
 @dataclass(frozen=True, slots=True)
+class KeptResult:
+    """A cached result, and the seconds that its search was given (infinite without a limit)."""
+
+    result: Result[LayerMapping]
+    seconds: float
+
+    def answers(self, run: Run) -> bool:
+        """True if the result is optimal, or its search was given no less time than this run has."""
+        return self.result.status is Status.OPTIMAL or run.seconds_left <= LONGER * self.seconds
+
+
+@dataclass(frozen=True, slots=True)
 class MappingCache:
-    """Optimal results only: others depend on how long they were looked for."""
+    """Cached results in a folder."""
 
     folder: Path
 
@@ -61,22 +77,33 @@ class MappingCache:
     def solve(
         self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
     ) -> Result[LayerMapping]:
-        """What is kept, or the method's own answer, which is kept if it is optimal."""
-        kept = self.known(method, problem, objective, run)
-        if kept is not None:
-            return kept
-        result = method(problem, objective, run)
-        if result.status is Status.OPTIMAL and result.answer is not None and method.is_proof:
-            try:
-                _write(self._path(method, problem, objective), result)
-            except OSError as error:
-                _warn_of(self.folder, error)
+        """Return the cached result, or search.
+
+        A search is repeated if it has more time than the cached one; of both results the better mapping and the higher
+        bound are returned and cached.
+        """
+        kept, given = self._kept(method, problem, objective, run), run.seconds_left
+        if kept is None:
+            result = method(problem, objective, run)
+        elif kept.answers(run):
+            return kept.result
+        else:
+            result = combined(kept.result, method(problem, objective, run))
+        had = run.seconds if run.interrupt.is_set() else max(given, 0.0)
+        if result.status is Status.OPTIMAL or run.limits.node_limit is None:
+            self._keep(method, problem, objective, KeptResult(result, had if kept is None else max(had, kept.seconds)))
         return result
 
     def known(
         self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
     ) -> Result[LayerMapping] | None:
-        """What is kept of an earlier run; None for what is not there."""
+        """Return the cached result of an earlier run; None if there is none."""
+        kept = self._kept(method, problem, objective, run)
+        return None if kept is None else kept.result
+
+    def _kept(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
+    ) -> KeptResult | None:
         try:
             return _read(self._path(method, problem, objective), problem, objective, method.name, run)
         except OSError as error:
@@ -84,6 +111,18 @@ class MappingCache:
         except _DAMAGE:
             _warn(f"{self.folder}: a kept mapping is damaged: it is searched anew")
         return None
+
+    def _keep(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, kept: KeptResult
+    ) -> None:
+        """Cache a proof, and any mapping of a method that says so."""
+        is_proven = method.is_proof and kept.result.status is Status.OPTIMAL
+        if kept.result.answer is None or not (is_proven or method.keeps_feasible):
+            return
+        try:
+            _write(self._path(method, problem, objective), kept)
+        except OSError as error:
+            _warn_of(self.folder, error)
 
     def _path(self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective) -> Path:
         return self._mappings / f"{_key(method.name, problem, objective)}.json"
@@ -104,41 +143,72 @@ def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _write(path: Path, result: Result[LayerMapping]) -> None:
-    """Raises OSError where the folder cannot be written; what is no file is left alone: a pipe would make us wait."""
-    mapping = result.answer
+def combined(kept: Result[LayerMapping], found: Result[LayerMapping]) -> Result[LayerMapping]:
+    """Return the better mapping of two results of the same question and space, with the higher bound."""
+    best = min((found, kept), key=lambda one: inf if one.objective_value is None else one.objective_value)
+    value = best.objective_value
+    if value is None:
+        return found
+    bound = min(value, max(kept.lower_bound, found.lower_bound))
+    is_proven = bound == value
+    among = {one.optimal_among for one in (kept, found) if one.objective_value == value and one.optimal_among}
+    return replace(
+        found,
+        status=Status.OPTIMAL if is_proven else Status.FEASIBLE,
+        answer=best.answer,
+        objective_value=value,
+        lower_bound=bound,
+        stopped_by=Stop.COMPLETED if is_proven else found.stopped_by,
+        optimal_among=None if is_proven else next(iter(among), None),
+    )
+
+
+def _write(path: Path, kept: KeptResult) -> None:
+    """Write the file; raises OSError if that fails. Anything but a file is left alone: a pipe would make us wait."""
+    result, mapping = kept.result, kept.result.answer
     if mapping is None or (path.exists() and not path.is_file()):
         return
     document = {
+        "status": result.status,
         "objective_value": result.objective_value,
+        "lower_bound": result.lower_bound,
+        "space": result.space,
+        "optimal_among": result.optimal_among,
+        "stopped_by": result.stopped_by,
+        "seconds": kept.seconds if isfinite(kept.seconds) else None,
         "nest": [[loop.dimension, loop.size, loop.along] for loop in mapping.nest],
         "kept": {
             name: [[one.memory, one.loops] for one in mapping.kept(name)] for name in ("input", "weight", "output")
         },
         "ragged": mapping.ragged,
-        "space": result.space,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole((path, json.dumps(document).encode()), is_flushed=False)
 
 
-def _read(
-    path: Path, problem: LayerProblem, objective: MappingObjective, method: str, run: Run
-) -> Result[LayerMapping] | None:
-    """None for what is not there; raises OSError, or one of _DAMAGE for what is illegal or costs something else."""
+def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method: str, run: Run) -> KeptResult | None:
+    """Return the cached result, or None if there is no file.
+
+    Raises OSError, or one of _DAMAGE for a mapping that is illegal or has another cost, or a bound above its cost.
+    """
     if not path.exists():
         return None
     if not path.is_file() or path.stat().st_size > GREATEST_FILE_BYTES:
-        raise ValueError("it is no file of ours")
+        raise ValueError("not a file of this cache")
     document = json.loads(path.read_bytes())
-    mapping, kept_value = _mapping(document), document["objective_value"]
+    mapping, value, bound = _mapping(document), document["objective_value"], document["lower_bound"]
     if verify_mapping(problem, mapping):
-        raise ValueError("it is not legal")
+        raise ValueError("the mapping is illegal")
     cost = layer_cost(problem, mapping)
-    value = round(objective.of(cost.energy_pj, cost.cycles))
-    if value != kept_value:
-        raise ValueError("it costs something else")
-    return Result(Status.OPTIMAL, mapping, value, value, run.seconds, method, space=document["space"])
+    if value != round(objective.of(cost.energy_pj, cost.cycles)):
+        raise ValueError("the mapping has another cost")
+    status, is_proven = Status(document["status"]), bound == value
+    if not isinstance(bound, int) or not 0 <= bound <= value or (status is Status.OPTIMAL) is not is_proven:
+        raise ValueError("status and bound contradict each other")
+    seconds = inf if document["seconds"] is None else float(document["seconds"])
+    space, among, stop = document["space"], document["optimal_among"], Stop(document["stopped_by"])
+    result = Result(status, mapping, value, bound, run.seconds, method, stop, space=space, optimal_among=among)
+    return KeptResult(result, seconds)
 
 
 def _mapping(document: dict[str, Any]) -> LayerMapping:

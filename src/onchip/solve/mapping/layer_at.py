@@ -7,7 +7,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.answer.result import Result, Status
+from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, InternalError
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
@@ -46,7 +46,7 @@ def map_layer_at(
 def best_mapping_at(
     problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None = None
 ) -> Result[LayerMapping]:
-    """LOMA's mapping, or a better one of the exact mapspace: OPTIMAL says that there is no better one there.
+    """Return LOMA's mapping, or a better even one. OPTIMAL: no even mapping is better, and LOMA had the time to end.
 
     It is no worse than what either finds alone, since LOMA cuts operands at their own places and `exact` does not.
     Raises AcceleratorError where the accelerator says too little, InputError for a layer that both refuse.
@@ -57,7 +57,7 @@ def best_mapping_at(
 def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     """LOMA's mapping, or a better one that the first steps through the exact mapspace find: the same ones each time.
 
-    OPTIMAL says that there is no better one there. Raises AcceleratorError where the accelerator says too little,
+    OPTIMAL: as `best_mapping_at` has it. Raises AcceleratorError where the accelerator says too little,
     InputError for a layer that both refuse.
     """
     limits = replace(run.limits, node_limit=NODES_OF_A_FIRST_LOOK)
@@ -125,9 +125,11 @@ def _exact_from_loma(problem: LayerProblem, objective: MappingObjective, run: Ru
     except InputError:
         return solve_exactly(problem, objective, run)
     try:
-        return solve_exactly(problem, objective, run, first.answer)
+        found = solve_exactly(problem, objective, run, first.answer)
     except InputError:
         return first
+    may_be_better = found.status is Status.OPTIMAL and first.stopped_by is not Stop.COMPLETED
+    return replace(found, status=Status.FEASIBLE, stopped_by=first.stopped_by) if may_be_better else found
 
 
 _EXACT_FROM_LOMA: Final = MappingMethod(

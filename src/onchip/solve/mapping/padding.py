@@ -22,23 +22,17 @@ from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
-from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
+from onchip.solve.mapping.exact.exact import METHOD, ExactMapper
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.spaces import LARGEST_PRIME
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_bound
 
-LARGEST_PRIME: Final = 7
 MOST_PADDED_LAYERS: Final = 100_000
 NODES_AT_FIRST: Final = 100_000
 LEAST_SECONDS: Final = 0.5
 """For each layer at first: a good mapping of any of them spares much of the others' search."""
-
-
-def padded_mapspace(percent: int) -> str:
-    """What a proof with padding is about."""
-    rule = f"at most {percent} % longer and without a prime factor above {LARGEST_PRIME}"
-    return f"bounds as they are, or {rule}, the added iterations costing as much as others; of these {MAPSPACE}"
 
 
 def padded_bounds(bound: int, percent: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from onchip.answer.result import Result
 from onchip.errors import InternalError, UsageError
 from onchip.plugins import PluginGroup, guarded
 from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.spaces import EVEN_MAPPINGS
 from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
@@ -20,9 +21,10 @@ Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerM
 
 @dataclass(frozen=True, slots=True)
 class MappingMethod:
-    """`objective_value` is in the unit of the objective, for `cosa` CoSA's own.
+    """A named method. `objective_value` is in the unit of the objective, for `cosa` in CoSA's own.
 
-    What is OPTIMAL by a method that is a proof is so for ever: it may be kept between runs.
+    `is_proof`: OPTIMAL results may be cached. `keeps_feasible`: FEASIBLE results may be cached, too, so that a longer
+    search returns no worse ones.
     """
 
     name: str
@@ -30,6 +32,7 @@ class MappingMethod:
     solve: Solve
     is_random: bool = False
     is_proof: bool = False
+    keeps_feasible: bool = False
 
     def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
         """Raises InternalError for a mapping that is not legal."""
@@ -43,7 +46,7 @@ class MappingMethod:
 def _even(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     from onchip.solve.mapping.exact.exact import solve_exactly
 
-    return replace(solve_exactly(problem, objective, run), method=EVEN.name)
+    return replace(solve_exactly(problem, objective, run), method=EVEN.name, space=EVEN_MAPPINGS.name)
 
 
 def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
@@ -83,7 +86,7 @@ METHODS: Mapping[str, MappingMethod] = {
     method.name: method
     for method in (
         MappingMethod(
-            "exact", "the best even mapping, proven, or a better one beyond with a bound", _exact, is_proof=True
+            "exact", "mappings without bypass, with a lower bound", _exact, is_proof=True, keeps_feasible=True
         ),
         EVEN,
         MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _cosa),
@@ -107,7 +110,7 @@ def method_named(name: str) -> MappingMethod:
         expected = f"one of {', '.join((*METHODS, *MAPPING_METHOD_PLUGINS.names))}"
         raise UsageError(f"there is no method {name!r}", place="--method", expected=expected)
     method, place = plugin(), f"method {name!r} of {MAPPING_METHOD_PLUGINS.name}"
-    return replace(method, name=name, is_proof=False, solve=guarded(method.solve, Result, place))
+    return replace(method, name=name, is_proof=False, keeps_feasible=False, solve=guarded(method.solve, Result, place))
 
 
 def composing_method(name: str) -> MappingMethod:

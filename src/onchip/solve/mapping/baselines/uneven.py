@@ -37,11 +37,6 @@ from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 from onchip.solve.run.limits import Run
 
 METHOD: Final = "uneven"
-MAPSPACE: Final = (
-    "all orders of the prime factors of the loops in time, beside one way to unroll the array; every memory keeps each "
-    "operand that it holds, if it has room for an element, each operand with its own cut anywhere; sums take the room "
-    "of partial ones wherever they arrive incomplete, tiles of the input room from their first row to their last"
-)
 TILES_AT_ONCE: Final = 256
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""

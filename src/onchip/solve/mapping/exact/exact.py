@@ -1,7 +1,4 @@
-"""`--method exact`: the mapping that costs least of all in a mapspace, proven. docs/mapping.md says why.
-
-MAPSPACE states what the proof is about.
-"""
+"""`--method exact-even`: the mapping that costs least of all EVEN_MAPPINGS, proven. docs/mapping.md says why."""
 
 from __future__ import annotations
 
@@ -24,14 +21,6 @@ from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
 METHOD: Final = "exact"
-MAPSPACE: Final = (
-    "all splits of the loop bounds into whole factors over time and the dimensions of the array; every memory keeps "
-    "each operand that it holds, if it has room for an element; the tiles of a memory's operands span the same loops, "
-    "and of each operand also those right above along which it does not change; loops beside each other split what the "
-    "input's tile above them spans into neighbouring tiles; between two memories any order of loops (for latency and "
-    "energy-delay product: of classes of loops next to each other, a class being the loops along which the same "
-    "operand does not change)"
-)
 NO_LEVEL: Final = -1
 UNLIMITED: Final = 1 << 60
 WORK_A_SECOND: Final = 3_600_000
@@ -146,9 +135,9 @@ def mapping_of(nest: ExactNest, problem: LayerProblem) -> LayerMapping:
 def solve_exactly(
     problem: LayerProblem, objective: MappingObjective, run: Run, start: LayerMapping | None = None
 ) -> Result[LayerMapping]:
-    """The best mapping of MAPSPACE, `start` being one to improve on.
+    """Return the best of EVEN_MAPPINGS; `start` is a mapping to improve on.
 
-    INFEASIBLE says that no mapping there fits. Raises AcceleratorError where the accelerator says too little,
+    INFEASIBLE says that no even mapping fits. Raises AcceleratorError where the accelerator says too little,
     InputError for a layer with too many tiles.
     """
     return ExactMapper(problem, objective, run).solve(start)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil, isqrt, prod
 from typing import Final
@@ -83,6 +82,24 @@ class WayBounds:
     chains: list[LeastChain] = field(default_factory=list)
     _left_out_above: float = np.inf
     _open: list[_Node] = field(default_factory=list)
+
+    def bound(self, value: int, run: Run) -> int:
+        """Return a lower bound of the mappings WITHOUT_BYPASS, in the objective's unit; goes on where it ended.
+
+        The bound is at most `value`, that of a mapping; values that differ by less than one part in 10^9 count as
+        equal. Raises AcceleratorError where the accelerator says too little.
+        """
+        floor = floor_of_any(self.problem, self.objective)
+        if self.problem.weight_is_an_input or floor >= value:
+            return min(floor, value)
+        least = self.least(value, run)
+        return value if least >= value * SAFE else max(floor, ceil(least * SAFE))
+
+    def chains_below(self, value: int) -> list[LeastChain]:
+        """Return the chains met since the last call that are below a value, least first."""
+        found = sorted((one for one in self.chains if one.least < value), key=lambda one: one.least)
+        self.chains.clear()
+        return found
 
     def least(self, enough: float, run: Run) -> float:
         """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended.
@@ -227,33 +244,6 @@ def least_energy_delay(energies: Sequence[ChainEnergy], enough: float = np.inf) 
     return found
 
 
-@lru_cache(maxsize=4)
-def _way_bounds(problem: LayerProblem, objective: MappingObjective) -> WayBounds:
-    return WayBounds(problem, objective)
-
-
-def chains_below(problem: LayerProblem, objective: MappingObjective, value: int) -> list[LeastChain]:
-    """Return the chains that `bound_of_all` has met and that are below a value, least first; each once."""
-    bounds = _way_bounds(problem.without_memories_of_no_use(), objective)
-    found = sorted((one for one in bounds.chains if one.least < value), key=lambda one: one.least)
-    bounds.chains.clear()
-    return found
-
-
-def is_bound_done(problem: LayerProblem, objective: MappingObjective, run: Run) -> bool:
-    """Return whether `bound_of_all` has nothing left to look into, however much time it has."""
-    return _way_bounds(problem.without_memories_of_no_use(), objective).is_done(run)
-
-
 def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:
-    """Return what no mapping in which every memory keeps what it holds is below, in the objective's unit.
-
-    It is at most `value`, that of a mapping; values that differ by less than one part in 10^9 count as equal. The work
-    is counted, and within the run's time. Raises AcceleratorError where the accelerator says too little.
-    """
-    problem = problem.without_memories_of_no_use()
-    floor = floor_of_any(problem, objective)
-    if problem.weight_is_an_input or floor >= value:
-        return min(floor, value)
-    least = _way_bounds(problem, objective).least(value, run)
-    return value if least >= value * SAFE else max(floor, ceil(least * SAFE))
+    """Return a lower bound of the mappings WITHOUT_BYPASS, at most `value`; `WayBounds.bound` has the details."""
+    return WayBounds(problem.without_memories_of_no_use(), objective).bound(value, run)

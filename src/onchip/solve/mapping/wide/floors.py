@@ -1,4 +1,4 @@
-"""What no mapping is below in which every memory keeps what it holds, however it cuts and orders the loops."""
+"""Lower bounds of a layer that need no search: for mappings WITHOUT_BYPASS, and for every legal mapping."""
 
 from __future__ import annotations
 
@@ -25,8 +25,21 @@ SAFE: Final = 1 - 1e-9
 
 
 def floor_of_any(problem: LayerProblem, objective: MappingObjective) -> int:
-    """In the objective's unit. Raises AcceleratorError where the accelerator says too little."""
+    """Return a lower bound of the mappings WITHOUT_BYPASS, in the objective's unit.
+
+    Raises AcceleratorError where the accelerator says too little.
+    """
     return int(objective.of(_least_energy_pj(problem) * SAFE, least_cycles(problem)))
+
+
+def floor_with_bypass(problem: LayerProblem, objective: MappingObjective) -> int:
+    """Return a lower bound of every legal mapping, also of one that bypasses a memory, in the objective's unit.
+
+    The array computes every product, and each element crosses the port of its home at least once.
+    """
+    energy_pj, turns = floor_of(problem)
+    busy = _busy_cycles(problem, work_of_all(problem.layer)).values()
+    return int(objective.of(energy_pj * SAFE, max(ceil(turns * SAFE), *busy, 1)))
 
 
 def _least_energy_pj(problem: LayerProblem) -> float:

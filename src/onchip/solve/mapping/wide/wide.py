@@ -1,4 +1,4 @@
-"""`--method exact`: the best even mapping, proven, or a better one beyond that space, with a bound on all."""
+"""`--method exact`: search and lower bound over all mappings WITHOUT_BYPASS, the even ones first."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.kept_memory import keep_freed_memory
 from onchip.solve.mapping.baselines.loma import solve_as_loma
-from onchip.solve.mapping.exact.exact import MAPSPACE, METHOD, ExactMapper
+from onchip.solve.mapping.exact.exact import METHOD, ExactMapper
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.bounds import bound_of_all, chains_below, is_bound_done
+from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
+from onchip.solve.mapping.wide.bounds import WayBounds
 from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.longer import longer_layers
 from onchip.solve.mapping.wide.refined import refined
@@ -26,11 +27,6 @@ from onchip.solve.mapping.wide.remainders import ended_short, starts
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_bound
 
-WIDE_MAPSPACE: Final = (
-    "all mappings in which every memory keeps each operand that it holds, if it has room for an element: each operand "
-    "cut at its own places, loops in any order and in any parts, over time and the dimensions of the array, the last "
-    "part of a loop shorter where they do not divide it"
-)
 WAYS: Final = 24
 MAPPINGS_OF_A_WAY: Final = 12_000
 MAPPINGS_OF_THE_BEST: Final = 60_000
@@ -65,7 +61,7 @@ class _Way:
 
 @dataclass(slots=True)
 class WideMapper:
-    """Looks beyond the even space for something to beat, proves the best even mapping below it, improves on that."""
+    """Looks beyond the even mappings for a limit, proves the best even mapping below it, and improves on that."""
 
     problem: LayerProblem
     objective: MappingObjective
@@ -73,14 +69,16 @@ class WideMapper:
     value: float = inf
     answer: LayerMapping | None = None
     _ways: list[_Way] = field(default_factory=list)
+    _bounds: WayBounds = field(init=False)
     _starts: Iterator[tuple[Layer, LayerMapping]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.problem = self.problem.without_memories_of_no_use()
         self._starts = starts(self.problem, self.objective, WAYS)
+        self._bounds = WayBounds(self.problem, self.objective)
 
     def solve(self) -> Result[LayerMapping]:
-        """The even optimum is OPTIMAL if nothing better was found beyond; the result's `space` says of what."""
+        """Return the best mapping found, with a status and a bound that hold for all mappings WITHOUT_BYPASS."""
         self._look_beyond()
         even = self._even()
         self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
@@ -88,20 +86,25 @@ class WideMapper:
             if even.answer is not None:
                 self._offer(even.answer)
             self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
+        if self.answer is None:
+            return self._without_answer()
         if even is None or even.answer is None:
-            return self._beyond(even) if even is None or self.answer is not None else self._claimed(even)
+            return self._beyond(even)
         self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self._part_of_time(SHARE_OF_WAYS))
-        beyond = self._beyond(even)
-        is_beaten = even.objective_value is None or even.objective_value > round(self.value * (1 + CLOSE))
-        return beyond if is_beaten or beyond.status is Status.OPTIMAL else self._claimed(even)
+        found = self._beyond(even)
+        value = even.objective_value
+        is_beaten = value is None or value > round(self.value * (1 + CLOSE)) or value <= found.lower_bound
+        return found if is_beaten or even.status is not Status.OPTIMAL else self._best_even(found, even)
 
-    def _claimed(self, even: Result[LayerMapping]) -> Result[LayerMapping]:
-        """What is proven of even mappings, and no more; what no mapping at all is below holds of them too."""
-        status, bound, value = even.status, even.lower_bound, even.objective_value
-        if status is Status.FEASIBLE and value is not None:
-            bound = min(value, max(bound, floor_of_any(self.problem, self.objective)))
-            status = Status.OPTIMAL if bound == value else status
-        return replace(even, status=status, lower_bound=bound, space=MAPSPACE, seconds=self.run.seconds)
+    def _best_even(self, found: Result[LayerMapping], even: Result[LayerMapping]) -> Result[LayerMapping]:
+        """Return the even optimum with the bound on all mappings WITHOUT_BYPASS."""
+        among = EVEN_MAPPINGS.name
+        return replace(found, answer=even.answer, objective_value=even.objective_value, optimal_among=among)
+
+    def _without_answer(self) -> Result[LayerMapping]:
+        """Return UNKNOWN: that no even mapping fits says nothing of the others."""
+        bound, stop = floor_of_any(self.problem, self.objective), self.run.stop or Stop.COMPLETED
+        return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, WITHOUT_BYPASS.name)
 
     def _look_beyond(self) -> None:
         """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends.
@@ -186,9 +189,9 @@ class WideMapper:
 
         Where the bound has nothing left to look into loops are parted, too.
         """
-        before, chains = self.answer, chains_below(self.problem, self.objective, value)
+        before, chains = self.answer, self._bounds.chains_below(value)
         looks = [one.mappings() for one in chains]
-        if is_bound_done(self.problem, self.objective, self.run):
+        if self._bounds.is_done(self.run):
             looks += [one.mappings_of_parted_loops() for one in chains]
         for mapping in (one for look in looks for one in look):
             if self.run.stop is not None:
@@ -230,26 +233,27 @@ class WideMapper:
             return None
 
     def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
-        stop = Stop.COMPLETED if even is None else even.stopped_by
         value, before = round(self.value), inf
-        bound = bound_of_all(self.problem, self.objective, value, self._part_of_time(SHARE_OF_A_LOOK))
-        while bound < value and (value < before or not is_bound_done(self.problem, self.objective, self.run)):
+        bound = self._bounds.bound(value, self._part_of_time(SHARE_OF_A_LOOK))
+        while bound < value and (value < before or not self._bounds.is_done(self.run)):
             self._look_at_chains(value)
             self._look_at_ways(self.run)
             value, before = round(self.value), value
-            bound = bound_of_all(self.problem, self.objective, value, self._part_of_time(SHARE_OF_A_LOOK))
+            bound = self._bounds.bound(value, self._part_of_time(SHARE_OF_A_LOOK))
             if self.run.stop is not None:  # what is known may be just the value of a chain met last
                 break
-        status = Status.OPTIMAL if bound >= value else Status.FEASIBLE
-        return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop, WIDE_MAPSPACE)
+        seconds, space = self.run.seconds, WITHOUT_BYPASS.name
+        if bound >= value:
+            return Result(Status.OPTIMAL, self.answer, value, value, seconds, METHOD, space=space)
+        stop = self.run.stop or (Stop.COMPLETED if even is None else even.stopped_by)
+        return Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
 
 
 def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    """The best even mapping, OPTIMAL of MAPSPACE where that is proven, or a better one that is none.
+    """Return the best mapping found; status and bound hold for all mappings WITHOUT_BYPASS.
 
-    A mapping beyond MAPSPACE has a bound on WIDE_MAPSPACE; the result's `space` is that of its bound. INFEASIBLE says
-    that no even mapping fits, and none was found beyond. Raises AcceleratorError where the accelerator says too little,
-    InputError for a layer that is too large.
+    `optimal_among` names EVEN_MAPPINGS if the answer is FEASIBLE, and the best of these is proven. INFEASIBLE is never
+    claimed. Raises AcceleratorError where the accelerator says too little, InputError for a layer that is too large.
     """
     keep_freed_memory()
     return WideMapper(problem, objective, run).solve()
