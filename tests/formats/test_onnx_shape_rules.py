@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import TensorProto
 from onnx.defs import get_all_schemas_with_history
-from onnx.helper import tensor_dtype_to_np_dtype
+from onnx.helper import make_node, tensor_dtype_to_np_dtype
 
+from onchip.errors import GraphError
 from onchip.formats.onnx.file import load_model
 from onchip.formats.onnx.specification import einsum_shape
 from onchip.formats.onnx.unfolded import unfold
 from support.one_node_models import NEWEST, RULES, OneNode, one_node
+from support.onnx_networks import model, read, value
 
 NO_SHAPES_TO_COMPARE = frozenset(
     # control flow, which has tests of its own
@@ -94,6 +98,51 @@ def assert_reader_agrees(node: OneNode, results: list[np.ndarray], folder: Path,
             assert all(most >= size for most, size in zip(shape, result.shape, strict=True)), what
         else:
             assert shape == result.shape, what
+
+
+INT64, FLOAT, BOOL = TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL
+SHAPES_BY_VALUES = [
+    # (kind, attributes, operands as (shape, element type), a possible shape, an impossible one)
+    ("Reshape", {}, [([2, 6], FLOAT), ([2], INT64)], [3, 4], [5, 5]),
+    ("Squeeze", {}, [([2, 1, 6], FLOAT), ([1], INT64)], [2, 6], [2, 7]),
+    ("Unsqueeze", {}, [([2, 6], FLOAT), ([1], INT64)], [2, 1, 6], [2, 6, 3]),
+    ("Tile", {}, [([2, 6], FLOAT), ([2], INT64)], [4, 6], [3, 7]),
+    ("ReduceSum", {}, [([2, 6], FLOAT), ([1], INT64)], [1, 6], [5, 1]),
+    ("ReduceSum", {"keepdims": 0}, [([2, 3, 6], FLOAT), ([1], INT64)], [2, 6], [6, 2]),
+    ("NonZero", {}, [([2, 6], FLOAT)], [2, 7], [2, 13]),
+    ("Unique", {}, [([6], FLOAT)], [4], [7]),
+    ("Compress", {"axis": 1}, [([2, 6], FLOAT), ([4], BOOL)], [2, 3], [2, 5]),
+    ("Slice", {}, [([2, 6], FLOAT), ([1], INT64), ([1], INT64)], [1, 6], [2, 7]),
+    ("MaxUnpool", {"kernel_shape": [2]}, [([1, 1, 2], FLOAT), ([1, 1, 2], INT64), ([3], INT64)], [1, 1, 5], [4, 4]),
+]
+
+
+@pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
+@pytest.mark.parametrize(
+    ("kind", "attributes", "operands", "possible", "impossible"), SHAPES_BY_VALUES, ids=lambda each: str(each)
+)
+def test_declared_shape_counts_only_if_the_node_can_write_it(
+    kind: str,
+    attributes: dict[str, Any],
+    operands: list[tuple[list[int], int]],
+    possible: list[int],
+    impossible: list[int],
+    tmp_path: Path,
+) -> None:
+    names = [f"x{index}" for index in range(len(operands))]
+    given = [value(name, *operand) for name, operand in zip(names, operands, strict=True)]
+    written = INT64 if kind == "NonZero" else FLOAT
+
+    def shape(declared: list[int]) -> tuple[int, ...] | None:
+        nodes = [make_node(kind, names, ["y"], **attributes)]
+        return read(model(nodes, given, [value("y", declared, written)]), tmp_path).tensor["y"].shape
+
+    assert shape(possible) == tuple(possible)
+    if kind in ("NonZero", "Unique", "Compress", "Slice"):  # the largest shape is known
+        assert shape(impossible) != tuple(impossible)
+        return
+    with pytest.raises(GraphError, match="is unknown"):
+        shape(impossible)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,12 @@ class Declarations:
             self.assumed.add(name)
         return completed
 
+    def drop(self, name: str, declared: onnx.TypeProto) -> None:
+        """Note that an operator cannot write a tensor of the shape that the file declares."""
+        self.assumed.discard(name)
+        self._types.pop(name, None)
+        self._contradictions.append(f"{name!r} is declared {list(static_shape(declared) or ())} and cannot be that")
+
     def remarks(self) -> tuple[str, ...]:
         """One line that names all contradictions, if there are any."""
         if not self._contradictions:

@@ -27,7 +27,7 @@ from onchip.formats.onnx.declarations import Declarations
 from onchip.formats.onnx.dimensions import network_inputs
 from onchip.formats.onnx.model_types import KeptNode, ModelTypes
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
-from onchip.formats.onnx.operand_shapes import ensure_operands_agree
+from onchip.formats.onnx.operand_shapes import ensure_operands_agree, may_have_shape
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
 from onchip.formats.onnx.scopes import names_read
 from onchip.formats.onnx.slices import ranges_of
@@ -139,6 +139,7 @@ class TypeInference:
             kinds = {
                 output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
             }
+            self._drop_impossible_declarations(node, inferred, kinds)
         if any(static_shape(kind) is None for kind in kinds.values()):
             self._resolve_by_bounds(node, name, kinds)
         for output, kind in kinds.items():
@@ -243,6 +244,19 @@ class TypeInference:
         for output, kind in found.items():
             _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
         return found
+
+    def _drop_impossible_declarations(
+        self, node: onnx.NodeProto, inferred: Mapping[str, onnx.TypeProto], kinds: dict[str, onnx.TypeProto]
+    ) -> None:
+        """Put the inferred types back in place of declared shapes that the node can write for no values."""
+        largest = None
+        for output in self._declarations.assumed.intersection(kinds):
+            largest = largest_types(node, self.types, self.constants) if largest is None else largest
+            most = static_shape(largest[output].kind) if output in largest else None
+            is_checked = output == node.output[0] or most is not None or kind_of(node) == "Split"
+            if is_checked and not may_have_shape(node, self.types, static_shape(kinds[output]) or (), most):
+                self._declarations.drop(output, kinds[output])
+                kinds[output] = inferred.get(output, onnx.TypeProto())
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
         """Put the largest types in place of those that follow from values, if there are such."""
