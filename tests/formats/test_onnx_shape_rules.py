@@ -161,3 +161,10 @@ def test_einsum_broadcasts_letters_and_ellipses(
     equation: str, shapes: list[tuple[int, ...]], expected: tuple[int, ...]
 ) -> None:
     assert einsum_shape(equation, shapes) == expected
+
+
+@pytest.mark.parametrize("equation", ["bij,bjk->bik", "bij->bi", "bij,bkj->bil", "bij,b...k->bi"])
+def test_einsum_is_refused_if_its_operands_do_not_fit(equation: str, tmp_path: Path) -> None:
+    node = make_node("Einsum", ["a", "b"], ["y"], equation=equation)
+    with pytest.raises(GraphError, match="node 'y'"):
+        read(model([node], [value("a", [2, 4, 5]), value("b", [3, 5, 6])], ["y"]), tmp_path)

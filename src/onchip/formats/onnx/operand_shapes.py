@@ -11,6 +11,7 @@ from onnx.helper import get_attribute_value
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.nodes import kind_of
+from onchip.formats.onnx.specification import UnspecifiedError, einsum_shape
 from onchip.formats.onnx.types import static_shape
 
 _Types: TypeAlias = Mapping[str, onnx.TypeProto]
@@ -21,7 +22,10 @@ _AUTO_PADS = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID")
 
 
 def ensure_operands_agree(node: onnx.NodeProto, name: str, types: _Types) -> None:
-    """Raise GraphError for filters that are not of their input, and for a reshaping to more or fewer elements.
+    """Raise GraphError for operands that no runtime takes together.
+
+    These are filters of other channels than their input, operands of an Einsum that do not fit its equation, and a
+    reshaping to more or fewer elements.
 
     A shape that is not in `types`, or is not static, agrees with everything.
     """
@@ -31,6 +35,8 @@ def ensure_operands_agree(node: onnx.NodeProto, name: str, types: _Types) -> Non
         said = _fault_of_convolution(node, types)
     elif kind == "Reshape":
         said = _fault_of_reshaping(node, types)
+    elif kind == "Einsum":
+        said = _fault_of_einsum(node, types)
     if said is not None:
         what, expected = said
         raise GraphError(what, place=f"node {name!r}", expected=expected)
@@ -63,6 +69,19 @@ def _fault_of_reshaping(node: onnx.NodeProto, types: _Types) -> tuple[str, str] 
     if given is None or made is None or prod(given) == prod(made):
         return None
     return f"it makes {list(made)} of {list(given)}", "as many elements"
+
+
+def _fault_of_einsum(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
+    shapes = [_shape(name, types) for name in node.input]
+    given = [shape for shape in shapes if shape is not None]
+    equation = next((one.s.decode(errors="replace") for one in node.attribute if one.name == "equation"), "")
+    try:
+        if len(given) == len(shapes):
+            einsum_shape(equation, given)
+    except UnspecifiedError:
+        listed = ", ".join(str(list(shape)) for shape in given)
+        return f"its operands {listed} do not fit its equation {equation!r}", "a term for each, and one size a letter"
+    return None
 
 
 def may_have_shape(
