@@ -1,7 +1,7 @@
 """Large graphs in any order, least cost of transfers: bounds that need no search of the whole, and moves in windows.
 
 1. What is surely awaited, and does not fit, is paid for in any order: a bound.
-2. The given order, what stays in it by an exact model, with addresses: nothing later is worse.
+2. The order to start from, what stays in it by an exact model, with addresses: nothing later is worse.
 3. Where much is surely awaited, choices between neighbours bound more of it.
 4. Windows of the order are planned anew while that helps; the new order is given addresses.
 5. Parts of that order, each searched exactly, bound what any order costs.
@@ -65,10 +65,11 @@ SHARE_FOR_PARTS: Final = 0.6
 class AnyOrderPlanner:
     """Plans a problem that `has_countable_layouts`; `least_cost_in_bytes` is that of the best plan in bytes."""
 
-    def __init__(self, incumbent: Incumbent, run: Run) -> None:
+    def __init__(self, incumbent: Incumbent, run: Run, order: Sequence[int] | None = None) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = run
+        self._order = range(self._indexed.operator_count) if order is None else order
         self._precedence = Precedence(self._indexed)
         self._gaps = tuple(sure_gaps(self._indexed, self._precedence))
         self._descent = descent_of(self._indexed, self._precedence)
@@ -78,7 +79,7 @@ class AnyOrderPlanner:
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
         self._bound_by_what_waits()
-        schedule = self._what_stays(range(self._indexed.operator_count))
+        schedule = self._what_stays(self._order)
         self._place(schedule, is_soon=True)
         if self._is_over:
             return

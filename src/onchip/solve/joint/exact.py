@@ -1,10 +1,11 @@
 """`--method exact`: a first plan at once, the bound in bytes by search, then addresses, then proof.
 
-1. Belady's evictions at the given order, addresses at any price: a legal plan within a second.
+1. Belady's evictions at the given order and at one of least peak, addresses at any price: legal plans at once.
 2. Best-first search: the least cost z in bytes, a lower bound for plans with addresses.
 3. Pack a schedule of cost z: if one packs, it is optimal.
 4. Otherwise other optima, plans with a little slack, conflicts learnt, and one model of all, from bound z on.
 
+Independent components are planned alone (`components.py`).
 Where 2 is far from its end, large graphs are bounded by their parts, and improved window by window, before it goes on.
 """
 
@@ -20,13 +21,14 @@ from onchip.solve.allocation.layouts import has_countable_layouts
 from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
 from onchip.solve.joint.addresses import MOST_OPERATORS, AddressSearch
 from onchip.solve.joint.any_order import AnyOrderPlanner
+from onchip.solve.joint.components import solve_in_components
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import MOST_STEPS_WHOLE, OneOrderPlanner
 from onchip.solve.joint.peak import solve_peak
 from onchip.solve.joint.scratchpads import ScratchpadsPlanner
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.joint.staged import FEW_OPERATORS, StagedSearch
-from onchip.solve.ordering.given import with_order_settled
+from onchip.solve.ordering.given import orders_to_start_from, with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_bound
@@ -47,6 +49,9 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     indexed = IndexedProblem.of(problem)
     if operators_that_do_not_fit(indexed):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+    apart = solve_in_components(problem, run, solve_exactly, METHOD)
+    if apart is not None:
+        return apart
     settled = with_order_settled(problem, run)
     incumbent = Incumbent(indexed if settled is problem else IndexedProblem.of(settled), run)
     if problem.objective is Objective.PEAK:
@@ -67,27 +72,42 @@ class TrafficPlanner:
         self._run = incumbent.run
         self._least_cost_in_bytes = 0
         self._by_distance = OperatorSchedule((), ())
+        self._orders: list[tuple[int, ...]] = []
 
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
         if self._incumbent.is_proven:
             return
-        known, given = self._incumbent.value, range(self._indexed.operator_count)
+        known = self._incumbent.value
         self._least_cost_in_bytes = known or 0
-        self._by_distance = schedule_of_moves(self._indexed, belady_moves(self._indexed, given))
-        self._keep(*place_or_cut_by_time(self._indexed, self._by_distance), "first plan")
+        self._try_first_orders()
         if self._incumbent.is_proven:
             return
         if self._indexed.has_one_order and has_countable_layouts(self._indexed):
             self._plan_the_only_order()
             return
-        search = StagedSearch(self._indexed, self._run, self._offer_moves, self._share_for_the_proof, self._look_ahead)
+        search = StagedSearch(
+            self._indexed, self._run, self._offer_moves, self._share_for_the_proof, self._look_ahead, self._orders
+        )
         search.begin_with(known, self._incumbent.lower_bound)
         search.solve()
         self._incumbent.raise_bound(search.lower_bound)
         self._incumbent.stopped_by = search.stop
         if search.moves is not None and not self._incumbent.is_proven:
             AddressSearch(self._incumbent, search.moves, is_optimal=search.is_proven).solve()
+
+    def _try_first_orders(self) -> None:
+        """Plan the given order and one of least peak by Belady's evictions; the cheaper in bytes is where to start."""
+        least_cost = None
+        for order in orders_to_start_from(self._indexed.problem, self._run):
+            schedule = schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
+            cost = non_compulsory_cost(self._indexed, schedule)
+            if least_cost is None or cost < least_cost:
+                self._by_distance, least_cost = schedule, cost
+            self._orders.append(order)
+            self._keep(*place_or_cut_by_time(self._indexed, schedule), "first plan")
+            if self._incumbent.is_proven or self._indexed.has_one_order:
+                return
 
     def _plan_the_only_order(self) -> None:
         """Search as long as that takes no time, which is enough for most; then for any size."""
@@ -106,12 +126,12 @@ class TrafficPlanner:
     def _look_ahead(self) -> tuple[int | None, int]:
         """Where search is far from a proof, large graphs are bounded by parts, and moved window by window.
 
-        Of small ones the given order may have a much better plan than is known.
+        Of small ones the order to start from may have a much better plan than is known.
         """
         if not has_countable_layouts(self._indexed):
             return None, 0
         if FEW_OPERATORS < self._indexed.operator_count <= MOST_STEPS_WHOLE:
-            planner = AnyOrderPlanner(self._incumbent, self._run)
+            planner = AnyOrderPlanner(self._incumbent, self._run, self._by_distance.order)
             planner.solve()
             return planner.least_cost_in_bytes, self._incumbent.lower_bound
         run = without_bound(self._run.within(SHARE_FOR_THE_GIVEN_ORDER * self._run.seconds_left))

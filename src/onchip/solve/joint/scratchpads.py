@@ -18,6 +18,7 @@ from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.joint.linked_proof import prove_with_links
 from onchip.solve.joint.staged import StagedSearch, optimal_moves
+from onchip.solve.ordering.given import orders_to_start_from
 from onchip.solve.run.compose import (
     OperatorSchedule,
     PlannedResidency,
@@ -50,10 +51,13 @@ class ScratchpadsPlanner:
         self._incumbent.offer(
             nothing_stays, offsets_bytes, non_compulsory_cost(self._indexed, nothing_stays), "nothing stays"
         )
-        if self._is_dynamic and not self._is_over:
-            self._offer(belady_schedule(self._indexed, given), "farthest next use")
-        self._pool(given)
-        self._learn(given)
+        for order in orders_to_start_from(self._indexed.problem, self._run):
+            if self._is_over:
+                break
+            if self._is_dynamic:
+                self._offer(belady_schedule(self._indexed, order), "farthest next use")
+            self._pool(order)
+            self._learn(order)
         if self._indexed.problem.order is Order.FREE and not self._is_over:
             self._any_order()
         if not self._is_over:

@@ -6,18 +6,21 @@ for the long one to prune with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from onchip.answer.problem import Order
 from onchip.answer.result import Stop
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome
+from onchip.solve.ordering.given import with_given_order
 from onchip.solve.run.compose import SearchMove
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_bound
 
 GIVEN_ORDER_STATES = 2_000
+STATES_PER_STEP = 2
+"""A search needs one state for each step of a given order even where nothing has to leave."""
 FIRST_STATES = 1_000
 GREEDY_STATES = 20_000
 GREEDY_ROUNDS = 8
@@ -36,7 +39,9 @@ def _nothing() -> tuple[int | None, int]:
 class StagedSearch:
     """Keeps the best moves and the best bound; hands every improvement to `on_plan`.
 
-    Before the search that takes longest `before_the_proof` is called, unless the given order alone was soon solved and
+    `orders` are solved first, each by itself: a free order is then as good at least, and the best often is.
+
+    Before the search that takes longest `before_the_proof` is called, unless these orders were soon solved and
     a short search is near; it returns what it has found: the cost of a plan in bytes, and a bound.
     """
 
@@ -47,9 +52,11 @@ class StagedSearch:
         on_plan: Callable[[tuple[SearchMove, ...], int, str], None],
         share_for_the_proof: Callable[[], float],
         before_the_proof: Callable[[], tuple[int | None, int]] = _nothing,
+        orders: Sequence[Sequence[int]] = (),
     ) -> None:
         self._before_the_proof = before_the_proof
-        self._has_solved_the_given_order = indexed.problem.order is not Order.FREE
+        self._orders = orders if indexed.problem.order is Order.FREE else ()
+        self._has_solved_the_orders = True
         self._indexed = indexed
         self._run = run
         self._on_plan = on_plan
@@ -71,20 +78,24 @@ class StagedSearch:
 
     def solve(self) -> None:
         """Run the stages until the optimum is proven or the run has to stop."""
-        first, then = (self._given_order, self._first, self._greedy, self._soon), (self._ahead, self._proof)
+        first, then = (self._given_orders, self._first, self._greedy, self._soon), (self._ahead, self._proof)
         for stage in (*first, *then, self._greedier_for_longer):
             if not self.is_proven and self._run.stop is None:
                 stage()
         if not self.is_proven:
             self.stop = self._run.stop or self.stop
 
-    def _given_order(self) -> None:
-        """Solve the given order to optimality: a good plan for the free order."""
-        if self._indexed.problem.order is Order.FREE:
-            given = IndexedProblem.of(replace(self._indexed.problem, order=Order.GIVEN))
-            outcome = _search(given, without_bound(self._run), self.cost, state_limit=GIVEN_ORDER_STATES)
-            self._has_solved_the_given_order = outcome.stop is Stop.COMPLETED
-            self._take(replace(outcome, lower_bound=0), "best at the given order")
+    def _given_orders(self) -> None:
+        """Solve some orders to optimality: good plans for the free order."""
+        for order in self._orders:
+            if self.is_proven or self._run.stop is not None:
+                return
+            given = IndexedProblem.of(with_given_order(self._indexed.problem, order))
+            limit = max(GIVEN_ORDER_STATES, STATES_PER_STEP * len(order))
+            outcome = _search(given, without_bound(self._run), self.cost, state_limit=limit)
+            self._has_solved_the_orders &= outcome.stop is Stop.COMPLETED
+            moves = outcome.moves and tuple(replace(one, operator=order[one.operator]) for one in outcome.moves)
+            self._take(replace(outcome, lower_bound=0, moves=moves), "best at an order")
 
     def _first(self) -> None:
         self._take(_search(self._indexed, self._run, self.cost, state_limit=FIRST_STATES), "search")
@@ -111,7 +122,7 @@ class StagedSearch:
         return is_large and (self.cost is None or self.lower_bound < NEAR * self.cost)
 
     def _ahead(self) -> None:
-        if self._has_solved_the_given_order and not self._is_far:
+        if self._has_solved_the_orders and not self._is_far:
             return
         cost, bound = self._before_the_proof()
         self.lower_bound = max(self.lower_bound, bound)

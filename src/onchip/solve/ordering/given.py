@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from onchip.answer.problem import Order, Problem
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.limits import Run
 from onchip.solve.run.stage import without_figures
+
+STATES_FOR_A_START: Final = 200_000
+"""Mostly some seconds; an order of little peak is then found, if not proven."""
+SHARE_FOR_A_START: Final = 0.1
 
 
 def with_given_order(problem: Problem, order: Sequence[int]) -> Problem:
@@ -29,3 +34,16 @@ def with_order_settled(problem: Problem, run: Run) -> Problem:
         return problem
     least = min_peak_bytes(replace(problem, order=Order.FREE), without_figures(run))
     return with_given_order(problem, least.answer or range(len(problem.graph.operators)))
+
+
+def orders_to_start_from(problem: Problem, run: Run) -> Iterator[tuple[int, ...]]:
+    """Yield the given order and, if orders are free, an order of least peak as far as it is soon found."""
+    given = tuple(range(len(problem.graph.operators)))
+    yield given
+    if problem.order is not Order.FREE:
+        return
+    most = min(run.limits.node_limit or STATES_FOR_A_START, STATES_FOR_A_START)
+    soon = without_figures(run.within(SHARE_FOR_A_START * run.seconds_left))
+    least = min_peak_bytes(problem, replace(soon, limits=replace(run.limits, node_limit=most)))
+    if least.answer is not None and least.answer != given:
+        yield least.answer

@@ -11,6 +11,7 @@ from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Result, Status, Stop
+from onchip.facts.components import IndependentPart, components_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.sure_needs import sure_needs_bytes
 from onchip.native import PeakOutcome, PeakSearch, StopToken
@@ -34,9 +35,42 @@ ROUNDS_GROW_BY: Final = 4
 def min_peak_bytes(problem: Problem, run: Run) -> Result[tuple[int, ...]]:
     """Return M_P in bytes as the objective, and an order of operator indices that attains it.
 
-    Stopped early, the answer is the best order found with the bound proven so far.
+    Stopped early, the answer is the best order found with the bound proven so far. Independent components are ordered
+    alone, since the least peak of the whole is the greatest of theirs (docs/search.md, *Independent components*).
     """
-    return MinPeakSearch(IndexedProblem.of(problem), run).solve()
+    components = components_of(problem)
+    if len(components) == 1:
+        parts = [MinPeakSearch(IndexedProblem.of(components[0].problem), run).solve()]
+    else:
+        parts = list(_least_peaks(components, run))
+    order = tuple(_joined(problem, components, parts))
+    peak, bound = max(one.objective_value or 0 for one in parts), max(one.lower_bound for one in parts)
+    stops = (one.stopped_by for one in parts if one.stopped_by is not Stop.COMPLETED)
+    status, stop = Status.FEASIBLE, next(stops, Stop.COMPLETED)
+    if bound >= peak:
+        status, stop = Status.OPTIMAL, Stop.COMPLETED
+    return Result(status, order, peak, bound, run.seconds, "min-peak", stop)
+
+
+def _least_peaks(components: Sequence[IndependentPart], run: Run) -> Iterator[Result[tuple[int, ...]]]:
+    """Order each component; none is looked at further than until it needs no more than another surely does."""
+    bound = 0
+    for number, component in enumerate(components):
+        share = run.within(run.seconds_left / (len(components) - number))
+        found = MinPeakSearch(IndexedProblem.of(component.problem), share, enough_bytes=bound).solve()
+        bound = max(bound, found.lower_bound)
+        yield found
+
+
+def _joined(
+    problem: Problem, components: Sequence[IndependentPart], parts: Sequence[Result[tuple[int, ...]]]
+) -> Iterator[int]:
+    """Return the operators of the components, and of their copies, one component after another."""
+    number = {operator.name: index for index, operator in enumerate(problem.graph.operators)}
+    for component, found in zip(components, parts, strict=True):
+        listed = component.problem.graph.operators
+        for names in component.operator_names:
+            yield from (number[names[listed[at].name]] for at in found.answer or range(len(listed)))
 
 
 def peak_of_order(indexed: IndexedProblem, order: Sequence[int]) -> int:
@@ -49,12 +83,13 @@ class MinPeakSearch:
 
     From above: for a peak halfway to the bound, any order that stays below it; paths then differ in how far they lead
     and in nothing else. From below: parts of an order, operators that follow one another; no order of the whole needs
-    less than the best one of a part.
+    less than the best one of a part. A peak of `enough_bytes` is not improved.
     """
 
-    def __init__(self, indexed: IndexedProblem, run: Run) -> None:
+    def __init__(self, indexed: IndexedProblem, run: Run, enough_bytes: int = 0) -> None:
         self._indexed = indexed
         self._run = run
+        self._enough_bytes = enough_bytes
         self._whole = PeakProgram.of(indexed)
         self._order: tuple[int, ...] = tuple(range(indexed.operator_count))
         self._best = max(self._whole.needs_bytes(self._order))
@@ -69,7 +104,7 @@ class MinPeakSearch:
         """
         for _ in self._steps():
             self._stop = self._stop or self._run.stop
-            if self._bound >= self._best or self._stop is not None:
+            if max(self._bound, self._enough_bytes) >= self._best or self._stop is not None:
                 break
         status, stop = Status.FEASIBLE, self._stop or Stop.COMPLETED
         if self._bound >= self._best:

@@ -23,6 +23,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.solve.allocation.pack import pack_schedule
+from onchip.solve.joint.components import solve_in_components
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.given import with_order_settled
@@ -65,9 +66,12 @@ def solve_with_recomputation(problem: Problem, run: Run) -> Result[Plan]:
 
     INFEASIBLE if a single operator does not fit, or if nothing may be spilled and no plan is proven to be there.
     """
-    indexed = IndexedProblem.of(with_order_settled(problem, run))
-    if operators_that_do_not_fit(indexed):
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+    apart = solve_in_components(problem, run, solve_with_recomputation, METHOD)
+    if apart is not None:
+        return apart
+    indexed = IndexedProblem.of(with_order_settled(problem, run))
     planner = _Planner(indexed, run)
     planner.plan()
     return planner.incumbent.result(METHOD)
