@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,8 @@ def test_the_file_written_has_no_offset_for_what_is_outside(onchip: Program, tmp
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows if not row["offset"]] == ended.json["outside"] != []
     assert {row["id"]: int(row["offset"]) for row in rows if row["offset"]} == ended.json["offsets"]
-    assert read_buffers(out).buffers == read_buffers(EXAMPLE).buffers
+    read_again = tuple(replace(one, offset_bytes=None) for one in read_buffers(out).buffers)
+    assert read_again == read_buffers(EXAMPLE).buffers
 
 
 def test_overflow_obeys_the_alignment(onchip: Program) -> None:

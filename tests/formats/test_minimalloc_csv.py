@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,9 @@ def test_columns_stand_in_any_order_and_have_other_names(tmp_path: Path) -> None
     assert (table.ids, table.buffers) == (("a",), (Buffer(0, 3, 4),))
 
 
-def test_an_offset_is_no_part_of_the_question(tmp_path: Path) -> None:
-    assert read(tmp_path, "id,lower,upper,size,offset\na,0,3,4,100\n").buffers == (Buffer(0, 3, 4),)
+def test_an_offset_is_fixed_and_an_empty_one_is_open(tmp_path: Path) -> None:
+    table = read(tmp_path, "id,lower,upper,size,offset\na,0,3,4,100\nb,0,3,4,\n")
+    assert table.buffers == (Buffer(0, 3, 4, 100), Buffer(0, 3, 4))
 
 
 def test_one_alignment_for_all_is_read(tmp_path: Path) -> None:
@@ -71,6 +73,8 @@ REFUSED = {
     "id,lower,upper,size\na,3,3,1\n": ("line 2", "a buffer lives over [3, 3)"),
     "id,lower,upper,size\na,0,3,4\na,0,3,4\n": ("line 3, id", "'a' is the id of line 2 too"),
     "id,lower,upper,size,gaps\na,0,3,4,1-2\n": ("line 2, gaps", "gaps are not supported"),
+    "id,lower,upper,size,hint\na,0,3,4,8\n": ("line 2, hint", "a hint is not supported"),
+    "id,lower,upper,size,offset\na,0,3,4,-8\n": ("line 2, offset", "'-8' is out of range"),
     "id,lower,upper,size,alignment\na,0,3,4,2\nb,0,3,4,4\n": ("line 3, alignment", "it differs from the first line's"),
     "id,lower,upper,size,alignment\na,0,3,4,0\n": ("line 2, alignment", "'0' is out of range"),
     'id,lower,upper,size\n"a,0,3,4\n': ("line 2", "it is no CSV (unexpected end of data)"),
@@ -122,10 +126,12 @@ def test_what_is_written_is_read_again(rows: list[tuple[int, int, int, int]]) ->
     assert [line[0] for line in lines[1:]] == list(ids)
 
 
-def test_a_written_file_is_input_again(tmp_path: Path) -> None:
+def test_a_written_file_is_input_with_fixed_offsets(tmp_path: Path) -> None:
     table = read_buffers(INSTANCES / "input.12.csv")
     path = tmp_path / "out.csv"
     write_packing(table.ids, PackingProblem(table.buffers, 12), Packing((8, 8, 4, 4, 0)), path)
 
     assert path.read_text().splitlines()[:3] == ["id,lower,upper,size,offset", "b1,0,3,4,8", "b2,3,9,4,8"]
-    assert read_buffers(path) == table
+    fixed = zip(table.buffers, (8, 8, 4, 4, 0), strict=True)
+    buffers = tuple(replace(buffer, offset_bytes=offset) for buffer, offset in fixed)
+    assert read_buffers(path) == replace(table, buffers=buffers)

@@ -72,6 +72,13 @@ def test_an_offset_below_the_arena_is_illegal(tmp_path: Path) -> None:
     assert (Rule.NEGATIVE_OFFSET, "a") in broken(tmp_path, (-64, 64, 0, 0, -1))
 
 
+def test_an_offset_of_a_constant_is_not_checked_and_listed(tmp_path: Path) -> None:
+    check = checked(tmp_path, (0, 64, 0, 0, 32))
+    assert check.is_legal
+    assert "the offsets of constants and empty tensors: shape" in check.not_checked
+    assert broken(tmp_path, (0, 64, 0, 0, -3)) == [(Rule.NEGATIVE_OFFSET, "shape")]
+
+
 def test_every_tensor_has_an_offset(tmp_path: Path) -> None:
     assert broken(tmp_path, (0, 64, 0, 0)) == [(Rule.OFFSETS_MISCOUNTED, "main")]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -56,3 +58,40 @@ def test_only_a_mapping_file_may_be_partial(onchip: Program, tmp_path: Path) -> 
     ended = onchip("check", plan, DIAMOND, "--partial")
     assert ended.code == 2
     assert "--partial" in ended.err
+
+
+VARIABLE = FILES / "variable-overlaps-output.tflite"
+PLACES = (0, -1, -1, 16, 64, 32)
+"""Offsets in the file: of the input, two constants, the variable and two outputs."""
+
+
+def with_places(path: Path, places: Sequence[int]) -> Path:
+    """Write the model with other offsets."""
+    content, there = VARIABLE.read_bytes(), np.array(PLACES, "<i4").tobytes()
+    assert content.count(there) == 1
+    path.write_bytes(content.replace(there, np.array(places, "<i4").tobytes()))
+    return path
+
+
+def test_a_variable_of_an_arena_plan_shares_no_byte_with_any_tensor(onchip: Program, tmp_path: Path) -> None:
+    ended = onchip("check", VARIABLE, VARIABLE)
+    assert ended.code == 1
+    assert "overlap: 'st'" in ended.out
+    apart = with_places(tmp_path / "apart.tflite", (0, -1, -1, 16, 64, 80))
+    assert onchip("check", apart, apart).code == 0
+
+
+@pytest.mark.parametrize("tensor", range(len(PLACES)))
+def test_an_offset_below_minus_one_is_illegal_for_every_tensor(tensor: int, onchip: Program, tmp_path: Path) -> None:
+    places = [-2 if at == tensor else place for at, place in enumerate(PLACES)]
+    path = with_places(tmp_path / "negative.tflite", places)
+    ended = onchip("check", path, path)
+    assert ended.code == 1
+    assert "negative-offset" in ended.out
+
+
+def test_a_variable_that_the_runtime_places_is_listed(onchip: Program, tmp_path: Path) -> None:
+    path = with_places(tmp_path / "open.tflite", (0, -1, -1, -1, 64, 32))
+    ended = onchip("check", path, path, "--json")
+    assert ended.code == 0
+    assert ended.json["not_checked"][0] == "where 1 tensor will lie, which the runtime decides"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from operator import itemgetter
 
 Buffer = tuple[int, int, int]
 Placed = tuple[int, int, int, int]
@@ -17,15 +18,18 @@ class TooLargeError(Exception):
     """The question is larger than what can be tried exhaustively."""
 
 
-def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -> bool:
-    """Whether offsets exist at which no two buffers that are alive together overlap.
+def fits(
+    buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int, fixed: Sequence[int | None] = ()
+) -> bool:
+    """Return whether offsets exist at which no two buffers that are alive together overlap.
 
-    Buffers are placed as they begin, each at every offset; what died before no longer matters. Raises
-    TooLargeError after so many states that it would take minutes.
+    Buffers are placed as they begin, each at every offset, or at its `fixed` one; what died before no longer matters.
+    Raises TooLargeError after so many states that it would take minutes.
     """
     if most_bytes_alive(buffers) > capacity_bytes:
         return False
-    rest = sorted(buffers)
+    ordered = sorted(zip(buffers, fixed or (None,) * len(buffers), strict=True), key=itemgetter(0))
+    rest, only = [one for one, _ in ordered], [at for _, at in ordered]
     hopeless: set[tuple[int, tuple[Placed, ...]]] = set()
 
     def place(index: int, before: tuple[Placed, ...]) -> bool:
@@ -36,6 +40,8 @@ def fits(buffers: Sequence[Buffer], capacity_bytes: int, alignment_bytes: int) -
         if (index, live) in hopeless:
             return False
         for at in range(0, capacity_bytes - size + 1, alignment_bytes):
+            if only[index] not in (None, at):
+                continue
             placed = (*rest[index], at)
             if not any(_overlap(placed, one) for one in live) and place(index + 1, (*live, placed)):
                 return True

@@ -79,7 +79,8 @@ OVERFLOW_REFUSALS = (
 
 
 def test_every_rule_has_a_refusal() -> None:
-    counts, reported = {Rule.ARENA_MISCOUNTED, Rule.OUTSIDE_MISCOUNTED}, reported_by("packing")
+    counts = {Rule.ARENA_MISCOUNTED, Rule.OUTSIDE_MISCOUNTED}
+    reported = reported_by("packing") - {Rule.FIXED_MOVED}  # tests/contract/test_fixed_offsets.py
     assert {refusal.rule for refusal in OVERFLOW_REFUSALS} == reported - {Rule.ARENA_MISCOUNTED}
     assert {refusal.rule for refusal in REFUSALS} == reported - counts
 

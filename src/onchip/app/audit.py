@@ -175,6 +175,7 @@ def _write_plan(document: PlanDocument, claim: Claim, finding: Finding, path: Pa
 
 def _audit_packing(request: AuditRequest) -> AuditOutcome:
     """The packing's own value is what is claimed to be best, unless another bound is given."""
+    from onchip.app.pack import packing_problem
     from onchip.audits.packing import audit_arena, audit_overflow
     from onchip.formats.minimalloc.reader import read_buffers
 
@@ -182,8 +183,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
         raise UsageError("there is no capacity", place="--capacity", expected="a size, with --overflow")
     table = read_buffers(Path(request.network))
     alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
-    units = sum(-(-buffer.size_bytes // alignment_bytes) for buffer in table.buffers)
-    problem = PackingProblem(table.buffers, request.capacity_bytes or max(1, units * alignment_bytes), alignment_bytes)
+    problem = packing_problem(table, Path(request.network), request.capacity_bytes, alignment_bytes)
     value = _value_of_a_legal_packing(problem, table.ids, request)
     proves = request.overflow or request.minimize
     bound = request.bound if request.bound is not None else value if proves else 0

@@ -40,6 +40,8 @@ def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck:
     capacity = arena_bytes if target.sram is None else target.sram
     problem = PackingProblem(plan.buffers, capacity, target.alignment_bytes or 1)
     violations = [_named(one, plan) for one in verify_packing(problem, Packing(plan.offsets_bytes))]
+    for name, offset in plan.negative:
+        violations.append(Violation(Rule.NEGATIVE_OFFSET, name, f"it is at {offset}; only -1 leaves it to the runtime"))
     if plan.listed != plan.tensors:
         detail = f"{plan.listed} offsets for {plan.tensors} tensors"
         violations.insert(0, Violation(Rule.OFFSETS_MISCOUNTED, plan.network, detail))
@@ -50,6 +52,8 @@ def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck:
         "most_live_bytes": least_arena_bytes(replace(problem, alignment_bytes=1)),
     }
     not_checked = [_SCRATCH]
+    if plan.ignored:
+        not_checked.insert(0, f"the offsets of constants and empty tensors: {', '.join(plan.ignored)}")
     if plan.at_run_time:
         not_checked.insert(0, f"where {counted(len(plan.at_run_time), 'tensor')} will lie, which the runtime decides")
     return AnswerCheck("arena plan", plan.network, "", violations, [figures], (), not_checked)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import PackingProblem
 from onchip.app.phases import phase
 from onchip.clock import Deadline
-from onchip.errors import InternalError, UsageError
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.formats.minimalloc.reader import BufferTable, read_buffers
 from onchip.reports.packing import OverflowOutcome, PackingOutcome
 from onchip.solve.allocation.overflow import least_overflow
 from onchip.solve.allocation.pack import least_capacity, pack
@@ -54,6 +55,9 @@ def overflow_file(
     """Read MiniMalloc's CSV, leave the fewest bytes outside, verify; raises InternalError if that is not legal."""
     deadline = Deadline.after(limits.time_limit_seconds)
     ids, problem = _packing_problem(file, capacity_bytes, alignment_bytes)
+    if problem.has_fixed:
+        what = "buffers with a fixed offset cannot lie outside"
+        raise InputError(what, file=str(file), place="offset", expected="no offsets, or a search without --overflow")
     with start(limits, _before_checking(deadline)) as run:
         result = least_overflow(problem, run)
         seconds = run.seconds
@@ -76,8 +80,20 @@ def _packing_problem(
     asked = alignment_bytes or table.alignment_bytes or 1
     if table.alignment_bytes not in (None, asked):
         raise UsageError(f"the file says {table.alignment_bytes}", place="--alignment", expected="the same or none")
-    roomy = sum(-(-buffer.size_bytes // asked) * asked for buffer in table.buffers)
-    return table.ids, PackingProblem(table.buffers, capacity_bytes or max(roomy, 1), asked)
+    return table.ids, packing_problem(table, file, capacity_bytes, asked)
+
+
+def packing_problem(table: BufferTable, file: Path, capacity_bytes: int | None, alignment_bytes: int) -> PackingProblem:
+    """Return the problem of a file's buffers, by default with a capacity that is always enough.
+
+    Raises InputError for a fixed offset that is not aligned.
+    """
+    for name, buffer in zip(table.ids, table.buffers, strict=True):
+        if (buffer.offset_bytes or 0) % alignment_bytes:
+            what = f"buffer {name!r} is fixed at {buffer.offset_bytes}"
+            raise InputError(what, file=str(file), place="offset", expected=f"a multiple of {alignment_bytes}")
+    problem = PackingProblem(table.buffers, 1, alignment_bytes)
+    return replace(problem, capacity_bytes=capacity_bytes or max(problem.roomy_bytes, 1))
 
 
 def _no_violations(violations: Sequence[Violation], method: str) -> None:

@@ -160,6 +160,8 @@ class _PackingModel:
         for buffer, is_kept in zip(self._problem.buffers, self._is_kept, strict=True):
             last = max(self._capacity_bytes - buffer.size_bytes, 0) // alignment
             begin = self.model.new_int_var(0, last, "")
+            if buffer.offset_bytes is not None:
+                self.model.add(begin * alignment == buffer.offset_bytes)
             units, life = _units(buffer.size_bytes, alignment), buffer.stop - buffer.start
             self._begin.append(begin)
             places.append(self.model.new_optional_fixed_size_interval_var(begin, units, is_kept, ""))

@@ -37,6 +37,7 @@ def pack_command(options: PackOptions) -> int:
     """Give each buffer of FILE.csv an offset within a capacity, or prove that there are none.
 
     FILE.csv has columns id, lower, upper and size; a buffer lives over the half-open range [lower, upper).
+    A column offset fixes where a buffer lies; an empty field leaves it open.
     Ends with 0 if the buffers fit, with 3 if they are proven not to, with 4 if that was not found out in time.
 
     With --overflow each buffer lies wholly within the capacity for its whole life, or wholly outside: the bytes

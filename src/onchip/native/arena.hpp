@@ -29,6 +29,7 @@ struct Block {
     Units size = 0;
     Units used = 0;
     Units steps = 0;
+    Units fixed = none;  // its only offset, or none; only `place` and `offer` of ArenaSearch know fixed blocks
 };
 
 // The blocks, if they can be; throws std::invalid_argument, saying which entry cannot.
@@ -150,7 +151,7 @@ public:
     // Throws std::invalid_argument, saying which entry, for what no block can be.
     ArenaSearch(std::vector<Block> blocks, std::uint64_t seed);
 
-    // One after another; false if it was asked to stop before the last.
+    // Fixed blocks first, then one after another; false if it was asked to stop before the last.
     bool place(const std::vector<Index>& order, Gap gap, const StopToken& stop);
 
     // A packing found elsewhere, by block; throws std::invalid_argument for another number of offsets.

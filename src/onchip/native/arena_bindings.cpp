@@ -18,18 +18,21 @@ void add_arena(nb::module_& module) {
     using namespace arena;
     nb::class_<Block>(
         module, "ArenaBlock",
-        "A buffer alive in the sections `first` to `stop - 1`, for so many steps; `size` is padded, `used` is not.")
+        "A buffer alive in the sections `first` to `stop - 1`, for so many steps; `size` is padded, `used` is not.\n"
+        "\n"
+        "`fixed` is its only offset, or -1; only `place` knows fixed blocks.")
         .def(
             "__init__",
-            [](Block* place, Index first, Index stop, Units size, Units used, Units steps) {
-                new (place) Block{first, stop, size, used, steps};
+            [](Block* place, Index first, Index stop, Units size, Units used, Units steps, Units fixed) {
+                new (place) Block{first, stop, size, used, steps, fixed};
             },
-            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "used"_a, "steps"_a)
+            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "used"_a, "steps"_a, "fixed"_a = none)
         .def_ro("first", &Block::first)
         .def_ro("stop", &Block::stop)
         .def_ro("size", &Block::size)
         .def_ro("used", &Block::used)
-        .def_ro("steps", &Block::steps);
+        .def_ro("steps", &Block::steps)
+        .def_ro("fixed", &Block::fixed);
     nb::class_<JoinedBlocks>(
         module, "JoinedBlocks",
         "Blocks joined in twos without waste: of equal lives upon each other, of equal sizes right after each other.\n"

@@ -46,6 +46,7 @@ std::vector<Block> checked(std::vector<Block> blocks) {
         require(0 < one.size && one.size < most_units - total, "a size is below 1, or all make 2^60", at);
         require(0 < one.used && one.used <= one.size, "more is used than the size", at);
         require(0 < one.steps, "a block lives for no step", at);
+        require(none <= one.fixed && one.fixed < most_units, "a fixed offset is not between -1 and 2^60", at);
         total += one.size;
     }
     return blocks;
@@ -102,6 +103,13 @@ bool ArenaSearch::place(const std::vector<Index>& order, Gap gap, const StopToke
     TakenBytes taken(sections_);
     Units arena = 0;
     for (Index block : order) {
+        if (blocks_[block].fixed == none) continue;
+        tried_[block] = blocks_[block].fixed;
+        taken.take(blocks_[block], tried_[block]);
+        arena = std::max(arena, tried_[block] + blocks_[block].used);
+    }
+    for (Index block : order) {
+        if (blocks_[block].fixed != none) continue;
         if (stop.is_asked()) return false;
         tried_[block] = taken.offset_for(blocks_[block], gap);
         taken.take(blocks_[block], tried_[block]);

@@ -27,8 +27,9 @@ struct Buffer {
     Index first = 0;
     Index stop = 0;
     Units size = 0;
-    Units last = 0;     // its highest legal offset
-    Index twin = none;  // one with the same life and size, which is placed before it
+    Units last = 0;      // its highest legal offset
+    Units fixed = none;  // the only legal offset, or none if any will do
+    Index twin = none;   // one with the same life and size, which is placed before it
     std::vector<Index> neighbours;
 };
 

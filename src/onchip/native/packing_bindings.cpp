@@ -23,18 +23,18 @@ void add_packing(nb::module_& module) {
                        "\n"
                        "`last` is its highest legal offset, `twin` one with the same life and size that is placed "
                        "before it, or -1. Its\n"
-                       "neighbours live in one of its sections at least.")
+                       "neighbours live in one of its sections at least. `fixed` is its only legal offset, or -1.")
         .def(
             "__init__",
             [](Buffer* place, Index first, Index stop, Units size, Units last, Index twin,
-               std::vector<Index> neighbours) {
-                new (place) Buffer{first, stop, size, last, twin, std::move(neighbours)};
-            },
-            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "last"_a, "twin"_a, "neighbours"_a)
+               std::vector<Index> neighbours,
+               Units fixed) { new (place) Buffer{first, stop, size, last, fixed, twin, std::move(neighbours)}; },
+            nb::kw_only(), "first"_a, "stop"_a, "size"_a, "last"_a, "twin"_a, "neighbours"_a, "fixed"_a = none)
         .def_ro("first", &Buffer::first)
         .def_ro("stop", &Buffer::stop)
         .def_ro("size", &Buffer::size)
-        .def_ro("last", &Buffer::last);
+        .def_ro("last", &Buffer::last)
+        .def_ro("fixed", &Buffer::fixed);
     nb::class_<Search>(
         module, "PackingSearch",
         "Packs buffers, or proves that no section's limit is kept by any packing; keeps what it learns between runs.")

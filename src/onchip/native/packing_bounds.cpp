@@ -26,7 +26,7 @@ Search::Listed Search::list_rest(const Frame& frame) {
 
 // Raises those passed over to the lowest top that they can still rest on; false where one can rest on none.
 //
-// One that all its neighbours leave room for, where it was passed over, would only sink.
+// One that all its neighbours leave room for, where it was passed over, would only sink. A fixed buffer cannot sink.
 bool Search::raise_passed(Listed rest) {
     bool is_changed = true;
     while (is_changed) {
@@ -34,8 +34,8 @@ bool Search::raise_passed(Listed rest) {
         for (Index at = rest.begin; at < rest.end; ++at) {
             const Index buffer = lists_[at];
             BufferState& state = state_[buffer];
-            if (state.low == state.support) continue;
             const Buffer& one = problem_.buffers[buffer];
+            if (state.low == state.support || one.fixed != none) continue;
             Units lowest = far, lowest_top = far;
             for (Index other : one.neighbours) {
                 if (state_[other].is_placed) continue;

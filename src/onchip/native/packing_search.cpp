@@ -33,6 +33,7 @@ void Problem::check() const {
         require(0 < one.size && one.size <= most_units - total, "a size is below 1, or all make more than 2^60", at);
         total += one.size;
         require(one.last <= most_units, "an offset is above 2^60", at);
+        require(none <= one.fixed && one.fixed <= most_units, "a fixed offset is not between -1 and 2^60", at);
         require(none <= one.twin && one.twin < static_cast<Index>(at), "a twin is no earlier buffer", at);
         for (Index other : one.neighbours) {
             require(0 <= other && other < count && other != static_cast<Index>(at), "a neighbour is no other buffer",
@@ -46,6 +47,9 @@ void Problem::check() const {
 
 Search::Search(Problem problem) : problem_(std::move(problem)) {
     problem_.check();
+    for (Buffer& one : problem_.buffers) {
+        if (one.fixed != none) one.last = std::min(one.last, one.fixed);
+    }
     state_.resize(problem_.buffers.size());
     sections_.resize(problem_.limits.size() + 1);
     const std::size_t wanted = std::min(failures_per_buffer * problem_.buffers.size(), most_failures);
@@ -90,6 +94,7 @@ void Search::reset() {
     for (Index buffer = 0; buffer < static_cast<Index>(state_.size()); ++buffer) {
         lists_.push_back(buffer);
         const Buffer& one = problem_.buffers[buffer];
+        if (one.fixed != none) state_[buffer].low = one.fixed;
         for (Index section = one.first; section < one.stop; ++section) sections_[section].total += one.size;
     }
     trail_.clear();
@@ -101,6 +106,7 @@ void Search::reset() {
 // Opens the first frame; false where nothing packs, and nothing has to be decided to see it.
 bool Search::begin() {
     const Listed all{0, static_cast<Index>(lists_.size())};
+    sort_by_low(all);
     if (!set_floors(all)) return false;
     const Index head = split(all);
     if (any_has_failed_before(head)) return false;

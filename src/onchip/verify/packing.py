@@ -73,6 +73,9 @@ def _places(problem: PackingProblem, placed: Sequence[Placed]) -> Iterator[Viola
         if offset % problem.alignment_bytes:
             detail = f"it is at {offset}, no multiple of {problem.alignment_bytes}"
             yield Violation(Rule.MISALIGNED, _name(index), detail)
+        if buffer.offset_bytes not in (None, offset):
+            detail = f"it is at {offset}, and fixed at {buffer.offset_bytes}"
+            yield Violation(Rule.FIXED_MOVED, _name(index), detail)
         if offset + buffer.size_bytes > problem.capacity_bytes:
             detail = f"it ends at {offset + buffer.size_bytes}, above {problem.capacity_bytes}"
             yield Violation(Rule.BEYOND_CAPACITY, _name(index), detail)

@@ -66,6 +66,7 @@ class Rule(StrEnum):
     FIGURE_DIFFERS = "figure-differs"  # a figure claimed is not what is recomputed
 
     # Packings
+    FIXED_MOVED = "fixed-moved"  # a buffer with a fixed offset is elsewhere
     OFFSETS_MISCOUNTED = "offsets-miscounted"  # there is not one offset for each buffer
     ARENA_MISCOUNTED = "arena-miscounted"  # the arena said is not the highest end of a buffer
     OUTSIDE_MISCOUNTED = "outside-miscounted"  # the bytes said to be outside are not the sum of the sizes there

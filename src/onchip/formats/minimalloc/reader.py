@@ -1,8 +1,8 @@
 """MiniMalloc's CSV: a line for each buffer; `id`, `lower`, `upper` (half-open) and `size` are needed.
 
 `begin` and `start` say `lower`; `end` says the last step itself (`upper - 1`); `buffer` and
-`buffer_id` say `id`. An `alignment` must be the same for all, `gaps` must be empty, and an
-`offset` is somebody's answer, not part of the question.
+`buffer_id` say `id`. An `offset` fixes where a buffer lies; an empty one leaves it open. An
+`alignment` must be the same for all, and `gaps` and `hint` must be empty.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ COLUMNS = {
     "size": "size",
     "alignment": "alignment",
     "gaps": "gaps",
+    "hint": "hint",
     "offset": "offset",
 }
 GREATEST_STEP = 2**62
@@ -135,10 +136,12 @@ class Line:
         last = "end" if "end" in self.fields else "upper"
         stop = self.integer(last, 0, GREATEST_STEP) + (last == "end")
         size = self.integer("size", 1, GREATEST_TOTAL_BYTES)
-        if self.fields.get("gaps"):
-            raise self.refusal("gaps", "gaps are not supported", "an empty field")
+        for column, said in (("gaps", "gaps are"), ("hint", "a hint is")):
+            if self.fields.get(column):
+                raise self.refusal(column, f"{said} not supported", "an empty field")
+        offset = self.integer("offset", 0, GREATEST_TOTAL_BYTES) if self.fields.get("offset") else None
         try:
-            return Buffer(start, stop, size)
+            return Buffer(start, stop, size, offset)
         except InputError as error:
             raise self.refusal("", error.what, error.expected or "") from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,9 @@ AT_RUN_TIME: Final = -1
 class ArenaPlan:
     """Buffers over the steps of `arena_lives`, each with its offset; `names` says which tensors are in one.
 
-    `at_run_time` are the tensors that have no offset. `listed` offsets stand in the file, for `tensors` tensors.
+    `at_run_time` are the tensors that have no offset; `negative` has the offset of each that is below -1. `ignored` are
+    tensors with an offset that the runtime does not use: constants, and tensors without bytes. `listed` offsets stand
+    in the file, for `tensors` tensors.
     """
 
     network: str
@@ -42,6 +45,8 @@ class ArenaPlan:
     buffers: tuple[Buffer, ...]
     offsets_bytes: tuple[int, ...]
     at_run_time: tuple[str, ...]
+    negative: tuple[tuple[str, int], ...]
+    ignored: tuple[str, ...]
     listed: int
     tensors: int
 
@@ -86,6 +91,7 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
         raise GraphError("it has several subgraphs, whose lives overlap", place=METADATA, expected="one subgraph")
     network = read.network
     lives = arena_lives(read, range(len(network.operators)))
+    lives |= _lives_of_variables(read)
     same = _buffers_shared(network, offsets)
     names: dict[int, list[str]] = {}
     spans: dict[int, tuple[int, int, int]] = {}
@@ -95,19 +101,30 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
         if index >= len(offsets) or offsets[index] == AT_RUN_TIME:
             at_run_time.append(name)
             continue
+        if offsets[index] < AT_RUN_TIME:
+            continue
         first = same.get(index, index)
         names.setdefault(first, []).append(name)
         before = spans.get(first, (start, stop, size_bytes))
         spans[first] = (min(before[0], start), max(before[1], stop), max(before[2], size_bytes))
+    listed = list(enumerate(offsets[: len(network.tensors)]))
     return ArenaPlan(
         read.graph.name,
         tuple(tuple(each) for each in names.values()),
         tuple(Buffer(*spans[index]) for index in names),
         tuple(offsets[index] for index in names),
         tuple(at_run_time),
+        tuple((network.tensors[index].name, offset) for index, offset in listed if offset < AT_RUN_TIME),
+        tuple(network.tensors[index].name for index, offset in listed if offset >= 0 and index not in lives),
         len(offsets),
         len(network.tensors),
     )
+
+
+def _lives_of_variables(read: ReadNetwork) -> dict[int, tuple[int, int]]:
+    """Map each state tensor to all steps: its bytes must last from one inference to the next."""
+    tensors, last = read.network.tensors, len(read.network.operators) + 1
+    return {index: (0, last) for index, one in enumerate(tensors) if read.storage.is_state(index) and prod(one.shape)}
 
 
 def _buffers_shared(network: FlatNetwork, offsets: Sequence[int]) -> dict[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
 from onchip.solve.allocation.best_fit import BestFit
@@ -32,7 +34,7 @@ class Attempt:
         self._search: BranchingSearch | None = None
         self._round_nodes = FIRST_NODES
         self._asked_cp_sat = False
-        self._is_too_much = least_arena_bytes(problem) > problem.capacity_bytes
+        self._is_too_much = least_arena_bytes(problem) > problem.capacity_bytes or fixed_overlap(problem)
 
     @property
     def core(self) -> PackingProblem:
@@ -102,15 +104,37 @@ def arena_bytes(problem: PackingProblem, offsets_bytes: tuple[int, ...]) -> int:
     return max(ends, default=0)
 
 
+def fixed_overlap(problem: PackingProblem) -> bool:
+    """Return whether two fixed buffers overlap, so that no capacity is enough."""
+    changes = [
+        change
+        for buffer in problem.buffers
+        if buffer.offset_bytes is not None
+        for place in [(buffer.offset_bytes, buffer.offset_bytes + buffer.size_bytes)]
+        for change in ((buffer.start, True, place), (buffer.stop, False, place))
+    ]
+    alive: list[tuple[int, int]] = []  # without overlap, sorted by offset
+    for _, begins, (offset, end) in sorted(changes):
+        at = bisect_left(alive, (offset, end))
+        if not begins:
+            del alive[at]
+            continue
+        if (at > 0 and alive[at - 1][1] > offset) or (at < len(alive) and alive[at][0] < end):
+            return True
+        alive.insert(at, (offset, end))
+    return False
+
+
 def least_arena_bytes(problem: PackingProblem) -> int:
-    """Return a lower bound: the most that lives at once, all but the topmost padded to the alignment."""
+    """Return a lower bound: the most that lives at once, all but the topmost padded; the end of each fixed buffer."""
     alignment = problem.alignment_bytes
     changes: dict[int, list[tuple[int, int]]] = {}
     for buffer in problem.buffers:
         size = -(-buffer.size_bytes // alignment) * alignment
         changes.setdefault(buffer.start, []).append((size, size - buffer.size_bytes))
         changes.setdefault(buffer.stop, []).append((-size, size - buffer.size_bytes))
-    bound, live = 0, 0
+    fixed = (one.offset_bytes + one.size_bytes for one in problem.buffers if one.offset_bytes is not None)
+    bound, live = max(fixed, default=0), 0
     paddings: dict[int, int] = {}
     for step in sorted(changes):
         for size, padding in changes[step]:

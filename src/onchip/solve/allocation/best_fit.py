@@ -39,7 +39,7 @@ def overlapping_pairs(buffers: Sequence[Buffer]) -> list[list[int]]:
 
 
 class BestFit:
-    """Places buffers of one problem in any order; the lives' overlaps are found once."""
+    """Places buffers of one problem in any order, fixed ones first; the lives' overlaps are found once."""
 
     def __init__(self, problem: PackingProblem) -> None:
         self._problem = problem
@@ -47,8 +47,10 @@ class BestFit:
 
     def place(self, order: Iterable[int]) -> tuple[list[int], int | None]:
         """Place in this order; return offsets (-1: not placed) and the first buffer that did not fit."""
-        offsets = [-1] * len(self._problem.buffers)
+        offsets = [-1 if one.offset_bytes is None else one.offset_bytes for one in self._problem.buffers]
         for index in order:
+            if offsets[index] >= 0:
+                continue
             offset = self._offset(index, offsets)
             if offset is None:
                 return offsets, index

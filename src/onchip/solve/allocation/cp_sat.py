@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.solve.allocation.sections import packing_in_units
+from onchip.solve.allocation.sections import NOT_FIXED, packing_in_units
 from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.run.limits import Run
 
@@ -27,10 +27,13 @@ def pack_by_cp_sat(problem: PackingProblem, run: Run, most_work: float = float("
     from ortools.sat.python import cp_model
 
     counted = packing_in_units(problem)
-    if any(one.last < 0 for one in counted.buffers):
+    if any(one.last < max(one.fixed, 0) for one in counted.buffers):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     model = cp_model.CpModel()
-    offsets = [model.new_int_var(0, one.last, f"offset_{i}") for i, one in enumerate(counted.buffers)]
+    offsets = [
+        model.new_constant(one.fixed) if one.fixed != NOT_FIXED else model.new_int_var(0, one.last, f"offset_{i}")
+        for i, one in enumerate(counted.buffers)
+    ]
     _buffers_do_not_overlap(model, problem, offsets, [one.size for one in counted.buffers])
     solver = cp_model.CpSolver()
     solver.parameters.use_timetabling_in_no_overlap_2d = True

@@ -10,7 +10,7 @@ from onchip.native import ArenaBlock, ArenaRepair, ArenaSearch, JoinedBlocks, St
 from onchip.solve.allocation.attempt import FIRST_NODES, Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.greedy_by_size import order_by_size
-from onchip.solve.allocation.sections import sections_of
+from onchip.solve.allocation.sections import NOT_FIXED, sections_of
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
@@ -40,6 +40,12 @@ class LowPacking:
         self._blocks = blocks_of(problem)
         self._search = ArenaSearch(self._blocks, run.limits.seed)
         self._repair: ArenaRepair | None = None
+        self._is_greedy_only = problem.has_fixed
+
+    @property
+    def is_greedy_only(self) -> bool:
+        """True if only greedy orders place the buffers: skylines and repair do not know fixed offsets."""
+        return self._is_greedy_only
 
     @property
     def arena_bytes(self) -> int:
@@ -55,8 +61,13 @@ class LowPacking:
         """Fill the given skylines, pack what can be joined, then place by size and by life; end at the target.
 
         The first skyline is finished whatever the limit: there is always a packing. Of the time left the greedy
-        orders take half.
+        orders take half. Fixed buffers must not overlap.
         """
+        if self.is_greedy_only:
+            order = sorted(range(len(self._blocks)), key=lambda i: -self._problem.buffers[i].size_bytes)
+            self._search.place(order, in_smallest_gap=True, stop=StopToken())
+            self._watched(lambda token: self._place_in_orders(target_bytes, token), self._run)
+            return
         self._search.fill_skylines(1, target_bytes, StopToken())
         self.fill(GIVEN_ROUNDS - 1, target_bytes)
         if self.arena_bytes > target_bytes:
@@ -69,12 +80,14 @@ class LowPacking:
     def fill(self, rounds: int, target_bytes: int) -> None:
         """Fill so many skylines more, or until the arena is the target or the run has to stop."""
         self.rounds += rounds
+        if self.is_greedy_only:
+            return
         self._watched(lambda token: self._search.fill_skylines(rounds, target_bytes, token), self._run)
 
     def repair(self, rounds: int, target_bytes: int) -> None:
         """Put in again what ends too high, as long as so many skylines take, or until the arena is the target."""
         self.rounds += rounds
-        if self.arena_bytes <= target_bytes or self._run.stop is not None:
+        if self.is_greedy_only or self.arena_bytes <= target_bytes or self._run.stop is not None:
             return
         repair = self._repair or ArenaRepair(self._blocks, self._search.offsets, self._run.limits.seed)
         self._repair = repair
@@ -145,6 +158,7 @@ def blocks_of(problem: PackingProblem) -> list[ArenaBlock]:
             size=-(-buffer.size_bytes // alignment) * alignment,
             used=buffer.size_bytes,
             steps=buffer.stop - buffer.start,
+            fixed=NOT_FIXED if buffer.offset_bytes is None else buffer.offset_bytes,
         )
         for (first, stop), buffer in zip(lives, problem.buffers, strict=True)
     ]

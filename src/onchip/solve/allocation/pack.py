@@ -9,7 +9,14 @@ from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.clock import Stopwatch
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.allocation.attempt import FIRST_NODES, NODES_GROWTH, Attempt, arena_bytes, least_arena_bytes
+from onchip.solve.allocation.attempt import (
+    FIRST_NODES,
+    NODES_GROWTH,
+    Attempt,
+    arena_bytes,
+    fixed_overlap,
+    least_arena_bytes,
+)
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import chained
@@ -48,9 +55,11 @@ def pack(
     are asked for. The objective value is the arena; it is OPTIMAL only if it happens to be the bound.
     """
     bound = least_arena_bytes(problem)
+    if bound > problem.capacity_bytes or fixed_overlap(problem):
+        return _infeasible(problem, bound, run)
     if has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH):
         repair_rounds = max(repair_rounds, FIRST_ROUNDS)
-    if problem.buffers and bound <= problem.capacity_bytes and repair_rounds > 0:
+    if problem.buffers and repair_rounds > 0:
         low_packing = LowPacking(problem, run)
         low_packing.place_quickly(problem.capacity_bytes)
         low_packing.repair(repair_rounds, problem.capacity_bytes)
@@ -60,12 +69,16 @@ def pack(
     attempt = Attempt(problem, run)
     finding = attempt.go_on(most_nodes)
     if finding is Knowledge.UNPACKABLE:
-        proven = max(bound, problem.capacity_bytes + 1)
-        return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
+        return _infeasible(problem, bound, run)
     if attempt.offsets_bytes is None:
         stop = run.stop or Stop.NODE_LIMIT
         return Result(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, stop)
     return found(problem, attempt.offsets_bytes, bound, run)
+
+
+def _infeasible(problem: PackingProblem, bound: int, run: Run) -> Result[Packing]:
+    proven = max(bound, problem.capacity_bytes + 1)
+    return Result(Status.INFEASIBLE, None, None, proven, run.seconds, METHOD)
 
 
 def found(
@@ -83,14 +96,19 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     Greedy orders and skylines come first, for large problems they are all. The exact search begins no attempt without
     twice the time that the first one took.
     """
-    if not problem.buffers:
+    if not problem.buffers or fixed_overlap(problem):
         return pack(problem, run)
     low_packing, low = LowPacking(problem, run), least_arena_bytes(problem)
     low_packing.place_quickly(low)
     low_packing.repair(FIRST_ROUNDS, low)
     low_packing.fill(FIRST_ROUNDS, low)
     is_large = has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
-    while is_large and low_packing.arena_bytes > low and low_packing.rounds < _most_rounds(problem, run):
+    while (
+        is_large
+        and not low_packing.is_greedy_only
+        and low_packing.arena_bytes > low
+        and low_packing.rounds < _most_rounds(problem, run)
+    ):
         if run.stop is not None:
             break
         run.report(low_packing.arena_bytes, low, "packing")
@@ -113,7 +131,8 @@ def _most_rounds(problem: PackingProblem, run: Run) -> float:
 
 def _narrowed(problem: PackingProblem, low_packing: LowPacking, first: Packing, low: int, run: Run) -> Result[Packing]:
     """Let the exact search pack lower, or prove that nothing does, with skylines in between."""
-    unit = gcd(*(buffer.size_bytes for buffer in problem.buffers)) if problem.alignment_bytes == 1 else 1
+    multiples = (each for one in problem.buffers for each in (one.size_bytes, one.offset_bytes or 0))
+    unit = gcd(*multiples) if problem.alignment_bytes == 1 else 1
     high, best = arena_bytes(problem, first.offsets_bytes), first.offsets_bytes
     above, nodes, seconds = 0, float(FIRST_NODES), 0.0
     while low < high and run.stop is None and run.seconds_left > 2 * seconds:
@@ -142,6 +161,8 @@ def _repair_as_long(low_packing: LowPacking, low: int, seconds: float, run: Run)
     """Repair for so many rounds; where there is a time limit, for as long as the exact search took at least."""
     watch = Stopwatch()
     low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
+    if low_packing.is_greedy_only:
+        return
     while run.deadline.is_set and watch.seconds < seconds and low < low_packing.arena_bytes and run.stop is None:
         low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
 

@@ -52,7 +52,7 @@ class Core:
 
 
 def core_of(problem: PackingProblem) -> Core:
-    """Postpone what can be, again and again."""
+    """Postpone what can be, again and again: nothing beside fixed buffers, which may lie apart from all others."""
     buffers, alignment = problem.buffers, problem.alignment_bytes
     aligned = [-(-buffer.size_bytes // alignment) for buffer in buffers]
     unit = gcd(*aligned) or 1
@@ -63,6 +63,8 @@ def core_of(problem: PackingProblem) -> Core:
         capacity - size + 1 - sum(map(sizes.__getitem__, others)) - len(others) * (size - 1)
         for size, others in zip(sizes, neighbours, strict=True)
     ]
+    if problem.has_fixed:
+        free = [0] * len(buffers)
     waiting = [index for index, offsets in enumerate(free) if offsets > 0]
     is_kept = [offsets <= 0 for offsets in free]
     postponed: list[int] = []

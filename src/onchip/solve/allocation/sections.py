@@ -12,6 +12,7 @@ from onchip.native import PackingBuffer
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 NO_TWIN: Final = -1
+NOT_FIXED: Final = -1
 UNFILLABLE: Final = -1
 """The limit of what not even an empty section keeps."""
 MOST_SUM_BITS: Final = 1 << 22
@@ -23,7 +24,8 @@ class PackingInUnits:
 
     In some packing, if there is one, each offset is a sum of sizes: no packing has a lower sum of offsets than one in
     which every buffer rests on another or on the ground. So sizes, offsets and limits are counted in units of the
-    greatest common divisor, and limits are rounded down to what sizes add up to.
+    greatest common divisor, and limits are rounded down to what sizes add up to. A buffer may also rest on a fixed one:
+    fixed offsets are multiples of the unit, and beside them limits are rounded to the unit alone.
     """
 
     buffers: tuple[PackingBuffer, ...]
@@ -56,10 +58,13 @@ def packing_in_units(problem: PackingProblem) -> PackingInUnits:
     buffers, alignment = problem.buffers, problem.alignment_bytes
     whole, partial = divmod(problem.capacity_bytes, alignment)
     aligned = [-(-one.size_bytes // alignment) for one in buffers]
-    unit = gcd(*aligned)
+    fixed = [None if one.offset_bytes is None else one.offset_bytes // alignment for one in buffers]
+    unit = gcd(*aligned, *(offset for offset in fixed if offset is not None))
     sizes = [size // unit for size in aligned]
     ends_short = [0 < one.size_bytes % alignment <= partial for one in buffers]
-    rounded = {short: greatest_sum(sizes, (whole + short) // unit) for short in (False, True)}
+    rounded = {short: (whole + short) // unit for short in (False, True)}
+    if not problem.has_fixed:
+        rounded = {short: greatest_sum(sizes, limit) for short, limit in rounded.items()}
     lives, steps = sections_of(buffers)
     limits = [rounded[False]] * len(steps)
     for (first, stop), short in zip(lives, ends_short, strict=True):
@@ -75,6 +80,7 @@ def packing_in_units(problem: PackingProblem) -> PackingInUnits:
             last=rounded[ends_short[index]] - sizes[index],
             twin=twins[index],
             neighbours=neighbours[index],
+            fixed=NOT_FIXED if (offset := fixed[index]) is None else offset // unit,
         )
         for index, (first, stop) in enumerate(lives)
     )
@@ -98,10 +104,11 @@ def greatest_sum(sizes: Sequence[int], limit: int) -> int:
 
 
 def _twins(buffers: Sequence[Buffer], lives: Sequence[tuple[int, int]]) -> list[int]:
-    """The last buffer before each with the same life and size; NO_TWIN where there is none."""
-    latest: dict[tuple[int, int, int], int] = {}
+    """The last buffer before each with the same life, size and fixed offset; NO_TWIN where there is none."""
+    latest: dict[tuple[int, int, int, int | None], int] = {}
     twins: list[int] = []
     for index, (life, buffer) in enumerate(zip(lives, buffers, strict=True)):
-        twins.append(latest.get((*life, buffer.size_bytes), NO_TWIN))
-        latest[*life, buffer.size_bytes] = index
+        key = (*life, buffer.size_bytes, buffer.offset_bytes)
+        twins.append(latest.get(key, NO_TWIN))
+        latest[key] = index
     return twins

@@ -21,7 +21,7 @@ def clipped(problem: PackingProblem, stretch: range) -> PackingProblem:
     packing here has none anywhere, and that is sooner found out.
     """
     buffers = tuple(
-        Buffer(max(b.start, stretch.start), min(b.stop, stretch.stop), b.size_bytes)
+        Buffer(max(b.start, stretch.start), min(b.stop, stretch.stop), b.size_bytes, b.offset_bytes)
         for b in problem.buffers
         if b.start < stretch.stop and b.stop > stretch.start
     )
