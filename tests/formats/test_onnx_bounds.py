@@ -111,8 +111,8 @@ def test_what_hangs_on_such_a_shape_runs_at_what_it_is(seed: int, tmp_path: Path
     assert ran.relative_difference == 0
 
 
-def test_the_shape_of_such_a_tensor_is_no_constant(tmp_path: Path) -> None:
-    """Were its bound taken for its size, what is made of it would have a wrong size."""
+def test_what_is_made_of_the_shape_of_such_a_tensor_has_a_bound(tmp_path: Path) -> None:
+    """Were its bound taken for its size, what is made of it would have a wrong size when it runs."""
     nodes = [
         make_node("NonZero", ["x"], ["n"]),
         make_node("Shape", ["n"], ["s"]),
@@ -120,8 +120,25 @@ def test_the_shape_of_such_a_tensor_is_no_constant(tmp_path: Path) -> None:
         make_node("Relu", ["x"], ["y"]),
         make_node("Add", ["n", "z"], ["t"]),
     ]
+    path = saved(model(nodes, [X], ["y", "t"]), tmp_path)
+    with pytest.warns(NetworkWarning):
+        graph = read_onnx(path)
+    assert graph.tensor["t"].shape == (2, 12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run_model(path, AS_IT_IS, None).relative_difference == 0
+
+
+def test_a_size_that_falls_as_others_grow_is_refused(tmp_path: Path) -> None:
+    nodes = [
+        make_node("NonZero", ["x"], ["n"]),
+        make_node("Size", ["n"], ["s"]),
+        make_node("Sub", ["many", "s"], ["left"]),
+        make_node("ConstantOfShape", ["left"], ["z"], name="room"),
+        make_node("Relu", ["z"], ["y"]),
+    ]
     with pytest.raises(InputError, match="node 'room': the shape of its output 'z' is unknown"):
-        read_model(model(nodes, [X], ["y", "t"]), tmp_path)
+        read_model(model(nodes, [X], ["y"], [integers("many", [100])]), tmp_path)
 
 
 def test_a_slice_may_be_longer_of_a_shorter_tensor(tmp_path: Path) -> None:

@@ -16,12 +16,14 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node, make_opsetid
 
 from onchip.answer.bindings import Bindings
+from onchip.errors import NetworkWarning
 from onchip.formats.onnx.dimensions import bind
 from onchip.formats.onnx.file import load_model
 from onchip.formats.onnx.runtime_kinds import RUNTIME_DOMAIN
 from onchip.formats.onnx.unfolded import unfold
+from onchip.ir.tensor import Role
 from support.onnx_networks import model, value
-from support.onnx_runs import saved
+from support.onnx_runs import AS_IT_IS, run_model, saved
 
 ROWS, COLUMNS = 3, 5
 GREATEST = ROWS * COLUMNS
@@ -254,6 +256,71 @@ CASES: dict[str, Build] = {
     "Gelu of the runtime": one("Gelu", 6, domain=RUNTIME_DOMAIN),
     "FusedMatMul": one("FusedMatMul", 6, more=[ones(4, 6)], domain=RUNTIME_DOMAIN, transB=1),
 }
+
+
+def count(b: Built) -> list[str]:
+    """The number of places, as a tensor of one element."""
+    return b.node("Slice", [*b.node("Shape", [b.places()]), b.constant([0]), b.constant([1])])
+
+
+CASES |= {
+    "ConstantOfShape": lambda b: b.node("ConstantOfShape", b.node("Concat", [*count(b), b.constant([4])], axis=0)),
+    "ConstantOfShape of its own": lambda b: b.node("ConstantOfShape", b.node("Shape", [b.places()])),
+    "Expand to a count": lambda b: b.node(
+        "Expand", [b.floats(1, 6), *b.node("Concat", [*count(b), b.constant([1])], axis=0)]
+    ),
+    "Expand as exporters write it": lambda b: b.node(
+        "Expand",
+        [
+            b.found(1, 6),
+            *b.node(
+                "Where",
+                [
+                    *b.node(
+                        "Equal",
+                        [*(stated := b.node("Concat", [*count(b), b.constant([4, 6])], axis=0)), b.constant([-1])],
+                    ),
+                    b.constant([1]),
+                    *stated,
+                ],
+            ),
+        ],
+    ),
+    "Reshape to a count": lambda b: b.node(
+        "Reshape", [b.found(2, 3), *b.node("Concat", [*count(b), b.constant([6])], axis=0)]
+    ),
+    "Reshape to a multiple": lambda b: b.node("Reshape", [b.found(2, 3), *b.node("Mul", [*count(b), b.constant([6])])]),
+    "Reshape by an exact axis": lambda b: b.node(
+        "Reshape",
+        [
+            b.found(2, 3),
+            *b.node(
+                "Concat",
+                [
+                    b.constant([-1]),
+                    *b.node("Slice", [*b.node("Shape", [b.found(2, 3)]), b.constant([2]), b.constant([3])]),
+                ],
+                axis=0,
+            ),
+        ],
+    ),
+    "Range": lambda b: b.node(
+        "Range", [b.constant(0), *b.node("Squeeze", [*count(b), b.constant([0])]), b.constant(2)]
+    ),
+    "Tile by a count": lambda b: b.node(
+        "Tile", [b.floats(2, 3), *b.node("Concat", [*count(b), b.constant([2])], axis=0)]
+    ),
+    "TopK of at most a count": lambda b: b.node(
+        "TopK", [b.floats(100), *b.node("Min", [*count(b), b.constant([10])])], 2
+    ),
+    "Size": lambda b: b.node(
+        "ConstantOfShape",
+        b.node("Unsqueeze", [*b.node("Div", [*b.node("Size", [b.found(4)]), b.constant(3)]), b.constant([0])]),
+    ),
+    "Sub": lambda b: b.node(
+        "ConstantOfShape", b.node("Max", [*b.node("Sub", [*count(b), b.constant([3])]), b.constant([1])])
+    ),
+}
 ALWAYS_REACHED = frozenset(CASES) - {
     "Slice (-4, 3, 0)",
     "Slice (8, -3, 0, -1)",
@@ -311,3 +378,35 @@ def bounds_as_read(path: Path, written: list[str]) -> tuple[list[tuple[int, ...]
         for name, shape in zip(written, shapes, strict=True)
     ]
     return shapes, exact
+
+
+def detector() -> onnx.ModelProto:
+    """A suppression, the best of what it leaves, a window of the features for each, a convolution and a classifier."""
+    b = Built()
+    limit, overlap = b.constant([5]), b.constant([0.5], np.float32)
+    selected = b.node("NonMaxSuppression", ["boxes", "scores", limit, overlap])
+    cut = [b.constant([2]), b.constant([3]), b.constant([1])]
+    index = b.node("Squeeze", [*b.node("Slice", [*selected, *cut]), b.constant([1])])
+    boxes = b.node("Gather", [*b.node("Squeeze", ["boxes", b.constant([0])]), *index])
+    scores = b.node("Gather", [*b.node("ReduceMax", ["scores", b.constant([0, 1])], keepdims=0), *index])
+    most = b.node("Min", [*b.node("Shape", scores), b.constant([10])])
+    _, best = b.node("TopK", [*scores, *most], 2)
+    kept = b.node("Gather", [*boxes, best])
+    batch = b.node("ConstantOfShape", b.node("Shape", [best]), value=numpy_helper.from_array(np.zeros(1, np.int64)))
+    windows = b.node("RoiAlign", ["features", *kept, *batch], output_height=4, output_width=4)
+    head = b.node("Relu", b.node("Conv", [*windows, b.floats(6, 4, 3, 3)]))
+    rows = b.node("Slice", [*b.node("Shape", head), b.constant([0]), b.constant([1])])
+    flat = b.node("Reshape", [*head, *b.node("Concat", [*rows, b.constant([24])], axis=0)])
+    classes = b.node("Softmax", b.node("Gemm", [*flat, b.floats(24, 7)]))
+    labels = b.node("ArgMax", classes, axis=1, keepdims=0)
+    inputs = [value("boxes", [1, 30, 4]), value("scores", [1, 3, 30]), value("features", [1, 4, 16, 16])]
+    return model(b.nodes, inputs, [*classes, *labels, *kept], b.constants, opset=18)
+
+
+def test_a_detector_with_a_head_runs_on_what_it_finds(tmp_path: Path) -> None:
+    path = saved(detector(), tmp_path)
+    with pytest.warns(NetworkWarning):
+        ran = run_model(path, AS_IT_IS, None)
+    shapes = [tensor.shape or () for tensor in ran.graph.with_role(Role.OUTPUT)]
+    assert sorted(shapes) == [(10,), (10, 4), (10, 7)]
+    assert ran.relative_difference == 0

@@ -138,14 +138,23 @@ class Constants:
             return
         if any(output not in self._types for output in outputs) and not self._has_bounded_output(node):
             return
+        values = self._evaluated(node, {operand: self._values[operand] for operand in operands})
+        for output, value in zip(outputs, values, strict=False):
+            self.add_tensor(output, value)
+
+    def evaluated(self, node: onnx.NodeProto, operands: Mapping[str, TensorProto]) -> list[TensorProto]:
+        """Return the outputs of one node for these values of its operands; empty if they cannot be computed."""
+        self._runs += 1
+        return self._evaluated(node, operands) if self._runs <= _GREATEST_RUNS else []
+
+    def _evaluated(self, node: onnx.NodeProto, operands: Mapping[str, TensorProto]) -> list[TensorProto]:
         program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._versions(kind_of(node)))
         program.graph.name = "constant"
         program.graph.node.append(node)
-        program.graph.initializer.extend(self._values[operand] for operand in dict.fromkeys(operands))
-        for output in outputs:
+        program.graph.initializer.extend(operands.values())
+        for output in filter(None, node.output):
             program.graph.output.add(name=output)
-        for output, value in zip(outputs, _run(program), strict=False):
-            self.add_tensor(output, value)
+        return _run(program)
 
     def _versions(self, kind: str) -> Iterable[onnx.OperatorSetIdProto]:
         """Those of the model; of quantisation the first that the evaluator knows, which computes the same."""

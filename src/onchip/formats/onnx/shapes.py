@@ -33,6 +33,7 @@ from onchip.formats.onnx.scopes import names_read
 from onchip.formats.onnx.slices import ranges_of
 from onchip.formats.onnx.specification import specified_types
 from onchip.formats.onnx.types import static_shape
+from onchip.formats.onnx.value_bounds import ValueBounds
 
 _DEFAULTS = {"STFT": {"onesided": 1}}
 """Attributes whose default ONNX's shape inference gets wrong: it is told."""
@@ -52,6 +53,7 @@ class TypeInference:
         self.kept: dict[str, KeptNode] = {}
         self.remarks_of_bounds: list[str] = []
         self.constants = Constants(model, self.types)
+        self._value_bounds = ValueBounds(self.constants)
         self._declarations = Declarations(graph, dropped)
         self._read = names_read(graph)
         self._keep_empty_as_constants(self.types)
@@ -142,6 +144,9 @@ class TypeInference:
             self._drop_impossible_declarations(node, inferred, kinds)
         if any(static_shape(kind) is None for kind in kinds.values()):
             self._resolve_by_bounds(node, name, kinds)
+        if self.bounded:
+            first = self.variable_axes(node.input[0]) if node.input else frozenset()
+            self._value_bounds.follow(node, self.types, first)
         for output, kind in kinds.items():
             if static_shape(kind) is None:
                 missing = missing_fact(node, self.types, self.constants) if schema is None else None
@@ -260,7 +265,10 @@ class TypeInference:
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
         """Put the largest types in place of those that follow from values, if there are such."""
-        largest = largest_types(node, self.types, self.constants)
+        axes = self.variable_axes(node.input[0]) if node.input else frozenset()
+        largest = self._value_bounds.shape_stated(node, self.types, axes, kinds)
+        if not largest:
+            largest = largest_types(node, self.types, self.constants)
         if kinds.keys() <= largest.keys():
             kinds |= {output: largest[output].kind for output in kinds}
             for output in kinds:
