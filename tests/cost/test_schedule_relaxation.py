@@ -51,8 +51,8 @@ def keeping_everywhere(mapping: LayerMapping, problem: LayerProblem, random: Ran
 def bound_of(network: Graph, machine: Accelerator, *, every_memory_keeps: bool) -> Relaxation:
     """Of the network at its own bits."""
     whole = tile_graph(network, all_whole(network), Precision(network.tensors[0].bits or 8))
-    nests = {name: one.nests for name, one in whole.operators.items()}
-    return relaxation(whole.graph, nests, machine, every_memory_keeps=every_memory_keeps)
+    operands = whole.nest_operands
+    return relaxation(whole.graph, whole.nests, machine, every_memory_keeps=every_memory_keeps, operands=operands)
 
 
 @dataclass

@@ -183,9 +183,8 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     network = network_to_schedule(request.source, reading)
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
-    nests = {name: origin.nests for name, origin in whole.operators.items()}
     try:
-        bound = relaxation(whole.graph, nests, accelerator, every_memory_keeps=True)
+        bound = relaxation(whole.graph, whole.nests, accelerator, every_memory_keeps=True, operands=whole.nest_operands)
     except AcceleratorError as error:
         raise error.in_file(request.accelerator) from None
     reading = replace(reading, partial_bits=precision.partial_bits)

@@ -93,6 +93,6 @@ def _relaxation(check: ScheduleCheck) -> Relaxation:
     network, document = check.network, check.document
     stacks = [ScheduledStack((operator.name,)) for operator in network.operators]
     whole = tile_graph(network, stacks, precision_of(document))
-    nests = {name: origin.nests for name, origin in whole.operators.items()}
     keeps = document.claim is not None and document.claim.space["mappings"] != "any"
-    return relaxation(whole.graph, nests, document.accelerator, every_memory_keeps=keeps)
+    graph, machine = whole.graph, document.accelerator
+    return relaxation(graph, whole.nests, machine, every_memory_keeps=keeps, operands=whole.nest_operands)

@@ -84,6 +84,12 @@ def _listed_shapes(
     return shapes if agree else stored
 
 
+def begins_inside(operator: Operator) -> bool:
+    """True if the operator's padding is negative anywhere: it cuts off a part of its input."""
+    pads = operator.attributes.get("pads")
+    return isinstance(pads, list) and any(isinstance(pad, int) and pad < 0 for pad in pads)
+
+
 def integers(operator: Operator, name: str, default: Shape) -> Shape:
     """An attribute that lists integers; `default` where it is absent or something else."""
     value = operator.attributes.get(name)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import Final
 
 import numpy as np
 
 from onchip.facts.geometry import Geometry, Span
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.window import integer, integers, product_of, windows_of
+from onchip.ir.window import Shape, integer, integers, product_of, windows_of
 from onchip.lower.split.kinds import ELEMENTWISE
 from onchip.lower.split.partial_sums import SUMS_OF_STEPS
 from onchip.simulate.call import Call
@@ -21,11 +22,15 @@ from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, RegionValues
 from onchip.simulate.placed_values import placed_sum, ranges_of_axes, spread
 
+CONTRACTIONS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _ODD = np.uint64(0x9E37)
 
 
 def computed(call: Call) -> tuple[Integers, ...]:
     """The values of each output's region, or part of a sum, before any fused activation."""
+    kind = call.operator.kind
+    if kind in CONTRACTIONS and not call.has_views and not has_factors_in_front(kind, call.tile.shapes, call.written):
+        return (masked(_sum_of_step(call), call.bits),)
     is_reshaped = call.operator.kind == "BatchNormalization" and call.tile.shapes[0] != call.written
     if call.operator.kind in _COMPUTE and not call.has_views and not is_reshaped:
         return (masked(_COMPUTE[call.operator.kind](call), call.bits),)
@@ -38,6 +43,23 @@ def computed(call: Call) -> tuple[Integers, ...]:
     if call.operator.kind in ELEMENTWISE and call.is_broadcast:
         return (masked(_elementwise(call), call.bits),)
     return _placed(call)
+
+
+def has_factors_in_front(kind: str, shapes: Sequence[Shape], written: Shape) -> bool:
+    """True if the first two operands are the factors of the contraction, in the order in which they multiply.
+
+    Scales, zero points or a shape may stand between them, and a constant left factor stands behind the right one.
+    """
+    if len(shapes) < 2:
+        return False
+    source, weight = shapes[:2]
+    match kind:
+        case "Gemm":
+            return len(weight) == 2
+        case "MatMul":
+            matrices = min(len(source), len(weight), len(written)) >= 2
+            return matrices and (source[-2], weight[-1], source[-1]) == (*written[-2:], weight[-2])
+    return len(source) == len(weight) == len(written)
 
 
 def _convolution(call: Call) -> Integers:

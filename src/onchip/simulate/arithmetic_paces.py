@@ -27,7 +27,9 @@ def keeps_a_pace(operator: Operator, graph: Graph) -> bool:
     source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
     if operator.kind != "ConvTranspose":
         return paces_of(operator, source, written) is not None
-    weight = graph.tensor[operator.parameters[0]].shape or () if operator.parameters else ()
+    if len(operator.inputs) != 1 or not operator.parameters:  # another input stands between the map and the weight
+        return False
+    weight = graph.tensor[operator.parameters[0]].shape or ()
     groups = integer(operator, "group", 1)
     return (
         len(source) == len(weight) == len(written) > 2

@@ -15,7 +15,7 @@ from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.cost.schedule.needed import NeededPixels, seen_pixels
+from onchip.cost.schedule.needed import NeededPixels, is_read, seen_pixels
 from onchip.cost.schedule.rates import MemoryRates
 from onchip.cost.schedule.room_prices import CrowdedOperator, RoomPrices
 from onchip.facts.fusable import pixels_of
@@ -45,6 +45,7 @@ class CrowdedNetwork:
     nests: Mapping[str, tuple[Layer, ...]]
     accelerator: Accelerator
     needed: Mapping[str, NeededPixels]
+    operands: Mapping[str, frozenset[str]] = field(default_factory=dict)
     _rates: MemoryRates = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +96,8 @@ class CrowdedNetwork:
         """What the operator reads or writes of a map between operators, as far as it is needed."""
         tensor = self.graph.tensor[name]
         if tensor.role is not Role.ACTIVATION or tensor.shape is None or tensor.bits is None:
+            return 0
+        if name not in operator.outputs and not is_read(operator, name, self.nests, self.operands):
             return 0
         seen = self.needed[name]
         if name not in operator.outputs:

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
+from types import MappingProxyType
 from typing import Final
 
 from onchip.facts.operands import LOOKUPS
-from onchip.facts.views import RESIZES, paces_of
+from onchip.facts.views import RESIZES, Pace, paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.window import Shape, integers
 
 VIEWS: Final = (
     frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"}) | RESIZES
@@ -59,17 +61,48 @@ ALL: Final = NeededPixels(None, None)
 NOTHING: Final = NeededPixels(frozenset(), frozenset())
 
 
-def needed_pixels(graph: Graph, nests: Mapping[str, tuple[Layer, ...]]) -> Mapping[str, NeededPixels]:
-    """Of each tensor of a network what is needed at least; `nests` are those of its operators, by name."""
+def needed_pixels(
+    graph: Graph, nests: Mapping[str, tuple[Layer, ...]], operands: Mapping[str, frozenset[str]] = MappingProxyType({})
+) -> Mapping[str, NeededPixels]:
+    """Of each tensor of a network what is needed at least; `nests` are those of its operators, by name.
+
+    `operands` are the tensors that the nests of an operator read, by its name, all if it is not there.
+    """
     needed = {tensor.name: ALL if tensor.role is Role.OUTPUT else NOTHING for tensor in graph.tensors}
+    for operator in graph.operators:
+        if nests.get(operator.name) and _never_in_part(graph, operator):
+            needed |= dict.fromkeys(operator.outputs, ALL)
     for operator in reversed(graph.operators):
         written = max((needed[name] for name in operator.outputs), key=lambda one: one.are_all)
         for name in operator.reads:
+            if not is_read(operator, name, nests, operands):
+                continue
             tensor = graph.tensor[name]
             seen = seen_pixels(graph, operator, nests.get(operator.name, ()), tensor, written)
             if seen.share(tensor) > needed[name].share(tensor):
                 needed[name] = seen
     return needed
+
+
+def _never_in_part(graph: Graph, operator: Operator) -> bool:
+    """True if every schedule computes all that the operator writes.
+
+    Only maps of two or four dimensions are cut into tiles, and a transposed convolution with a stride ends its stack:
+    its output leaves the stack, so tiles compute all of it.
+    """
+    shape = graph.tensor[operator.outputs[0]].shape or ()
+    rank = len(shape)
+    is_spread = (
+        operator.kind == "ConvTranspose" and max(integers(operator, "strides", (1,) * (rank - 2)), default=1) > 1
+    )
+    return rank not in (_CHANNELS, _MAP_RANK) or is_spread
+
+
+def is_read(
+    operator: Operator, name: str, nests: Mapping[str, tuple[Layer, ...]], operands: Mapping[str, frozenset[str]]
+) -> bool:
+    """True if reading the tensor counts: the operator has no loop nest, or its nests read the tensor."""
+    return not nests.get(operator.name) or name in operands.get(operator.name, operator.reads)
 
 
 def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozenset[int]:
@@ -92,8 +125,8 @@ def seen_pixels(
     if not nests:
         if operator.kind == "Slice" and _has_all_pixels(tensor, graph.tensor[operator.outputs[0]]):
             return written
-        if operator.kind in RESIZES and not written.are_all:
-            return _of_repeated(operator, tensor, graph.tensor[operator.outputs[0]], written)
+        if operator.kind in ("Slice", "Pad") or (operator.kind in RESIZES and not written.are_all):
+            return _through_view(operator, tensor, graph.tensor[operator.outputs[0]], written)
         if operator.kind in LOOKUPS and tensor.role is Role.INPUT:
             return NOTHING
         is_seen = operator.kind not in VIEWS | JOINS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
@@ -102,22 +135,54 @@ def seen_pixels(
     if all(is_element_by_element(layer) for layer in nests) and _are_alike(tensor, output):
         return written
     if len(nests) == 1 and len(operator.inputs) == 1 and _lies_over(nests[0], tensor, output):
-        return _through_windows(nests[0], tensor, written)
+        return _through_windows(operator, nests[0], tensor, written)
     if written.are_all and any(_touches_all(layer, tensor) for layer in nests):
         return ALL
     return NOTHING
 
 
-def _of_repeated(operator: Operator, tensor: Tensor, output: Tensor, written: NeededPixels) -> NeededPixels:
-    """The pixels of which a Resize repeats some that are needed; nothing where it makes other pixels of several."""
-    paces = paces_of(operator, tensor.shape or (), output.shape or ())
-    if paces is None or len(paces) != _MAP_RANK or tensor.role is Role.PARAMETER:
+def _through_view(operator: Operator, tensor: Tensor, output: Tensor, written: NeededPixels) -> NeededPixels:
+    """Return the pixels that show in needed pixels of a Slice, a Pad or a Resize; nothing where that is not known.
+
+    A map that an operator writes is computed in all channels at a pixel that any channel shows. Of what only DRAM has,
+    fewer channels may be read, so that all of them have to show.
+    """
+    source, result = tensor.shape or (), output.shape or ()
+    paces = _paces(operator, source, result)
+    if paces is None or tensor.role is Role.PARAMETER or 0 in source:
+        return NOTHING
+    sizes = list(zip(paces, source, result, strict=True))
+    shown = [_shown(pace, frozenset(range(after)), size) for pace, size, after in sizes]
+    if written.are_all and all(len(each) == size for each, size in zip(shown, source, strict=True)):
+        return ALL
+    channels = list(zip(shown, source, strict=True))[:_CHANNELS]
+    is_partly_read = tensor.role is Role.INPUT and any(len(each) < size for each, size in channels)
+    if len(source) != _MAP_RANK or is_partly_read or not all(each for each, _ in channels):
         return NOTHING
     found = [
-        None if pixels is None else frozenset(pixel // pace.repeat for pixel in pixels)
-        for pixels, pace in zip((written.rows, written.columns), paces[-2:], strict=True)
+        shown_all if pixels is None else _shown(pace, pixels, size)
+        for pixels, shown_all, (pace, size, _) in zip(
+            (written.rows, written.columns), shown[-2:], sizes[-2:], strict=True
+        )
     ]
-    return NeededPixels(*found)
+    return NeededPixels(*(None if len(each) == size else each for each, size in zip(found, source[-2:], strict=True)))
+
+
+def _shown(pace: Pace, pixels: frozenset[int], size: int) -> frozenset[int]:
+    """Return the input's places that these places of the output show."""
+    places = ((pixel * pace.step + pace.first) // pace.repeat for pixel in pixels)
+    return frozenset(place for place in places if 0 <= place < size)
+
+
+def _paces(operator: Operator, source: Shape, result: Shape) -> tuple[Pace, ...] | None:
+    """Return how places of the output show those of the input; a Pad shows its input whatever it puts around it."""
+    if operator.kind != "Pad":
+        return paces_of(operator, source, result)
+    pads = integers(operator, "pads", (0,) * (2 * len(source)))
+    before, behind = pads[: len(source)], pads[len(source) :]
+    if tuple(map(sum, zip(before, source, behind, strict=True))) != result:
+        return None
+    return tuple(Pace(-pad) for pad in before)
 
 
 def _has_all_pixels(tensor: Tensor, output: Tensor) -> bool:
@@ -144,12 +209,14 @@ def _lies_over(layer: Layer, tensor: Tensor, output: Tensor) -> bool:
     return fits and (layer.p, layer.q) == (output.shape or ())[-2:]
 
 
-def _through_windows(layer: Layer, tensor: Tensor, written: NeededPixels) -> NeededPixels:
+def _through_windows(operator: Operator, layer: Layer, tensor: Tensor, written: NeededPixels) -> NeededPixels:
+    """Return the pixels that windows touch; negative padding cuts off the first ones."""
     found = []
+    cut_off = [max(-pad, 0) for pad in integers(operator, "pads", (0, 0, 0, 0))[:2]]
     axes = zip(layer.axes, (layer.p, layer.q), (layer.r, layer.s), (written.rows, written.columns), strict=True)
-    for (axis, outputs, taps, needed), size in zip(axes, (tensor.shape or ())[-2:], strict=True):
+    for (axis, outputs, taps, needed), size, first in zip(axes, (tensor.shape or ())[-2:], cut_off, strict=True):
         positions = touched_positions(axis, frozenset(range(outputs)) if needed is None else needed, taps)
-        inside = frozenset(position for position in positions if 0 <= position < size)
+        inside = frozenset(position + first for position in positions if 0 <= position + first < size)
         found.append(None if len(inside) == size else inside)
     return NeededPixels(*found)
 

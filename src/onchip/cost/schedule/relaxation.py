@@ -87,14 +87,18 @@ def relaxation(
     accelerator: Accelerator,
     *,
     every_memory_keeps: bool = False,
+    operands: Mapping[str, frozenset[str]] | None = None,
 ) -> Relaxation:
     """The bound of a network of which no operator is in tiles; `nests` are those of its operators, by name.
+
+    `operands` maps each operator with nests to the tensors that its nests read; None: all that it reads. Nothing counts
+    what else such an operator reads.
 
     It holds for all mappings, or with `every_memory_keeps` for those in which each memory nearer the MACs than an
     operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact` and `loma`).
     Raises AcceleratorError where the accelerator has no array, or does not say what an access costs.
     """
-    return _Relaxing(graph, nests, accelerator, every_memory_keeps).relaxation()
+    return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}).relaxation()
 
 
 @dataclass(slots=True)
@@ -103,6 +107,7 @@ class _Relaxing:
     nests: Mapping[str, tuple[Layer, ...]]
     accelerator: Accelerator
     every_memory_keeps: bool
+    operands: Mapping[str, frozenset[str]]
     mac_pj: float = 0.0
     feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
     without_nest_pj: float = 0.0
@@ -118,7 +123,7 @@ class _Relaxing:
         self._rates = MemoryRates(self.accelerator)
         self._floors = FeedingFloors(self.accelerator, self.every_memory_keeps)
         self._ports = PortFloors(self.accelerator)
-        self._needed = needed_pixels(self.graph, self.nests)
+        self._needed = needed_pixels(self.graph, self.nests, self.operands)
 
     def relaxation(self) -> Relaxation:
         for operator in self.graph.operators:
@@ -146,7 +151,7 @@ class _Relaxing:
 
     def _crowding(self) -> PaidForRoom:
         """What is paid for want of room."""
-        network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed)
+        network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed, self.operands)
         again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
         return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj))
 

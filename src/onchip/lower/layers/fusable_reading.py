@@ -13,7 +13,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import OUTPUT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.ir.window import Window, integers
+from onchip.ir.window import Window, begins_inside, integers
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
 from onchip.lower.layers.fusable_views import (
     Sight,
@@ -126,6 +126,8 @@ class FusableReading:
             return self._transposed(operator)
         layer, output = self._nest(operator, operator.name), self.shown.map(operator.outputs[0])
         if operator.kind in _SLIDING:
+            if begins_inside(operator):
+                raise NoLayerError("its windows begin inside the map")
             if self._is_reshaped(operator):
                 raise NoLayerError("its input is a view of another shape")
             if (layer.p, layer.q) != (output.rows, output.columns):

@@ -29,9 +29,12 @@ class Slide:
 
     @classmethod
     def of(cls, window: Window, inputs: int, outputs: int) -> Slide:
-        """Zeros behind are counted from what the last output touches, whatever the attributes allow for."""
+        """Count zeros behind from what the last output touches, whatever the attributes allow for.
+
+        Negative padding cuts off inputs that no window sees; of these a loop nest has none.
+        """
         touched = (outputs - 1) * window.stride + window.reach
-        return cls(outputs, window, max(touched - window.pad - inputs, 0))
+        return cls(outputs, replace(window, pad=max(window.pad, 0)), max(touched - window.pad - inputs, 0))
 
     @property
     def is_plain(self) -> bool:

@@ -33,3 +33,17 @@ class TileGraph:
     graph: Graph
     operators: Mapping[str, TileOperator]
     not_counted: tuple[str, ...]
+
+    @property
+    def nests(self) -> Mapping[str, tuple[Layer, ...]]:
+        """Map each operator to its loop nests."""
+        return {name: one.nests for name, one in self.operators.items()}
+
+    @property
+    def nest_operands(self) -> Mapping[str, frozenset[str]]:
+        """Map each operator with loop nests to the tensors that these read; the others that it reads cost nothing."""
+        return {
+            name: frozenset(filter(None, (one.operands.input, one.operands.weight)))
+            for name, one in self.operators.items()
+            if one.operands is not None
+        }

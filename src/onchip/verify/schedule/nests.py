@@ -258,7 +258,7 @@ def _phase(remainder: int, outputs: Range, kernel: int, stride: int, pad: int, s
     Such an output sees the inputs (o + pad) // stride and as many before it as there are further taps.
     """
     taps = len(range(remainder, kernel, stride))
-    places = [(o + pad) // stride for o in range(*outputs) if (o + pad) % stride == remainder]
+    places = [(o + pad) // stride for o in range(*outputs) if (o + pad) % stride == remainder and o + pad >= 0]
     if not places or not taps:
         return _Axis(0, taps)
     return _Axis(len(places), taps, 1, 1, max(taps - 1 - places[0], 0), max(places[-1] + 1 - size, 0))
