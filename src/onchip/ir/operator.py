@@ -34,6 +34,15 @@ VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_O
 """Attributes of an operator that has an operand otherwise than it is stored."""
 
 
+_SIGHTS: Final = (SEEN_SHAPES, SEEN_PARTS, SEEN_ORDERS)
+
+
+def _entry(listed: AttributeValue, place: int) -> str:
+    """Return the entry of an attribute that lists one for each input, as text; empty if there is none."""
+    entry = listed[place] if isinstance(listed, list) and place < len(listed) else None
+    return str(entry) if entry else ""
+
+
 @dataclass(frozen=True, slots=True)
 class InPlace:
     """The output may lie `shift_bytes` behind the address of the input: in bytes that this has, or around them.
@@ -94,6 +103,17 @@ class Operator:
     def reads(self) -> tuple[str, ...]:
         """Inputs and parameters, each once, in order."""
         return tuple(dict.fromkeys((*self.inputs, *self.parameters)))
+
+    def may_overwrite(self, name: str) -> bool:
+        """True if the operator sees an input in one way and whole, so that its output may share the input's bytes.
+
+        An input that is also seen as a part, or in another shape or order, is still read at other places after an
+        output element is written.
+        """
+        places = [at for at, one in enumerate(self.inputs) if one == name]
+        ways = {tuple(_entry(self.attributes.get(kind), at) for kind in _SIGHTS) for at in places}
+        has_part = any(_entry(self.attributes.get(SEEN_PARTS), at) for at in places)
+        return len(ways) <= 1 and not has_part
 
     def _error(self, what: str, expected: str) -> GraphError:
         return GraphError(what, place=f"operator {self.name!r}", expected=expected)

@@ -32,6 +32,8 @@ ALIASES: Final = (JOINS, PARTS, LEAVES, TURNS)
 class SharedBytes:
     """Gives each operator its pairs of an input and an output that may share bytes, and takes all others from it.
 
+    No pair has an input that its operator also reads through another view of it.
+
     `declared` are the pairs of operators, by name, that a file states itself: they stand in place of what follows from
     the kind, as far as the operator still reads and writes these tensors.
     """
@@ -43,7 +45,10 @@ class SharedBytes:
         """The graph with its pairs."""
         if self.sharing == NO_SHARING and not graph.shares_bytes:
             return graph
-        operators = tuple(replace(one, in_place=tuple(self._pairs(one, graph))) for one in graph.operators)
+        operators = tuple(
+            replace(one, in_place=tuple(pair for pair in self._pairs(one, graph) if one.may_overwrite(pair.input)))
+            for one in graph.operators
+        )
         return replace(graph, operators=operators)
 
     def _pairs(self, operator: Operator, graph: Graph) -> Iterator[InPlace]:

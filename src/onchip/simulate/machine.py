@@ -8,6 +8,7 @@ bytes that are not the tensor's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
@@ -19,6 +20,9 @@ from onchip.simulate.kernels import Bytes, Kernels, fingerprint
 from onchip.simulate.machine_run import Difference, MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
 from onchip.simulate.scratchpad_bytes import FILL, BytePlace, filled
+
+MOST_BLOCKS: Final = 256
+"""An operator that overwrites bytes which it reads again runs in so many blocks at most, one after the other."""
 
 
 class MachineError(OnchipError):
@@ -205,6 +209,8 @@ class ProgramMachine:
         if self.difference is not None:
             return
         written = self.kernels.run(operator, operands)
+        if self._overwrites_what_it_reads_elsewhere(operator):
+            written = {operator.outputs[0]: self._run_in_order(operator, operands)}
         if (
             operator.in_place or self._staying
         ):  # what a kernel hands back may be bytes of an input, which are overwritten now
@@ -224,6 +230,25 @@ class ProgramMachine:
             memory, place = self._place_written(operator, tensor)
             self._compare(tensor, self._bytes_at(memory, place), WrongBytes.WRITTEN, operator)
         self.step += 1
+
+    def _overwrites_what_it_reads_elsewhere(self, operator: Operator) -> bool:
+        """True if the only output shares bytes with an input that the operator also reads through another view."""
+        repeated = [name for name in dict.fromkeys(operator.inputs) if not operator.may_overwrite(name)]
+        if not repeated or len(operator.outputs) > 1:
+            return False
+        memory, written = self._place_written(operator, self.problem.graph.tensor[operator.outputs[0]])
+        places = (self.places[memory].get(name) for name in repeated)
+        return any(place is not None and place.start < written.stop and written.start < place.stop for place in places)
+
+    def _run_in_order(self, operator: Operator, operands: Mapping[str, Bytes]) -> Bytes:
+        """Run an operator on shared bytes in its kernel's order: each block on what the blocks before it left."""
+        tensor = self.problem.graph.tensor[operator.outputs[0]]
+        here = self._bytes_at(*self._place_written(operator, tensor))
+        element = max((tensor.bits or 8) // 8, 1)
+        size = max(-(-tensor.size_bytes // (element * MOST_BLOCKS)), 1) * element
+        for start in range(0, tensor.size_bytes, size):
+            here[start : start + size] = self.kernels.run(operator, operands)[tensor.name][start : start + size]
+        return here.copy()
 
     def _place_written(self, operator: Operator, tensor: Tensor) -> tuple[str, BytePlace]:
         """The one place of an output: the array writes to one scratchpad at a time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onchip.ir.graph import Graph
+from onchip.ir.operator import SEEN_ORDERS, SEEN_PARTS, SEEN_SHAPES, Operator
 from onchip.verify.addresses import Addresses, LiveResidency, Range
 from onchip.verify.reporting import Reporting
 from onchip.verify.rules import Rule
@@ -40,6 +41,7 @@ class Overwritten:
         overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
         pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name} if producer else {}
         pairs |= {state: 0 for state in (self.states.overwritten_by(name),) if state is not None}
+        pairs = {read: shift for read, shift in pairs.items() if producer and not reads_elsewhere(producer, read)}
         lenders = [one for one in overlapped if one in pairs and there[one].start_bytes + pairs[one] == new.start_bytes]
         if len(lenders) < len(overlapped):
             return [one for one in overlapped if one not in lenders], 0
@@ -79,6 +81,21 @@ class Overwritten:
         for lender, (one, *_) in self._lent.items():
             detail = f"the plan ends while {one.output!r} lies in its bytes"
             self.report.of_plan(Rule.OVERWRITTEN_NOT_FREED, lender, detail)
+
+
+def reads_elsewhere(operator: Operator, name: str) -> bool:
+    """True if the operator reads the input at other places than those that it writes: through a second view of it."""
+    seen = set()
+    for at, one in enumerate(operator.inputs):
+        if one == name:
+            parts, shapes, orders = (
+                listed[at] if isinstance(listed := operator.attributes.get(kind), list) and at < len(listed) else None
+                for kind in (SEEN_PARTS, SEEN_SHAPES, SEEN_ORDERS)
+            )
+            if parts:
+                return True
+            seen.add((repr(shapes), repr(orders)))
+    return len(seen) > 1
 
 
 def _lend(name: str, lender: LiveResidency, output: LiveResidency, addresses: Addresses) -> int:

@@ -1,0 +1,95 @@
+"""An output may not lie in the bytes of an input that its operator also reads through another view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onchip.answer.problem import Problem
+from onchip.arch.sharing import Share, SharedKinds
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, InPlace, Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.shared_bytes import SharedBytes
+from onchip.simulate.kernels import Bytes
+from onchip.simulate.machine import run_plan_on_machine
+from onchip.simulate.machine_run import WrongBytes
+from onchip.simulate.reference import run_in_given_order
+from onchip.verify.rules import Rule
+from onchip.verify.verifier import verify
+from support.programs import Case, sram
+
+SHAPE = (5, 4)
+FIRST_ROW: Mapping[str, AttributeValue] = {"seen_shapes": [[5, 4], [1, 4]], "seen_parts": [[], [0, 4, 1]]}
+TURNED: Mapping[str, AttributeValue] = {"seen_orders": [[0, 1], [1, 0]]}
+TWICE: Mapping[str, AttributeValue] = {"seen_shapes": [[20], [20]]}
+PLAN = """
+allocate y sram 0
+copy y dram sram
+allocate z sram 0
+compute add
+free y sram
+copy z sram dram
+"""
+
+
+def sum_of_views(attributes: Mapping[str, AttributeValue], *, is_declared: bool = False) -> Graph:
+    """Return a graph that adds an input to a view of itself."""
+    tensors = (Tensor.of_shape("y", SHAPE, 8, Role.INPUT), Tensor.of_shape("z", SHAPE, 8, Role.OUTPUT))
+    pairs = (InPlace("y", "z"),) if is_declared else ()
+    return Graph("sum", tensors, (Operator("add", "Add", ("y", "y"), ("z",), (), attributes, in_place=pairs),))
+
+
+class AddFirstRow:
+    """A kernel that adds the first row to all rows."""
+
+    def parameter(self, tensor: Tensor) -> Bytes:
+        raise AssertionError(tensor)
+
+    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        rows = operands["y"].reshape(SHAPE)
+        return {operator.outputs[0]: (rows + rows[:1]).reshape(-1)}
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize(("attributes", "may_share"), [(FIRST_ROW, False), (TURNED, False), (TWICE, True), ({}, True)])
+def test_planning_shares_no_bytes_with_a_second_view(
+    attributes: Mapping[str, AttributeValue], *, may_share: bool, declared: bool
+) -> None:
+    graph = sum_of_views(attributes)
+    pairs = {"add": (InPlace("y", "z"),)} if declared else {}
+    shared = SharedBytes(SharedKinds.of(Share.ALL), pairs)(graph)
+    assert bool(shared.operators[0].in_place) is may_share
+
+
+@pytest.mark.parametrize(("attributes", "may_share"), [(FIRST_ROW, False), (TURNED, False), (TWICE, True), ({}, True)])
+def test_the_verifier_refuses_a_plan_that_overwrites_a_second_view(
+    attributes: Mapping[str, AttributeValue], *, may_share: bool
+) -> None:
+    case = Case(Problem(sum_of_views(attributes, is_declared=True), sram(20)), PLAN)
+    rules = {violation.rule for violation in verify(case.problem, case.plan).violations}
+    assert rules == (set() if may_share else {Rule.OVERLAP})
+
+
+def test_a_run_finds_bytes_that_were_overwritten_before_they_were_read_again() -> None:
+    problem = Problem(sum_of_views(FIRST_ROW, is_declared=True), sram(40))
+    inputs = {"y": np.arange(1, 21, dtype=np.uint8)}
+    reference = run_in_given_order(problem, AddFirstRow(), inputs)
+
+    in_place = run_plan_on_machine(problem, Case(problem, PLAN).plan, AddFirstRow(), inputs, reference)
+    assert in_place.difference is not None
+    assert (in_place.difference.tensor, in_place.difference.found) == ("z", WrongBytes.WRITTEN)
+
+    apart = Case(problem, PLAN.replace("allocate z sram 0", "allocate z sram 20")).plan
+    assert run_plan_on_machine(problem, apart, AddFirstRow(), inputs, reference).difference is None
+
+
+def test_a_run_of_an_operator_with_one_view_shares_bytes_as_before() -> None:
+    graph = sum_of_views({}, is_declared=True)
+    problem = Problem(replace(graph, name="twice"), sram(20))
+    inputs = {"y": np.arange(1, 21, dtype=np.uint8)}
+    reference = run_in_given_order(problem, AddFirstRow(), inputs)
+    assert run_plan_on_machine(problem, Case(problem, PLAN).plan, AddFirstRow(), inputs, reference).difference is None
