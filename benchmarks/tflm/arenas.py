@@ -74,7 +74,7 @@ def row(model: Path, folder: Path) -> Row:
         raise OnchipError("no plan was found in time", file=str(model))
     plan, output = folder / "plan.json", folder / "planned.tflite"
     plan.write_text(plan_to_json(outcome.document))
-    _, export = export_arena(plan, str(model), output)
+    _, export = export_arena(plan, str(model), output, may_replan=True)
     assert export is not None
     after = run_on_micro(output.read_bytes())
     return Row(

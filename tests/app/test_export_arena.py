@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from onchip.answer.document import Reading
 from onchip.answer.problem import Objective, Order
 from onchip.answer.result import Status
 from onchip.app.arena_places import least_places
+from onchip.app.check import CheckRequest, check_file
 from onchip.app.export_arena import export_arena
 from onchip.app.plan import Request
+from onchip.app.target import Target
 from onchip.arch.sharing import Share
+from onchip.errors import InputError
 from onchip.formats.tflite.arena_lives import arena_contents
 from onchip.formats.tflite.arena_plan import read_arena_plan
 from onchip.formats.tflite.model import read_tflite_network
-from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned
+from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned, refused
 from support.micro_models import branches, int8, int8_constant, random_model
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
 
@@ -144,7 +148,7 @@ def test_offsets_that_waste_room_are_not_kept(tmp_path: Path) -> None:
         allocations(document)["a"]["offset_bytes"] = 4096
 
     plan = edited(planned(model), waste)
-    _, export = export_arena(plan, str(model), tmp_path / "planned.tflite")
+    _, export = export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)
     assert export is not None
     assert (export.arena_bytes, export.changes) == (
         128,
@@ -157,3 +161,48 @@ def test_an_order_that_was_given_is_not_searched_for(seed: int, tmp_path: Path) 
     model = random_model(Random(seed)).write(tmp_path / "m.tflite")
     assert exported(model).moved_operators
     assert not exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN)).moved_operators
+
+
+def exported_as_planned(model: Path, plan: Path) -> dict[str, int]:
+    """The offsets written, by tensor."""
+    output = model.with_name("planned.tflite")
+    _, export = export_arena(plan, str(model), output)
+    assert export is not None
+    assert export.changes == ()
+    check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
+    assert check.is_legal
+    written = read_arena_plan(output)
+    return {name: at for names, at in zip(written.names, written.offsets_bytes, strict=True) for name in names}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
+    model = random_model(Random(seed)).write(tmp_path / "m.tflite")
+    plan = planned(model)
+    try:
+        offsets = exported_as_planned(model, plan)
+    except InputError:
+        assert "while the runtime needs it; expected a plan of --alignment 16" in refused(plan, model)
+        return
+    placed = {one["tensor"]: one["offset_bytes"] for one in allocations(json.loads(plan.read_text())).values()}
+    assert placed.items() & offsets.items()
+    assert all(offsets.get(name, at) == at for name, at in placed.items())
+
+
+def test_an_unaligned_plan_is_refused_unless_other_offsets_are_asked_for(tmp_path: Path) -> None:
+    model = chain(tmp_path, length=20)
+    plan = planned(model, Request(str(model), RAW, Target(sram=2**10), Objective.PEAK))
+    assert "no multiple of 16; expected a plan of --alignment 16" in refused(plan, model)
+    assert export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)[1] is not None
+
+
+def test_a_default_plan_with_fused_operators_is_exported_with_places_for_their_inner_tensors(tmp_path: Path) -> None:
+    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
+    tensors = [int8(name, 1, 4, 4, 8) for name in "xay"] + [int8_constant("w", Random(0), 8, 1, 1, 8)]
+    model = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    plan = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
+    placed = allocations(json.loads(plan.read_text()))
+    assert "a" not in placed
+    offsets = exported_as_planned(model, plan)
+    assert offsets.keys() == {"x", "a", "y"}
+    assert all(offsets[name] == one["offset_bytes"] for name, one in placed.items())

@@ -30,17 +30,6 @@ def test_a_model_that_has_changed_since_and_another_model_are_refused(tmp_path: 
 
 def test_a_plan_that_the_runtime_cannot_obey_is_refused(tmp_path: Path) -> None:
     model = chain(tmp_path)
-    fused = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
-    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
-    tensors = [
-        int8("x", 1, 4, 4, 8),
-        int8_constant("w", Random(0), 8, 1, 1, 8),
-        int8("a", 1, 4, 4, 8),
-        int8("y", 1, 4, 4, 8),
-    ]
-    network(tensors, operators, ["x"], ["y"]).write(model)
-    fused = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
-    assert "expected a plan of --granularity raw" in refused(fused, model)
     wide = planned(model, Request(str(model), Reading(bits=16, granularity=Granularity.RAW), ROOM, Objective.PEAK))
     assert "cannot obey its bits" in refused(wide, model)
     every = Reading(granularity=Granularity.RAW, count=Count.ALL)

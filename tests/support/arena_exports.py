@@ -37,7 +37,7 @@ def planned(model: Path, request: Request | None = None) -> Path:
 
 def exported(model: Path, request: Request | None = None) -> ArenaExport:
     output = model.with_name("planned.tflite")
-    _, export = export_arena(planned(model, request), str(model), output)
+    _, export = export_arena(planned(model, request), str(model), output, may_replan=True)
     assert export is not None
     check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
     assert isinstance(check, AnswerCheck)

@@ -7,7 +7,7 @@ place. So all is counted in units of 16 bytes, and what the arena takes is what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
@@ -21,6 +21,7 @@ from onchip.solve.allocation.pack import least_capacity
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import silent_run
 from onchip.verify.packing import verify_packing
+from onchip.verify.rules import Rule
 
 PACKING_SECONDS: Final = 10.0
 
@@ -49,22 +50,27 @@ def least_places(contents: ArenaContents) -> ArenaPlaces:
 
 
 def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, int]) -> tuple[ArenaPlaces | None, str]:
-    """A plan's places of tensors by name, or None and why the runtime cannot use them."""
+    """A plan's places of tensors by name, or None and why the runtime cannot use them.
+
+    Groups of tensors that the plan does not name, as those within a fused operator, go around the others, as low as
+    they are found to fit.
+    """
     by_index = {read.index[name]: at for name, at in placed.items() if name in read.index}
-    found: list[int] = []
-    for group in contents.groups:
-        offset = next((by_index[index] for index in group if index in by_index), None)
-        if offset is None:
-            return None, f"tensor {read.network.tensors[group[0]].name!r} has none"
-        found.append(offset)
-    top = max(at + one.size_bytes for at, one in zip(found, contents.buffers, strict=True))
-    problem = PackingProblem(contents.buffers, top, ALIGNMENT_BYTES)
-    for violation in verify_packing(problem, Packing(tuple(found))):
-        name = read.network.tensors[contents.groups[int(violation.subject.removeprefix("buffer "))][0]].name
+    found = [next((by_index[at] for at in group if at in by_index), None) for group in contents.groups]
+    buffers = [replace(one, offset_bytes=offset) for one, offset in zip(contents.buffers, found, strict=True)]
+    known = [number for number, offset in enumerate(found) if offset is not None]
+    offsets = tuple(offset for offset in found if offset is not None)
+    top = max((one.offset_bytes or 0) + one.size_bytes for one in buffers)
+    problem = PackingProblem(tuple(buffers[number] for number in known), top, ALIGNMENT_BYTES)
+    for violation in verify_packing(problem, Packing(offsets)):
+        group = contents.groups[known[int(violation.subject.removeprefix("buffer "))]]
+        name = read.network.tensors[group[0]].name
+        if violation.rule is Rule.MISALIGNED:
+            return None, f"tensor {name!r}: {violation.detail}"
         return None, f"tensor {name!r}: {violation.rule} while the runtime needs it"
-    return ArenaPlaces(
-        tuple(found), ALIGNMENT_BYTES * arena_taken(contents, [at // ALIGNMENT_BYTES for at in found])
-    ), ""
+    if len(known) < len(found):
+        offsets, _ = _least(PackingProblem(tuple(buffers), 1, ALIGNMENT_BYTES))
+    return ArenaPlaces(offsets, ALIGNMENT_BYTES * arena_taken(contents, [at // ALIGNMENT_BYTES for at in offsets])), ""
 
 
 def arena_taken(contents: ArenaContents, places: Sequence[int]) -> int:
@@ -76,8 +82,13 @@ def arena_taken(contents: ArenaContents, places: Sequence[int]) -> int:
 
 def _packed(contents: ArenaContents, scratch: Iterable[Buffer]) -> tuple[tuple[int, ...], int]:
     """The places of groups in the least arena with those scratch buffers, and its bound; both in units."""
-    buffers = (*_in_units(contents.buffers), *scratch)
-    problem = PackingProblem(buffers, sum(one.size_bytes for one in buffers))
+    offsets, bound = _least(PackingProblem((*_in_units(contents.buffers), *scratch), 1))
+    return offsets[: len(contents.buffers)], bound
+
+
+def _least(problem: PackingProblem) -> tuple[tuple[int, ...], int]:
+    """The offsets of the least arena that is found in ten seconds, whatever the problem's capacity, and a bound."""
+    problem = replace(problem, capacity_bytes=max(problem.roomy_bytes, 1))
     limits = Limits(time_limit_seconds=PACKING_SECONDS)
     with silent_run(limits, Deadline.after(PACKING_SECONDS)) as run:
         result = least_capacity(problem, run)
@@ -85,7 +96,7 @@ def _packed(contents: ArenaContents, scratch: Iterable[Buffer]) -> tuple[tuple[i
         raise InternalError("nothing packs in an arena of all buffers side by side", place="export")
     if violations := verify_packing(problem, result.answer, result.objective_value):
         raise InternalError(f"its packing is not legal: {violations[0]}", place="export")
-    return result.answer.offsets_bytes[: len(contents.buffers)], result.lower_bound
+    return result.answer.offsets_bytes, result.lower_bound
 
 
 def _as_one(scratch: Iterable[Sequence[Buffer]]) -> Iterable[Buffer]:

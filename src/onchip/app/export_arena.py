@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from onchip.answer.document import PlanDocument
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.problem import Count, Order
 from onchip.answer.program import Compute
@@ -46,11 +45,14 @@ class _Choice:
 
 
 @phase("exporting")
-def export_arena(plan: Path, network: str, output: Path) -> tuple[Check, ArenaExport | None]:
+def export_arena(
+    plan: Path, network: str, output: Path, *, may_replan: bool = False
+) -> tuple[Check, ArenaExport | None]:
     """Verify a plan file and, if it is legal, write the model with it; None where nothing is written.
 
-    The plan's offsets are written where TFLite Micro can use them and no smaller arena holds the tensors in the plan's
-    order; else new ones. Raises InputError for a plan that the runtime cannot obey, or that is not for this model.
+    The plan's order and offsets are written. If `may_replan`, others are written where TFLite Micro cannot use these or
+    a smaller arena holds the tensors. Raises InputError for a plan that the runtime cannot obey, or that is not for
+    this model.
     """
     check = check_plan(plan, network, Target(), {})
     if check.graph_differs:
@@ -62,7 +64,7 @@ def export_arena(plan: Path, network: str, output: Path) -> tuple[Check, ArenaEx
     try:
         read = read_tflite_network(Path(network))
         _ensure_micro_keeps_it(read)
-        choice = _chosen(read, check.document, placed)
+        choice = _chosen(read, check, placed) if may_replan else _as_planned(read, check, placed, plan)
         content = with_arena_plan(read.file, _offsets(read, choice), choice.order)
         _ensure_it_is_what_was_chosen(content, read, choice)
     except InputError as error:
@@ -74,7 +76,6 @@ def export_arena(plan: Path, network: str, output: Path) -> tuple[Check, ArenaEx
 def _places_of(check: Check, plan: Path) -> dict[str, int]:
     """Where the plan holds each tensor; raises InputError for one that no runtime without transfers obeys."""
     reading, graph = check.document.reading, check.problem.graph
-    fused = next((one for one in graph.operators if len(one.members) > 1), None)
     refusals = (
         ("bits", reading.bits is not None, "a plan of the model's own bits"),
         ("shapes", bool(reading.shapes), "a plan of the model's own shapes"),
@@ -86,9 +87,6 @@ def _places_of(check: Check, plan: Path) -> dict[str, int]:
         if is_refused:
             what = f"TFLite Micro cannot obey its {place}"
             raise InputError(what, file=str(plan), place=f"reading: {place}", expected=expected)
-    if fused is not None:
-        what = f"it has no place for what {fused.name!r} hands on to {fused.members[1]!r}, which the file has apart"
-        raise InputError(what, file=str(plan), place="reading: granularity", expected="a plan of --granularity raw")
     places: dict[str, int] = {}
     residencies = residencies_of(check.document.answer, graph)
     for one in residencies:
@@ -108,19 +106,36 @@ def _ensure_micro_keeps_it(read: ReadNetwork) -> None:
         raise InputError(what, expected="a model of one graph, whose state is in variable tensors")
 
 
-def _chosen(read: ReadNetwork, document: PlanDocument, placed: Mapping[str, int]) -> _Choice:
+def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan: Path) -> _Choice:
+    """The plan's own order and offsets; raises InputError for offsets that the runtime cannot use."""
+    contents = arena_contents(read, order := places_in_order(read, _run(check)))
+    own, why = own_places(read, contents, placed)
+    if own is None:
+        expected = f"a plan of --alignment {ALIGNMENT_BYTES} for the runtime's lives, or --replan for other offsets"
+        raise InputError(f"TFLite Micro cannot use its offsets: {why}", file=str(plan), expected=expected)
+    bound = least_places(contents).lower_bound_bytes
+    return _Choice(order, contents, replace(own, lower_bound_bytes=bound))
+
+
+def _run(check: Check) -> list[str]:
+    """The operators of the file that the plan runs, in its order: of a fused one all its members."""
+    operator = check.problem.graph.operator
+    lines = (line.operator for line in check.document.answer.instructions if isinstance(line, Compute))
+    return [member for name in lines for member in operator[name].members or (name,)]
+
+
+def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choice:
     """The order of the smallest arena as the runtime's lives are: of the plan, of the file, or one that is looked for.
 
     Of alike ones the file's own is chosen, then the plan's. None is looked for where the plan's order is given.
     """
-    names = [line.operator for line in document.answer.instructions if isinstance(line, Compute)]
     stated = tuple(range(len(read.network.operators)))
-    own = _in_order(read, places_in_order(read, names), placed)
+    own = _in_order(read, places_in_order(read, _run(check)), placed)
     choices = [own]
     if own.order != stated:
         change = f"the file's own order is kept: with the plan's the arena takes {own.places.taken_bytes:,} bytes"
         choices = [replace(_in_order(read, stated, {}), changes=(change,)), own]
-    if document.order is Order.FREE and min(one.places.taken_bytes for one in choices) > _end_of(placed, read):
+    if check.document.order is Order.FREE and min(one.places.taken_bytes for one in choices) > _end_of(placed, read):
         change = "operators stand in another order than the plan's: inputs are there from the start, outputs to the end"
         order = places_in_order(read, searched_order(read, arena_contents(read, stated)))
         choices.append(replace(_in_order(read, order, {}), changes=(change,)))

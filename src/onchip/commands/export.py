@@ -68,12 +68,18 @@ class ExportOptions:
     seed: Annotated[
         int, typer.Option(min=0, max=GREATEST_SEED, metavar="N", help="Of a c-project: seed of its other inputs.")
     ] = 0
+    replan: Annotated[
+        bool,
+        typer.Option("--replan", help="Of a tflite: write other offsets or another order where the arena is smaller."),
+    ] = False
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
         if self.to != ExportFormat.C_PROJECT and (self.random_weights is not None or self.given or self.seed):
             what = f"{self.to} has no values"
             raise UsageError(what, place="--random-weights, --input, --seed", expected="--to c-project")
+        if self.replan and self.to != ExportFormat.TFLITE:
+            raise UsageError(f"{self.to} keeps the plan", place="--replan", expected="--to tflite")
         is_mapping = format_of_answer(self.file) is AnswerFormat.MAPPING
         if self.accelerator is not None and self.to != ExportFormat.TRACE and not is_mapping:
             raise UsageError(f"{self.to} has no times", place="--accelerator", expected="--to trace")
@@ -91,7 +97,8 @@ def export_command(options: ExportOptions) -> int:
     onnx: NETWORK, an .onnx file, with the plan in its metadata_props; its external data stay where they are.
     c-project: FILE is a folder: arenas of the plan's sizes, weights, kernels in C11, and the plan as calls; `make run`.
     graph: FILE is x.json[.gz], the network as the plan runs it, in tiles and bands: plan, check or time that one.
-    tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys.
+    tflite: NETWORK, a .tflite file, with the plan's order and offsets of TFLite Micro's arena, which it obeys;
+    the plan needs --alignment 16. With --replan other offsets are written where the runtime cannot use the plan's.
     Of a schedule there are traces, in time, C and tables, all with its workspaces as tensors; C has its mappings, too.
     Of a MAPPING file --to c writes each loop nest as a function that runs: FILE is x.c; of several, x.LAYER.c each.
     --to cuda (x.cu) and --to opencl (x.cl) write a kernel: blocks, threads, shared memory, registers as it maps them.
@@ -162,7 +169,7 @@ def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) 
     from onchip.reports.arena_export import arena_export_lines, arena_export_object
     from onchip.reports.program.json_view import check_object
 
-    check, export = export_arena(options.file, source, files[0])
+    check, export = export_arena(options.file, source, files[0], may_replan=options.replan)
     if export is None:
         _show(options.to, files, check, as_json=options.as_json)
         return code_of_check(False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -124,7 +123,7 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
 def _lives_of_variables(read: ReadNetwork) -> dict[int, tuple[int, int]]:
     """Map each state tensor to all steps: its bytes must last from one inference to the next."""
     tensors, last = read.network.tensors, len(read.network.operators) + 1
-    return {index: (0, last) for index, one in enumerate(tensors) if read.storage.is_state(index) and prod(one.shape)}
+    return {at: (0, last) for at, one in enumerate(tensors) if read.storage.is_state(at) and 0 not in one.shape}
 
 
 def _buffers_shared(network: FlatNetwork, offsets: Sequence[int]) -> dict[int, int]:
