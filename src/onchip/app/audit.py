@@ -16,6 +16,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
 from onchip.app.phases import phase
+from onchip.arch.energies import ensure_energies
 from onchip.audits.finding import Finding, Ruling
 from onchip.clock import Deadline
 from onchip.errors import InputError, UsageError
@@ -238,6 +239,10 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if request.accelerator is None:
         raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
     accelerator = load_any_accelerator(request.accelerator)
+    try:
+        ensure_energies(accelerator)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)

@@ -11,6 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.app.map import MappingRequest, layers_asked_for
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import ensure_energies
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import InputError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
@@ -63,6 +64,10 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
     document = read_mappings(file.path)
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
     accelerator = load_any_accelerator(name)
+    try:
+        ensure_energies(accelerator)
+    except InputError as error:
+        raise error.in_file(name) from None
     found = _Found(list(_made_for_others(document, accelerator)))
     if not found.violations:
         reading = file.reading

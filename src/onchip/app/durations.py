@@ -13,6 +13,7 @@ from onchip.answer.problem import Durations
 from onchip.answer.schedule import Homes
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import unstated_accesses
 from onchip.arch.memory import Operand
 from onchip.cost.durations import durations_on
 from onchip.cost.mac_count import MacCount
@@ -69,6 +70,7 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
             place=f"accelerator {accelerator.name!r}",
             expected="`array` in its file, or a network whose file states cycles",
         )
+    _ensure_accesses_stated(accelerator)
     precision = Precision(None).on(accelerator)
     nests = {one.name: tuple(nests_of_operator(graph, one, precision)) for one in graph.operators}
     distinct = {layer: name for name, own in reversed(nests.items()) for layer, _ in own}
@@ -83,6 +85,16 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
         else _cycles_of_moves(graph, operator, accelerator)
         for operator in graph.operators
     }
+
+
+def _ensure_accesses_stated(accelerator: Accelerator) -> None:
+    """Raise AcceleratorError if an access is not described: the mapper costs accesses whatever it minimizes."""
+    if missing := unstated_accesses(accelerator):
+        raise AcceleratorError(
+            f"it does not state {'; '.join(missing)}, so no mapping says how many cycles operators take",
+            place=f"accelerator {accelerator.name!r}",
+            expected="these fields in its file, --cost macs, or a network whose file states cycles",
+        )
 
 
 def _share(graph: Graph, operator: Operator, cycles: int) -> int:

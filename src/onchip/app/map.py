@@ -16,10 +16,11 @@ from onchip.app.layers import layers_named
 from onchip.app.moved_operators import moved_operators
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, Operand
+from onchip.arch.energies import ensure_energies
+from onchip.arch.memory import Operand
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.cost import access_of, layer_cost
+from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import array_of, check_memories
 from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
@@ -202,7 +203,7 @@ def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | Non
 
 
 def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
-    """Raise for what no mapping could mend: no array, energies that are not said, a memory that nothing can reach."""
+    """Raise if no mapping of the layer can be legal and costed: no array, missing energies, an unreachable memory."""
     if layer.macs > GREATEST_MACS:
         error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
         raise _in_layer(error, name, request)
@@ -221,8 +222,7 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
     mapping = LayerMapping((), *kept)
     try:
         array_of(accelerator)
-        for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
-            access_of(accelerator, memory)
+        ensure_energies(accelerator)
         check_memories(problem, mapping)
     except InputError as error:
         raise error.in_file(request.accelerator) from None

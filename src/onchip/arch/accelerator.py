@@ -90,7 +90,7 @@ class Accelerator:
             raise AcceleratorError(
                 f"its DRAM has no port to {direction}, so nothing can be timed on it",
                 place=f"accelerator {self.name!r}",
-                expected="`dram` with `ports` in its file",
+                expected="`dram` with `ports` in its file, or an objective that needs no rate, as traffic",
             )
         return bits_per_cycle
 

@@ -10,8 +10,8 @@ from typing import Final
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import ensure_energies
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import Layer
@@ -88,11 +88,10 @@ class FusedMachine:
 
 
 def ensure_tiles_can_be_costed(accelerator: Accelerator) -> None:
-    """Raise AcceleratorError for what no tile could mend: no array, no level for an operand, energies not said."""
+    """Raise AcceleratorError for what no tile could mend: no array, no level for an operand, energies not stated."""
     array_of(accelerator)
     check_machine(accelerator)
-    for memory in (*(level.memory.name for level in accelerator.levels), DRAM):
-        access_of(accelerator, memory)
+    ensure_energies(accelerator)
 
 
 def check_machine(accelerator: Accelerator) -> None:
