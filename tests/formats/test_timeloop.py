@@ -101,8 +101,51 @@ def test_dram_has_the_bandwidth_given_or_an_access_a_cycle() -> None:
     given, left_out = (timeloop_architecture(text + MAPSPACE, "simba.yaml").dram for text in (FLAT, NESTED))
     assert given is not None
     assert left_out is not None
-    assert given.ports == (Port(Direction.READ_WRITE, 160),)
+    assert given.ports == (Port(Direction.READ, 80), Port(Direction.WRITE, 80))
     assert left_out.ports == (Port(Direction.READ_WRITE, 512),)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "capacity_bytes", "access_bits"),
+    [
+        ("depth: 128, width: 8192", 128 * 1024, 8192),
+        ("depth: 128, width: 8192, block-size: 32", 128 * 32, 256),
+        ("depth: 128, width: 8192, n_words: 32", 128 * 32, 256),
+        ("depth: 128, width: 8192, cluster-size: 64", 128 * 16, 128),
+        ("depth: 128, width: 8192, block-size: 32, cluster-size: 32", 128 * 32, 256),
+        ("depth: 128, block-size: 32, cluster-size: 32", 128 * 32, 256),
+        ("depth: 128, cluster-size: 4", 128, 8),
+        ("entries: 512, width: 8192, block-size: 32", 512, 256),
+        ("entries: 512, depth: 128, width: 8192, cluster-size: 64", 512, 128),
+        ("sizeKB: 2, width: 256, block-size: 8", 2048, 64),
+        ("data_storage_depth: 16, data_storage_width: 32", 64, 32),
+    ],
+)
+def test_an_instance_holds_depth_times_block_size_words(
+    attributes: str, capacity_bytes: int, access_bits: int
+) -> None:
+    level = timeloop_architecture(NESTED.replace("entries: 4096, width: 64", attributes), "x.yaml").levels[3]
+    assert level.memory.name == "InputBuffer"
+    assert level.access is not None
+    assert (level.memory.capacity_bytes, level.access.access_bits) == (capacity_bytes, access_bits)
+
+
+def test_a_cluster_costs_an_access_as_one_memory_shared_by_its_instances() -> None:
+    alone, shared = (
+        timeloop_architecture(NESTED.replace("entries: 4096, width: 64", attributes), "x.yaml").levels[3].access
+        for attributes in ("depth: 128, width: 256", "depth: 128, width: 1024, block-size: 32")
+    )
+    assert alone is not None
+    assert shared is not None
+    assert alone.access_bits == shared.access_bits
+    assert shared.read_energy_pj == 2 * alone.read_energy_pj
+
+
+@pytest.mark.parametrize("energy", ["energy-per-op: 0", "energy: 0", "energy_per_op: 0.0"])
+def test_a_mac_may_cost_nothing(energy: str) -> None:
+    array = timeloop_architecture(NESTED.replace("datawidth: 8", energy), "x.yaml").array
+    assert array is not None
+    assert array.mac_energy_pj == 0
 
 
 def test_a_mapspace_file_says_what_each_memory_keeps_and_else_it_keeps_all() -> None:
@@ -173,6 +216,13 @@ REFUSED = [
     Refused(NESTED, "entries: 4096, width: 64,", "width: 64,", "nothing says how large", "line 19"),
     Refused(NESTED, "entries: 4096", "entries: many", 'it is "many"', "line 19"),
     Refused(NESTED, "entries: 4096", "entries: 2.5", "it is 2.5", "line 19"),
+    Refused(NESTED, "entries: 4096, width: 64", "depth: 9, width: 60", "is not 1 x 7 words", "line 19"),
+    Refused(NESTED, "entries: 4096, width: 64", "depth: 9, width: 64, block_size: 3", "is not 2 x 3 words", "line 19"),
+    Refused(
+        NESTED, "entries: 4096, width: 64", "depth: 9, width: 64, block_size: 2, cluster_size: 2", "is not", "line 19"
+    ),
+    Refused(NESTED, "block_size: 64", "width: 512, block_size: 8", "a cluster of DRAMs", "line 8"),
+    Refused(FLAT, "bandwidth: 20.0", "shared_bandwidth: 20, read_bandwidth: 4", "for both directions", "line 9"),
     Refused(NESTED, "PE[0..15]", "PE[3..0]", "make -2 of it", "line 19"),
     Refused(NESTED, "class: regfile", "clas: regfile", "the field is unknown", "line 23"),
     Refused(NESTED, "instances: 1, word-bits: 8, n_banks", "instances: 2, word-bits: 8, n_banks", "2 share", "line 15"),

@@ -6,6 +6,7 @@ costs what the presets after Simba take for it, and where no bandwidth is given 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -20,6 +21,9 @@ from onchip.formats.timeloop.bypass import Keeps, keeps_of
 from onchip.formats.timeloop.components import Component, read_components
 
 WORD_BITS: Final = 8
+WIDTH: Final = ("width", "memory_width", "data_storage_width")
+DEPTH: Final = ("depth", "memory_depth", "data_storage_depth")
+BLOCK_SIZE: Final = ("block_size", "n_words")
 SHORTEST_BITS: Final = 8
 """Of a part of a block, as in the presets after Simba."""
 PJ_PER_64_BITS_OF_8_KIB: Final = 10.0
@@ -61,9 +65,10 @@ def _accelerator(name: str, components: tuple[Component, ...], keeps: Keeps) -> 
         if holds := keeps.get(one.name, tuple(Operand)):
             levels.append(_level(one, holds, serves))
     marked = _marked(list(reversed(levels)))
+    energy_pj = macs.energy("energy_per_op", "energy")
     array = ComputeArray(
         {name: units for inside in reversed(below) for name, units in inside.items()} or {macs.name: 1},
-        mac_energy_pj=macs.number("energy_per_op") or MAC_PJ,
+        mac_energy_pj=MAC_PJ if energy_pj is None else energy_pj,
     )
     scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
     return Accelerator(name, scratchpads, marked, None, array, Dram(_access(dram), _ports(dram)))
@@ -119,55 +124,94 @@ def _marked(levels: list[MemoryLevel]) -> tuple[MemoryLevel, ...]:
     )
 
 
-def _word_bits(memory: Component) -> int:
-    return memory.integer("word_bits", "word_width", "datawidth") or WORD_BITS
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The words of one row of a memory: `block` words for this instance, in a row that `cluster` instances share.
 
+    Timeloop's rule (model/buffer.cpp): width = word-bits x block-size x cluster-size, whichever of them is left out.
+    """
 
-def _access_bits(memory: Component) -> int:
-    """A block of words; `width` is one where it is given."""
-    bits = _word_bits(memory)
-    return memory.integer("width", "memory_width") or bits * (memory.integer("block_size") or 1)
+    word_bits: int
+    block: int
+    cluster: int
+
+    @property
+    def access_bits(self) -> int:
+        """Bits of an access of one instance."""
+        return self.word_bits * self.block
+
+    @classmethod
+    def of(cls, memory: Component) -> _Line:
+        """Return the row that the attributes describe; raises AcceleratorError where they contradict each other."""
+        word_bits = memory.integer("word_bits", "word_width", "datawidth") or WORD_BITS
+        width = memory.integer(*WIDTH)
+        block, cluster = memory.integer(*BLOCK_SIZE), memory.integer("cluster_size")
+        if width is None:
+            return cls(word_bits, block or 1, cluster or 1)
+        if block is None:
+            block = width // (word_bits * (cluster or 1))
+        if cluster is None:
+            cluster = width // (word_bits * block) if block else 0
+        if word_bits * block * cluster != width:
+            detail = f"a row of {width} bits is not {cluster} x {block} words of {word_bits} bits"
+            raise memory.refusal(WIDTH, detail, "width = word-bits x block-size x cluster-size")
+        return cls(word_bits, block, cluster)
 
 
 def _capacity_bytes(memory: Component) -> int:
-    """Of an instance: `entries` words, or `sizeKB`, or `depth` blocks."""
-    entries, kib = memory.integer("entries"), memory.integer("sizeKB")
-    depth = memory.integer("depth", "memory_depth")
+    """Return the capacity of one instance: `entries` words, or `sizeKB`, or `depth` blocks of words."""
+    line = _Line.of(memory)
+    entries, kib, depth = memory.integer("entries"), memory.integer("sizeKB"), memory.integer(*DEPTH)
     if entries is not None:
-        bits = entries * _word_bits(memory)
+        bits = entries * line.word_bits
+    elif depth is not None:
+        bits = depth * line.access_bits
     elif kib is not None:
         bits = kib * 1024 * 8
-    elif depth is not None:
-        bits = depth * _access_bits(memory)
     else:
         raise memory.refusal((), "nothing says how large it is", "entries, sizeKB or depth")
     if bits % 8:
-        raise memory.refusal(("entries", "depth"), f"it has {bits} bits", "whole bytes")
+        raise memory.refusal(("entries", *DEPTH), f"it has {bits} bits", "whole bytes")
     return bits // 8
 
 
 def _access(memory: Component) -> Access:
-    bits = _access_bits(memory)
-    energy_pj = memory.number("vector_access_energy")
+    line = _Line.of(memory)
+    bits = line.access_bits
+    if memory.is_dram and line.cluster > 1:
+        raise memory.refusal(("cluster_size", "block_size", *WIDTH), "it is a cluster of DRAMs", "cluster-size 1")
+    energy_pj = memory.energy("vector_access_energy")
     if energy_pj is None and memory.is_dram:
         energy_pj = PJ_PER_64_BITS_OF_DRAM * bits / 64
     elif energy_pj is None:
-        energy_pj = PJ_PER_64_BITS_OF_8_KIB * sqrt(_capacity_bytes(memory) / 8192) * bits / 64
+        clustered_bytes = line.cluster * _capacity_bytes(memory)
+        energy_pj = PJ_PER_64_BITS_OF_8_KIB * sqrt(clustered_bytes / 8192) * bits / 64
     return Access(bits, energy_pj, energy_pj, None if bits % SHORTEST_BITS else SHORTEST_BITS)
 
 
 def _ports(memory: Component) -> tuple[Port, ...]:
-    """Bandwidths are in words a cycle; an unnamed one is for both directions together."""
-    word, shared = _word_bits(memory), memory.number("shared_bandwidth", "bandwidth")
+    """Return the ports of one instance; bandwidths are in words a cycle.
+
+    `shared_bandwidth` is for both directions together. `bandwidth` is half for reads and half for writes, as in
+    Timeloop; `read_bandwidth` and `write_bandwidth` win over it.
+    """
+    line, both = _Line.of(memory), memory.number("bandwidth")
+    shared = memory.number("shared_bandwidth")
+    read, write = (
+        given if (given := memory.number(f"{way}_bandwidth")) is not None or both is None else both / 2
+        for way in ("read", "write")
+    )
+    if shared is not None and (read is not None or write is not None):
+        detail = "it has a bandwidth for both directions together and one for each"
+        raise memory.refusal(("shared_bandwidth",), detail, "one or the other")
     if shared is not None:
-        return (Port(Direction.READ_WRITE, _bits_per_cycle(memory, shared * word)),)
-    if memory.is_dram or memory.integer("num_ports", "n_rdwr_ports", "n_ports") == 1:
-        return (Port(Direction.READ_WRITE, _access_bits(memory)),)
-    wide = _access_bits(memory)
-    read, write = (memory.number(f"{way}_bandwidth") for way in ("read", "write"))
-    return (
-        Port(Direction.READ, wide if read is None else _bits_per_cycle(memory, read * word)),
-        Port(Direction.WRITE, wide if write is None else _bits_per_cycle(memory, write * word)),
+        return (Port(Direction.READ_WRITE, _bits_per_cycle(memory, shared * line.word_bits)),)
+    is_single = memory.is_dram or memory.integer("num_ports", "n_rdwr_ports", "n_ports") == 1
+    if is_single and read is None and write is None:
+        return (Port(Direction.READ_WRITE, line.access_bits),)
+    return tuple(
+        Port(way, line.access_bits if words is None else _bits_per_cycle(memory, words * line.word_bits))
+        for way, words in ((Direction.READ, read), (Direction.WRITE, write))
     )
 
 

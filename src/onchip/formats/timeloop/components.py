@@ -89,13 +89,23 @@ class Component:
         return None if value is None else int(value)
 
     def number(self, *names: str) -> float | None:
-        """The same for what may have a fraction; raises InputError for what is no number above 0."""
+        """Return the first of these attributes that there is; raises AcceleratorError for no number above 0."""
+        return self._number(names, is_zero_allowed=False)
+
+    def energy(self, *names: str) -> float | None:
+        """Return an energy, which may be 0; raises AcceleratorError for no number from 0."""
+        return self._number(names, is_zero_allowed=True)
+
+    def _number(self, names: tuple[str, ...], *, is_zero_allowed: bool) -> float | None:
         found = attribute(self.attributes, names)
         if found is None:
             return None
         name, value = found
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise self.refusal((name,), f"it is {quoted(value)}", "a number above 0")
+        expected = f"a number {'from' if is_zero_allowed else 'above'} 0"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.refusal((name,), f"it is {quoted(value)}", expected)
+        if value < 0 or (value == 0 and not is_zero_allowed):
+            raise self.refusal((name,), f"it is {quoted(value)}", expected)
         return value
 
     def refusal(self, names: tuple[str, ...], what: str, expected: str) -> AcceleratorError:
