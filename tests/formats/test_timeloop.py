@@ -121,9 +121,7 @@ def test_dram_has_the_bandwidth_given_or_an_access_a_cycle() -> None:
         ("data_storage_depth: 16, data_storage_width: 32", 64, 32),
     ],
 )
-def test_an_instance_holds_depth_times_block_size_words(
-    attributes: str, capacity_bytes: int, access_bits: int
-) -> None:
+def test_an_instance_holds_depth_times_block_size_words(attributes: str, capacity_bytes: int, access_bits: int) -> None:
     level = timeloop_architecture(NESTED.replace("entries: 4096, width: 64", attributes), "x.yaml").levels[3]
     assert level.memory.name == "InputBuffer"
     assert level.access is not None

@@ -11,6 +11,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, UsageError
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.timeloop.document import field_names
+from onchip.formats.timeloop.templates import is_template
 from onchip.formats.validation import Format
 from onchip.formats.yaml_events import leading_field_names
 from onchip.formats.yaml_nodes import parse_yaml
@@ -27,7 +29,7 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
 
     `mapspace` is a file that says what the memories of a Timeloop architecture keep.
     """
-    fields = leading_field_names(read_file(Path(name_or_path))) if name_or_path.endswith(SUFFIXES) else frozenset()
+    fields = _field_names(Path(name_or_path)) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:
         from onchip.formats.timeloop.architecture import read_timeloop_architecture
         from onchip.formats.timeloop.bypass import read_timeloop_bypass
@@ -47,6 +49,14 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
     return load_accelerator(name_or_path)
 
 
+def _field_names(path: Path) -> frozenset[str]:
+    """Return the fields that a file begins with; a template, as Timeloop has them, is rendered first."""
+    content = read_file(path)
+    if is_template(content):
+        return field_names(content, str(path))
+    return leading_field_names(content)
+
+
 def layer_file(source: str) -> tuple[Path, str | None] | None:
     """`FILE.yaml`, or `FILE.yaml:LAYER` for one of its layers; None for what is no such file."""
     match = fullmatch(r"(.+?\.ya?ml)(?::(.+))?", source)
@@ -55,8 +65,7 @@ def layer_file(source: str) -> tuple[Path, str | None] | None:
 
 def read_layers(path: Path) -> Mapping[str, Layer]:
     """The layer of a file of Timeloop, called like the file, or those of one of ZigZag; raises InputError."""
-    content = read_file(path)
-    fields = leading_field_names(content)
+    fields = _field_names(path)
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
         from onchip.formats.timeloop.problem import read_timeloop_problem
 
@@ -70,6 +79,6 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
                 raise InputError("two layers have this name", file=str(path), place=one.name, expected="one each")
             layers[one.name] = one.layer
         return layers
-    parse_yaml(content, LAYER_FILE, str(path))  # what is no YAML at all has a line where it is wrong
+    parse_yaml(read_file(path), LAYER_FILE, str(path))  # what is no YAML at all has a line where it is wrong
     expected = "Timeloop's `problem`, or ZigZag's list of layers with `operator_type`"
     raise InputError("it describes no layer", file=str(path), place="the whole file", expected=expected)

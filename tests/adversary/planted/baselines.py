@@ -61,8 +61,8 @@ FAULTS: Final = (
     Planted(
         "a Timeloop memory keeps what it bypasses",
         "src/onchip/formats/timeloop/architecture.py",
-        "if holds := keeps.get(one.name, tuple(Operand)):",
-        "if holds := keeps.get(one.name, tuple(Operand)) and tuple(Operand):",
+        "if holds := described.keeps.get(one.name, tuple(Operand)):",
+        "if holds := described.keeps.get(one.name, tuple(Operand)) and tuple(Operand):",
         "baselines",
     ),
 )

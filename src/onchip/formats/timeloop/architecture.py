@@ -6,19 +6,35 @@ costs what the presets after Simba take for it, and where no bandwidth is given 
 
 from __future__ import annotations
 
+import json
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NotRequired
+
+from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.errors import AcceleratorError, InputError
+from onchip.errors import AcceleratorError, InputError, NetworkWarning
 from onchip.formats.files import read_file
-from onchip.formats.timeloop.bypass import Keeps, keeps_of
-from onchip.formats.timeloop.components import Component, read_components
+from onchip.formats.timeloop.bypass import Keeps, keeps_of_parts
+from onchip.formats.timeloop.components import (
+    ARCHITECTURE,
+    BranchFields,
+    Component,
+    FlatFields,
+    flat_components,
+    nested_components,
+)
+from onchip.formats.timeloop.document import read_document
+from onchip.formats.timeloop.nodes import NodeFields, NodeWalk, numbers_of
+from onchip.formats.timeloop.parts import check_parts
+from onchip.formats.validation import validate
 
 WORD_BITS: Final = 8
 WIDTH: Final = ("width", "memory_width", "data_storage_width")
@@ -32,38 +48,110 @@ MAC_PJ: Final = 0.3
 """M. Horowitz, ISSCC 2014, figure 1.1.9 (45 nm): a cache of 8 KiB, DRAM, a multiplication of 8 and a sum of 32 bits."""
 
 
+class NestedFields(TypedDict):
+    """`architecture` of 0.2 and 0.3, of one form, with `subtree`; that of 0.4 has `nodes`."""
+
+    version: NotRequired[str | int | float]
+    subtree: NotRequired[list[BranchFields]]
+    nodes: NotRequired[list[NodeFields]]
+
+
+class FileFields(TypedDict):
+    """The parts of a file that describe a machine."""
+
+    architecture: NotRequired[NestedFields]
+    arch: NotRequired[FlatFields]
+    variables: NotRequired[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """The components of a file, outermost first, and what they keep; `remarks` say what is not modelled.
+
+    With `may_lack_dram` (0.4) the outermost may be another memory, and several of the next may share it.
+    """
+
+    components: tuple[Component, ...]
+    keeps: Keeps
+    may_lack_dram: bool = False
+    remarks: tuple[str, ...] = ()
+
+
 def read_timeloop_architecture(path: Path, keeps: Keeps | None = None) -> Accelerator:
-    """What an architecture file says, the accelerator being called like it; raises InputError with line and field."""
+    """Read an architecture file, the accelerator being called like it; raises InputError with line and field."""
     return timeloop_architecture(read_file(path), str(path), keeps)
 
 
 def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = None) -> Accelerator:
-    """What `text` says; `file` is its name in errors. Raises InputError.
+    """Read `text`; `file` is its name in errors. Raises InputError.
 
-    `keeps` says which operands a memory keeps; without it the file's own `mapspace` does, else each keeps all. Software
-    addresses the last memory that keeps inputs, or the last.
+    `keeps` says which operands a memory keeps; without it the file's own constraints do, else each keeps all. Software
+    addresses the last memory that keeps inputs, or the last. Warns with NetworkWarning of what is not modelled.
     """
-    components, mapspace, document = read_components(text, file)
+    document = read_document(text, ARCHITECTURE, file)
     try:
-        if keeps is None:
-            keeps = keeps_of(mapspace, "mapspace") if mapspace is not None else {}
-        return _accelerator(Path(file).stem, components, keeps)
+        described = _described(document.value, keeps)
+        accelerator = _accelerator(Path(file).stem, described)
     except InputError as error:
-        if error.place is not None and error.file is None:
+        if error.place is not None and not error.file:
             error.place = document.place(error.place)
         raise error.in_file(file) from None
+    outermost = described.components[0]
+    remarks = [*described.remarks, *_inexact_sizes(described.components)]
+    if len(described.components) == 2:
+        remarks.append(f"{outermost.name} is the only memory: what it holds comes from a DRAM that costs nothing")
+    elif not outermost.is_dram:
+        remarks.append(f"{outermost.name}, the outermost memory, is read as a DRAM that holds everything")
+    for remark in remarks:
+        warnings.warn(f"{file}: {remark}", NetworkWarning, stacklevel=2)
+    return accelerator
 
 
-def _accelerator(name: str, components: tuple[Component, ...], keeps: Keeps) -> Accelerator:
-    """From DRAM, the memories on the chip, the MACs, in this order."""
-    _check_chain(components, keeps)
-    dram, *memories, macs = components
-    below = [_dimensions(outer, inner) for outer, inner in pairwise((*memories, macs))]
+def _described(value: object, keeps: Keeps | None) -> _Described:
+    document = check_parts(value, ARCHITECTURE, "architecture or arch")
+    told = {name: document[name] for name in ("architecture", "arch", "variables") if name in document}
+    fields = validate(FileFields, json.dumps(told).encode(), ARCHITECTURE, "")
+    if ("architecture" in fields) is ("arch" in fields):
+        raise AcceleratorError("it has no one description", place="the whole file", expected="architecture or arch")
+    if "arch" in fields:
+        return _Described(tuple(flat_components(fields["arch"])), keeps_of_parts(document) if keeps is None else keeps)
+    nested = fields["architecture"]
+    if ("subtree" in nested) is ("nodes" in nested):
+        raise AcceleratorError("the field is missing", place="architecture.subtree", expected="subtree, or nodes (0.4)")
+    if "subtree" in nested:
+        components = tuple(nested_components(nested["subtree"], "architecture.subtree"))
+        return _Described(components, keeps_of_parts(document) if keeps is None else keeps)
+    walk = NodeWalk(numbers_of(fields.get("variables", {})))
+    walk.add(nested["nodes"], "architecture.nodes")
+    constrained = walk.constrained
+    own = {**walk.keeps, **keeps_of_parts(document, constrained)} if keeps is None else {**walk.keeps, **keeps}
+    remarks = []
+    if constrained:
+        names = ", ".join(dict.fromkeys(constrained))
+        remarks.append(f"constraints of orders and factors at {names} are not applied: more mappings are allowed")
+    if walk.sparse:
+        remarks.append(f"sparse_optimizations of {', '.join(walk.sparse)} are not modelled: the machine is dense")
+    return _Described(tuple(walk.components), own, may_lack_dram=True, remarks=tuple(remarks))
+
+
+def _inexact_sizes(components: tuple[Component, ...]) -> Iterator[str]:
+    for one in components[1 if len(components) > 2 else 0 : -1]:
+        if bits := _capacity_bits(one) % 8:
+            yield f"{one.name} is read as {_capacity_bytes(one)} whole bytes, {bits} bits less than it has"
+
+
+def _accelerator(name: str, described: _Described) -> Accelerator:
+    """Build the machine of DRAM, the memories on the chip, and the MACs, in this order."""
+    outermost, memories, macs = _chain(described)
+    chain = (*memories, macs) if outermost is None or memories[0].instances == 1 else (outermost, *memories, macs)
+    below = [_dimensions(outer, inner) for outer, inner in pairwise(chain)]
     levels = []
-    for at, one in enumerate(memories):
+    for at, one in enumerate(memories, len(chain) - len(memories) - 1):
         serves = tuple(dimension for inside in reversed(below[at:]) for dimension in inside)
-        if holds := keeps.get(one.name, tuple(Operand)):
+        if holds := described.keeps.get(one.name, tuple(Operand)):
             levels.append(_level(one, holds, serves))
+    if not levels:
+        raise AcceleratorError("no memory on the chip keeps anything", place="the whole file", expected="at least one")
     marked = _marked(list(reversed(levels)))
     energy_pj = macs.energy("energy_per_op", "energy")
     array = ComputeArray(
@@ -71,26 +159,38 @@ def _accelerator(name: str, components: tuple[Component, ...], keeps: Keeps) -> 
         mac_energy_pj=MAC_PJ if energy_pj is None else energy_pj,
     )
     scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
-    return Accelerator(name, scratchpads, marked, None, array, Dram(_access(dram), _ports(dram)))
+    free = Dram(Access(_Line.of(memories[0]).access_bits, 0.0, 0.0))
+    dram = free if outermost is None else Dram(_access(outermost), _ports(outermost))
+    return Accelerator(name, scratchpads, marked, None, array, dram)
 
 
-def _check_chain(components: tuple[Component, ...], keeps: Keeps) -> None:
-    if len(components) < 3 or not components[0].is_dram or not components[-1].is_mac:
+def _chain(described: _Described) -> tuple[Component | None, tuple[Component, ...], Component]:
+    """Return what is read as DRAM (None: a free one), the memories on the chip, outermost first, and the MACs.
+
+    Raises AcceleratorError for components that are no such chain.
+    """
+    components = described.components
+    has_macs = len(components) > 1 and components[-1].is_mac and not components[0].is_mac
+    if not has_macs or not (described.may_lack_dram or components[0].is_dram) or components[-2].is_dram:
         found = ", ".join(one.name for one in components)
         expected = "DRAM first, memories, and last what computes (a class like intmac)"
         raise AcceleratorError(f"from outside inwards it has {found}", place="the whole file", expected=expected)
-    memories = components[1:-1]
+    outermost = components[0] if len(components) > 2 else None
+    memories = components[1 if outermost else 0 : -1]
     for one in memories:
         if one.is_dram or one.is_mac:
             raise one.refusal((), f"{one.kind} stands among the memories on the chip", "DRAM outside, the MACs inside")
         if [other.name for other in components].count(one.name) > 1:
             raise one.refusal(("name",), "several have this name", "one each")
-    for memory in keeps:
-        if memory not in {one.name for one in components}:
+    for memory, kept in described.keeps.items():
+        if outermost is not None and memory == outermost.name and set(kept) == set(Operand):
+            continue
+        if memory not in {one.name for one in memories}:
             some = ", ".join(one.name for one in memories)
             raise AcceleratorError(f"there is no memory {memory!r}", place="mapspace", expected=f"one of {some}")
-    if memories[0].instances != 1:
+    if memories[0].instances != 1 and not described.may_lack_dram:
         raise memories[0].refusal(("instances",), f"{memories[0].instances} share one DRAM", "one memory before DRAM")
+    return outermost, memories, components[-1]
 
 
 def _dimensions(outer: Component, inner: Component) -> dict[str, int]:
@@ -159,20 +259,24 @@ class _Line:
 
 
 def _capacity_bytes(memory: Component) -> int:
-    """Return the capacity of one instance: `entries` words, or `sizeKB`, or `depth` blocks of words."""
+    """Return the capacity of one instance in whole bytes."""
+    bits = _capacity_bits(memory)
+    if bits < 8:
+        raise memory.refusal(("entries", *DEPTH), f"it has {bits} bits", "at least a byte")
+    return bits // 8
+
+
+def _capacity_bits(memory: Component) -> int:
+    """Return the capacity of one instance: `entries` words, or `depth` blocks of words, or `sizeKB`."""
     line = _Line.of(memory)
     entries, kib, depth = memory.integer("entries"), memory.integer("sizeKB"), memory.integer(*DEPTH)
     if entries is not None:
-        bits = entries * line.word_bits
-    elif depth is not None:
-        bits = depth * line.access_bits
-    elif kib is not None:
-        bits = kib * 1024 * 8
-    else:
-        raise memory.refusal((), "nothing says how large it is", "entries, sizeKB or depth")
-    if bits % 8:
-        raise memory.refusal(("entries", *DEPTH), f"it has {bits} bits", "whole bytes")
-    return bits // 8
+        return entries * line.word_bits
+    if depth is not None:
+        return depth * line.access_bits
+    if kib is not None:
+        return kib * 1024 * 8
+    raise memory.refusal((), "nothing says how large it is", "entries, sizeKB or depth")
 
 
 def _access(memory: Component) -> Access:

@@ -1,24 +1,30 @@
-"""What each memory keeps, from the mapspace file of Timeloop; it may constrain nothing else."""
+"""What each memory keeps, from the constraints in Timeloop's files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NotRequired, TypeAlias
+from typing import Any, Final, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.validation import Format, field_path, placed, quoted, validate
-from onchip.formats.yaml_nodes import parse_yaml
+from onchip.formats.timeloop.document import read_document
+from onchip.formats.timeloop.parts import CONSTRAINTS, check_parts
+from onchip.formats.validation import Format, placed, quoted, validate
 
 MAPSPACE_FILE: Final = Format("Timeloop mapspace", 3, InputError)
 Keeps: TypeAlias = Mapping[str, tuple[Operand, ...]]
 """By memory; one that is not named keeps all."""
-OPERANDS: Final = {"Inputs": Operand.INPUT, "Weights": Operand.WEIGHT, "Outputs": Operand.OUTPUT}
+OPERANDS: Final[Mapping[Operand, tuple[str, ...]]] = {
+    Operand.INPUT: ("Inputs", "A"),
+    Operand.WEIGHT: ("Weights", "B"),
+    Operand.OUTPUT: ("Outputs", "Z"),
+}
+"""The data spaces of Timeloop's shapes cnn-layer and gemm_ABZ."""
 KEEPING: Final = ("datatype", "bypass", "dataspace")
 """Names that Timeloop's versions have for the constraint that says what is kept."""
 
@@ -30,74 +36,106 @@ class ConstraintFields(TypedDict):
     type: str
     keep: NotRequired[list[str]]
     bypass: NotRequired[list[str]]
+    keep_only: NotRequired[list[str]]
+    bypass_only: NotRequired[list[str]]
 
 
 class MapspaceFields(TypedDict):
     """The list, by either of its names."""
 
+    version: NotRequired[str | int | float]
     constraints: NotRequired[list[ConstraintFields]]
     targets: NotRequired[list[ConstraintFields]]
 
 
-class MapspaceFileFields(TypedDict):
-    """All of the file, by any of its names."""
+class SpacesFields(TypedDict, total=False):
+    """The constraint at a node of version 0.4."""
 
-    mapspace: NotRequired[MapspaceFields]
-    mapspace_constraints: NotRequired[MapspaceFields]
-    architecture_constraints: NotRequired[MapspaceFields]
+    keep: list[str]
+    bypass: list[str]
+    keep_only: list[str]
+    bypass_only: list[str]
 
 
 def read_timeloop_bypass(path: Path) -> Keeps:
-    """What a mapspace file says; raises InputError with line and field."""
+    """Read a mapspace file, or the constraints in a file of all parts; raises InputError with line and field."""
     return timeloop_bypass(read_file(path), str(path))
 
 
 def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
-    """What `text` says; `file` is its name in errors. Raises InputError."""
-    document = parse_yaml(text, MAPSPACE_FILE, file)
+    """Read `text`; `file` is its name in errors. Raises InputError."""
+    document = read_document(text, MAPSPACE_FILE, file)
     try:
-        _refuse_other_constraints(document.value)
-        fields = validate(MapspaceFileFields, json.dumps(document.value).encode(), MAPSPACE_FILE, file)
-        return {memory: held for key, part in fields.items() for memory, held in keeps_of(part, key).items()}
+        parts = check_parts(
+            document.value, MAPSPACE_FILE, "mapspace, mapspace_constraints, architecture_constraints or constraints"
+        )
+        return keeps_of_parts(parts)
     except InputError as error:
         error.place = document.place(error.place or "")
         raise error.in_file(file) from None
 
 
-def keeps_of(mapspace: object, place: str) -> Keeps:
-    """Of the value of `mapspace`; raises InputError with the field's path."""
-    _refuse_other_constraints({place: mapspace})
+def keeps_of_parts(document: Mapping[str, object], passed_over: list[str] | None = None) -> Keeps:
+    """Return what all constraints of a file say; raises InputError with the field's path.
+
+    Constraints of other types are refused, or their targets added to `passed_over`.
+    """
+    parts = [(name, part) for name, part in document.items() if name in CONSTRAINTS]
+    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name, passed_over).items()}
+
+
+def _keeps_of(part: object, place: str, passed_over: list[str] | None) -> Keeps:
+    whole = {"": part} if isinstance(part, list) else part if isinstance(part, dict) else {}
+    lists = {name: entries for name, entries in whole.items() if isinstance(entries, list)}
+    for name, entries in lists.items():
+        where = f"{place}.{name}" if name else place
+        lists[name] = [one for at, one in enumerate(entries) if _is_of_keeping(one, f"{where}[{at}]", passed_over)]
+    fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
     try:
-        fields = validate(MapspaceFields, json.dumps(mapspace).encode(), MAPSPACE_FILE, "")
+        mapspace = validate(MapspaceFields, json.dumps(fields).encode(), MAPSPACE_FILE, "")
     except InputError as error:
         raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
     keeps: dict[str, tuple[Operand, ...]] = {}
-    for name, constraints in (("constraints", fields.get("constraints")), ("targets", fields.get("targets"))):
+    for name, constraints in (("constraints", mapspace.get("constraints")), ("targets", mapspace.get("targets"))):
         for at, one in enumerate(constraints or ()):
-            keeps[one["target"]] = _kept(one, f"{place}.{name}[{at}]")
+            where = f"{place}[{at}]" if "" in lists else f"{place}.{name}[{at}]"
+            spaces = {key: value for key, value in one.items() if key not in ("target", "type")}
+            keeps[one["target"]] = operands_kept(spaces, where)
     return keeps
 
 
-def _refuse_other_constraints(document: object) -> None:
-    """Before fields are looked at, so that the line names the constraint and not one of its fields."""
-    parts = document.items() if isinstance(document, dict) else ()
-    lists = [(key, name, part.get(name)) for key, part in parts if isinstance(part, dict) for name in part]
-    for key, name, entries in lists:
-        for at, one in enumerate(entries if isinstance(entries, list) else ()):
-            kind = one.get("type") if isinstance(one, dict) else None
-            if isinstance(kind, str) and kind not in KEEPING:
-                place = field_path((key, name, at, "type"))
-                expected = f"one of {', '.join(KEEPING)}: orders and factors are the mapper's to choose"
-                raise InputError(f"a constraint is of the type {quoted(kind)}", place=place, expected=expected)
+def _is_of_keeping(constraint: object, place: str, passed_over: list[str] | None) -> bool:
+    """Return True for a constraint of what is kept; look at its type before its fields, which others have as well."""
+    kind = constraint.get("type") if isinstance(constraint, dict) else None
+    if not isinstance(constraint, dict) or not isinstance(kind, str) or kind in KEEPING:
+        return True
+    if passed_over is None:
+        expected = f"one of {', '.join(KEEPING)}: orders and factors are the mapper's to choose"
+        raise InputError(f"a constraint is of the type {quoted(kind)}", place=f"{place}.type", expected=expected)
+    passed_over.append(str(constraint.get("target")))
+    return False
 
 
-def _kept(fields: ConstraintFields, place: str) -> tuple[Operand, ...]:
-    for field, names in (("keep", fields.get("keep", ())), ("bypass", fields.get("bypass", ()))):
-        for name in names:
-            if name not in OPERANDS:
-                expected = f"some of {', '.join(OPERANDS)}"
-                raise InputError(f"it lists {quoted(name)}", place=f"{place}.{field}", expected=expected)
-    kept, bypassed = set(fields.get("keep", ())), set(fields.get("bypass", ()))
+def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = False) -> tuple[Operand, ...]:
+    """Return the operands that a memory keeps: all but those bypassed, or with `only_kept` those kept alone."""
+    try:
+        fields = validate(SpacesFields, json.dumps(spaces).encode(), MAPSPACE_FILE, "")
+    except InputError as error:
+        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
+    named = {field: _operands(names, f"{place}.{field}") for field, names in fields.items()}  # type: ignore[arg-type]
+    kept = named.get("keep", frozenset()) | named.get("keep_only", frozenset())
+    bypassed = named.get("bypass", frozenset()) | named.get("bypass_only", frozenset())
     if both := sorted(kept & bypassed):
-        raise InputError(f"{both[0]} is kept and bypassed", place=place, expected="one of both")
-    return tuple(operand for name, operand in OPERANDS.items() if name not in bypassed)
+        raise InputError(f"{OPERANDS[both[0]][0]} is kept and bypassed", place=place, expected="one of both")
+    if only_kept or "keep_only" in named:
+        return tuple(operand for operand in Operand if operand in kept)
+    return tuple(operand for operand in Operand if operand not in bypassed)
+
+
+def _operands(names: list[str], place: str) -> frozenset[Operand]:
+    operand_of = {name: operand for operand, spellings in OPERANDS.items() for name in spellings}
+    for name in names:
+        if name not in operand_of:
+            expected = f"some of {', '.join(operand_of)}"
+            raise InputError(f"it lists {quoted(name)}", place=place, expected=expected)
+    return frozenset(operand_of[name] for name in names)

@@ -1,12 +1,11 @@
-"""The components of a Timeloop architecture file, outermost first, whichever of its two forms it has.
+"""The components of a Timeloop architecture file of versions 0.1 to 0.3, outermost first.
 
-Flat (`arch`, Timeloop 0.1): a list of memories, nearest the MACs first. Nested (`architecture`, 0.2 and 0.3): branches,
+Flat (`arch`, 0.1): a list of memories, nearest the MACs first. Nested (`architecture`, 0.2 and 0.3): branches,
 each with its own `local` components and one branch inside; `PE[0..15]` is sixteen of them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -15,12 +14,11 @@ from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.errors import AcceleratorError, InputError
-from onchip.formats.validation import Format, field_path, quoted, validate
-from onchip.formats.yaml_nodes import YamlDocument, parse_yaml
+from onchip.errors import AcceleratorError
+from onchip.formats.validation import Format, field_path, quoted
 
 ARCHITECTURE: Final = Format("Timeloop architecture", 3, AcceleratorError)
-Attributes = Mapping[str, str | int | float | bool | None]
+Attributes = Mapping[str, Any]
 AttributeFields = dict[str, str | int | float | bool | None]
 
 ComponentFields = TypedDict(
@@ -38,26 +36,11 @@ class BranchFields(TypedDict):
     subtree: NotRequired[list[BranchFields]]
 
 
-class NestedFields(TypedDict):
-    """`architecture`; the version is not looked at, as both have one form."""
-
-    version: NotRequired[str | int | float]
-    subtree: list[BranchFields]
-
-
 class FlatFields(TypedDict):
     """`arch`: the MACs and, nearest them first, the memories; each entry is a name and attributes."""
 
     arithmetic: AttributeFields
     storage: list[AttributeFields]
-
-
-class FileFields(TypedDict):
-    """All of a file; what the memories keep (`mapspace`) may stand in it or in one of its own."""
-
-    architecture: NotRequired[NestedFields]
-    arch: NotRequired[FlatFields]
-    mapspace: NotRequired[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +86,8 @@ class Component:
         name, value = found
         expected = f"a number {'from' if is_zero_allowed else 'above'} 0"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.refusal((name,), f"it is {quoted(value)}", expected)
+            of_name = " (a name has to be in `variables` of the same file)" if isinstance(value, str) else ""
+            raise self.refusal((name,), f"it is {quoted(value)}{of_name}", expected)
         if value < 0 or (value == 0 and not is_zero_allowed):
             raise self.refusal((name,), f"it is {quoted(value)}", expected)
         return value
@@ -121,24 +105,8 @@ def attribute(attributes: Attributes, names: tuple[str, ...]) -> tuple[str, obje
     return next(((spelled[name], attributes[spelled[name]]) for name in names if name in spelled), None)
 
 
-def read_components(text: str | bytes, file: str) -> tuple[tuple[Component, ...], object, YamlDocument]:
-    """Its components, outermost first, and its `mapspace` or None; raises AcceleratorError with line and field."""
-    document = parse_yaml(text, ARCHITECTURE, file)
-    try:
-        fields = validate(FileFields, json.dumps(document.value).encode(), ARCHITECTURE, file)
-        if ("architecture" in fields) is ("arch" in fields):
-            raise AcceleratorError("it has no one description", place="the whole file", expected="architecture or arch")
-        if "arch" in fields:
-            found = list(_flat(fields["arch"]))
-        else:
-            found = list(_nested(fields["architecture"]["subtree"], "architecture.subtree", 1))
-    except InputError as error:
-        error.place = document.place(error.place or "")
-        raise error.in_file(file) from None
-    return tuple(found), fields.get("mapspace"), document
-
-
-def _flat(fields: FlatFields) -> Iterator[Component]:
+def flat_components(fields: FlatFields) -> Iterator[Component]:
+    """Return the components of a flat description; raises AcceleratorError for a memory without a name."""
     for at, entry in reversed(list(enumerate(fields["storage"]))):
         place = field_path(("arch", "storage", at))
         name = entry.get("name")
@@ -149,7 +117,8 @@ def _flat(fields: FlatFields) -> Iterator[Component]:
     yield _component("MAC", "intmac", fields["arithmetic"], "arch.arithmetic", 1)
 
 
-def _nested(branches: list[BranchFields], place: str, copies: int) -> Iterator[Component]:
+def nested_components(branches: list[BranchFields], place: str, copies: int = 1) -> Iterator[Component]:
+    """Return the components of nested branches, of which `copies` stand on the chip; raises AcceleratorError."""
     if len(branches) != 1:
         raise AcceleratorError(f"{len(branches)} branches stand beside each other", place=place, expected="one")
     (branch,) = branches
@@ -161,7 +130,7 @@ def _nested(branches: list[BranchFields], place: str, copies: int) -> Iterator[C
         where = f"{where}.attributes" if attributes else where
         yield _component(name, entry.get("class", "storage"), attributes, where, inside * own)
     if "subtree" in branch:
-        yield from _nested(branch["subtree"], f"{place}[0].subtree", inside)
+        yield from nested_components(branch["subtree"], f"{place}[0].subtree", inside)
 
 
 def _copies(name: str) -> tuple[str, int]:

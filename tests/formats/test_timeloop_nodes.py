@@ -1,0 +1,230 @@
+"""Timeloop's architecture files of version 0.4, written here in their format."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Direction, Operand, Port
+from onchip.errors import InputError, NetworkWarning
+from onchip.formats.foreign_files import load_any_accelerator, read_layers
+from onchip.formats.timeloop.architecture import timeloop_architecture
+from onchip.formats.timeloop.document import read_document
+from onchip.formats.timeloop.expressions import evaluated
+from onchip.formats.validation import Format
+from onchip.ir.layer import Layer
+
+MACHINE = """\
+variables: {version: 0.4, WIDE: 8, DEEP: WIDE * 128}
+architecture:
+  version: 0.4
+  nodes:
+  - !Container
+    name: chip
+    attributes: {datawidth: WIDE, technology: "45nm"}
+  - !Component
+    name: main
+    class: DRAM
+    attributes: {width: 64, type: "LPDDR4"}
+  - !Component
+    name: shared
+    class: storage
+    subclass: smartbuffer_SRAM
+    attributes: {depth: DEEP, width: 64, read_bandwidth: 16, write_bandwidth: 4}
+    constraints: {dataspace: {keep: [Inputs, Outputs], bypass: [Weights]}}
+  - !Container
+    name: column
+    spatial: {meshX: 4}
+  - !Container
+    name: row
+    spatial: {meshY: 3}
+  - !Parallel
+    nodes:
+    - !Component
+      name: weights
+      class: regfile
+      attributes: {depth: 16, width: "max(WIDE, 16)", cluster_size: 2}
+      constraints: {dataspace: {keep: [Weights]}}
+    - !Hierarchical
+      nodes:
+      - !Component
+        name: sums
+        class: regfile
+        attributes: {depth: 16, width: 16, datawidth: 16}
+        constraints: {dataspace: {keep: [Outputs]}}
+    - !Nothing {constraints: {dataspace: {keep: [Inputs]}}}
+  - !Component
+    name: lane
+    class: regfile
+    spatial: {meshX: 2}
+    attributes: {depth: 2, width: 8}
+    constraints: {dataspace: {keep_only: [Inputs]}}
+  - !Component
+    name: mac
+    class: intmac
+    attributes: {multiplier_width: 8}
+"""
+
+
+def read(text: str, file: str = "chip.yaml") -> tuple[Accelerator, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NetworkWarning)
+        return timeloop_architecture(text, file), [str(one.message) for one in caught]
+
+
+def test_nodes_are_memories_with_the_instances_around_them() -> None:
+    machine, remarks = read(MACHINE)
+    assert remarks == []
+    assert machine.array is not None
+    assert machine.array.sizes == {"lane units": 2, "sums x": 4, "sums y": 3} or machine.array.macs == 24
+    held = {level.memory.name: (level.memory.capacity_bytes, level.memory.holds) for level in machine.levels}
+    assert held == {
+        "lane": (2, (Operand.INPUT,)),
+        "sums": (32, (Operand.OUTPUT,)),
+        "weights": (16, (Operand.WEIGHT,)),
+        "shared": (8192, (Operand.INPUT, Operand.OUTPUT)),
+    }
+    units = {level.memory.name: [machine.array.sizes[name] for name in level.serves or ()] for level in machine.levels}
+    assert units == {"lane": [], "sums": [2], "weights": [2], "shared": [2, 4, 3]}
+    assert machine.levels[-1].ports == (Port(Direction.READ, 128), Port(Direction.WRITE, 32))
+    assert [memory.name for memory in machine.scratchpads] == ["shared"]
+
+
+def test_what_is_not_modelled_is_said() -> None:
+    text = MACHINE.replace("spatial: {meshX: 4}", "spatial: {meshX: 4}\n    constraints: {spatial: {factors: [N=1]}}")
+    text = text.replace("name: sums\n", "name: sums\n        sparse_optimizations: {action_optimization: []}\n")
+    text += "constraints: {targets: [{target: shared, type: temporal, factors: [P=1]}]}\n"
+    _, remarks = read(text)
+    assert remarks == [
+        "chip.yaml: constraints of orders and factors at column, shared are not applied: more mappings are allowed",
+        "chip.yaml: sparse_optimizations of sums are not modelled: the machine is dense",
+    ]
+
+
+def test_the_outermost_memory_is_dram_whatever_its_class() -> None:
+    machine, remarks = read(
+        MACHINE.replace("class: DRAM", "class: SRAM").replace("{width: 64, type", "{depth: 64, width: 64, type")
+    )
+    assert remarks == ["chip.yaml: main, the outermost memory, is read as a DRAM that holds everything"]
+    assert machine.dram is not None
+    assert machine.dram.access is not None
+    assert machine.dram.access.access_bits == 64
+    assert [level.memory.name for level in machine.levels] == ["lane", "sums", "weights", "shared"]
+
+
+def test_a_machine_of_one_memory_is_fed_by_a_free_dram() -> None:
+    text = """\
+architecture:
+  version: 0.4
+  nodes:
+  - !Component {name: buffer, class: SRAM, attributes: {depth: 12, width: 17, datawidth: 17}}
+  - !Component {name: mac, class: intmac}
+"""
+    machine, remarks = read(text)
+    assert [(level.memory.name, level.memory.capacity_bytes) for level in machine.levels] == [("buffer", 25)]
+    assert machine.dram is not None
+    assert machine.dram.access is not None
+    assert machine.dram.access.read_energy_pj == 0
+    assert remarks == [
+        "chip.yaml: buffer is read as 25 whole bytes, 4 bits less than it has",
+        "chip.yaml: buffer is the only memory: what it holds comes from a DRAM that costs nothing",
+    ]
+
+
+def test_several_memories_may_share_the_outermost_one() -> None:
+    text = MACHINE.replace("name: shared\n", "name: shared\n    spatial: {meshX: 5}\n")
+    machine, _ = read(text)
+    assert machine.array is not None
+    assert machine.array.macs == 5 * 24
+    assert machine.array.sizes["shared units"] == 5
+    assert all("shared units" not in (level.serves or ()) for level in machine.levels)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "place"),
+    [
+        ("!Parallel", "!Pipelined", "a !Pipelined branch (version 0.4)", "line 24: architecture.nodes[5]"),
+        ("!Nothing", "!Buffer", "a node is a !Buffer (version 0.4)", "line 38: architecture.nodes[5].nodes[2]"),
+        ("keep_only: [Inputs]", "keep_only: [Input]", 'it lists "Input"', "line 44"),
+        ("keep_only: [Inputs]", "no_coalesce: [Inputs]", "the field is unknown", "line 44"),
+        ("meshY: 3", "meshY: TALL", 'meshY is "TALL"', "line 23"),
+        ("meshY: 3", "meshY: 0", "meshY is 0", "line 23"),
+        ("depth: DEEP", "depth: HIGH", '"HIGH" (a name has to be in `variables`', "line 16"),
+        ("name: lane\n", "nom: lane\n", "the field is unknown", "line 40"),
+        (
+            "  nodes:\n  - !Container\n    name: chip",
+            "  subtree: []\n  nodes:\n  - !Container\n    name: chip",
+            "",
+            "line",
+        ),
+        ("class: intmac", "class: regfile", "from outside inwards it has", "the whole file"),
+        ("variables:", "variable:", "the field is unknown", "line 1: variable"),
+        ("cluster_size: 2", "cluster_size: 3", "is not 3 x 0 words", "line 29"),
+    ],
+)
+def test_a_bad_node_is_refused_with_its_place(old: str, new: str, message: str, place: str) -> None:
+    text = MACHINE.replace(old, new, 1)
+    assert text != MACHINE
+    with pytest.raises(InputError) as caught:
+        timeloop_architecture(text, "bad.yaml")
+    assert message in caught.value.what
+    assert place in (caught.value.place or "")
+    assert caught.value.file == "bad.yaml"
+
+
+def test_all_parts_may_stand_in_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(
+        MACHINE
+        + "problem: {shape: cnn_layer, instance: {N: 1, K: 2, C: 3, P: 4, Q: 5, R: 3, S: 1, Hstride: 2}}\n"
+        + "mapper: {version: 0.4}\nmapspace_constraints: [{target: shared, type: datatype, bypass: [Outputs]}]\n"
+    )
+    assert load_any_accelerator(str(path)).levels[-1].memory.holds == (Operand.INPUT, Operand.WEIGHT)
+    assert load_any_accelerator(str(path), str(path)) == load_any_accelerator(str(path))
+    assert read_layers(path) == {"all": Layer(1, 2, 3, 4, 5, 3, 1, stride=(1, 2))}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2 * WIDE + 1", 17),
+        ("max(WIDE, 16)", 16),
+        ("-(7 // 2)", -3),
+        ("45nm", "45nm"),
+        ("WIDE.real", "WIDE.real"),
+        ("9 ** 9", "9 ** 9"),
+        ("1 / 0", "1 / 0"),
+        ("unknown + 1", "unknown + 1"),
+        ("max(key=len)", "max(key=len)"),
+        ("__import__('os')", "__import__('os')"),
+        ("(" * 150 + "1" + ")" * 150, "(" * 150 + "1" + ")" * 150),
+    ],
+)
+def test_expressions_are_arithmetic_and_nothing_else(text: str, value: object) -> None:
+    assert evaluated(text, {"WIDE": 8}) == value
+
+
+def test_merges_and_aliases_are_read_and_do_not_grow_without_end() -> None:
+    def value(text: str) -> object:
+        return read_document(text, Format("Timeloop file", 4, InputError), "x.yaml").value
+
+    base = "base: &base {a: {b: 1, c: 2}, d: 3}\n"
+    assert value(f"{base}over:\n  <<<: *base\n  a: {{c: 4}}\n")["over"] == {"a": {"b": 1, "c": 4}, "d": 3}  # type: ignore[index]
+    assert value(f"{base}over:\n  <<: *base\n  a: {{c: 4}}\n")["over"] == {"a": {"c": 4}, "d": 3}  # type: ignore[index]
+    laughs = "a: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+        f"a{one}: &a{one} [{', '.join([f'*a{one - 1}'] * 10)}]\n" for one in range(1, 9)
+    )
+    for text, message in (
+        (laughs, "it is too large"),
+        ("a: &a [*a]\n", "an alias stands inside what it repeats"),
+        ("a: {<<: 3}\n", "merges what is no mapping"),
+        ("a: 1\na: 2\n", "stands twice"),
+        ("[" * 200 + "]" * 200, "it is nested too deeply"),
+        ("? [a]\n: 1\n", "a field name is no text"),
+        ("", "it is empty"),
+    ):
+        with pytest.raises(InputError, match=message):
+            value(text)
