@@ -34,8 +34,7 @@ def random_machine(chance: random.Random) -> Facts:
     """One to four memories: some for one operand alone, some replicated, with slow, shared or no ports."""
     is_large = chance.random() < 0.2
     array = dict(chance.choice(LARGE_ARRAYS if is_large else ARRAYS))
-    if chance.random() < 0.9:
-        array["mac_energy_pj"] = chance.choice((0, 0.5, 1, 3.7))
+    array["mac_energy_pj"] = chance.choice((0, 0.5, 1, 3.7))
     memories: list[Facts] = []
     for number in range(chance.choice((1, 1, 2) if is_large else (1, 2, 2, 3, 3, 4))):
         memories.append(_memory(chance, f"m{number}", list(array.get("dimensions", {})), memories))

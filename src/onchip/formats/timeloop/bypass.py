@@ -117,7 +117,10 @@ def _is_of_keeping(constraint: object, place: str, passed_over: list[str] | None
 
 
 def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = False) -> tuple[Operand, ...]:
-    """Return the operands that a memory keeps: all but those bypassed, or with `only_kept` those kept alone."""
+    """Return the operands that a memory keeps: all but those bypassed, or with `only_kept` those kept alone.
+
+    Raises InputError with the field's path.
+    """
     try:
         fields = validate(SpacesFields, json.dumps(spaces).encode(), MAPSPACE_FILE, "")
     except InputError as error:
