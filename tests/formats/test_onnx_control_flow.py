@@ -231,7 +231,6 @@ def test_a_loop_in_a_loop_is_unrolled(tmp_path: Path) -> None:
         (a_loop("m", "", adding_body(), ["p", "y"]), "its trip count is known only when it runs, and the length of"),
         (a_loop("", "c", adding_body(), ["p", "y"]), "its condition is known only when it runs, and the length of its"),
         (a_loop("", "", adding_body(), ["p", "y"]), "it runs more than 1000 times, and the length of its output 'y'"),
-        (a_loop("none", "", adding_body(), ["y", "p"]), "it never runs, and its outputs are empty"),
         (a_loop("n", "", adding_body("ghost"), ["y", "p"]), "tensor 'ghost' is unknown"),
         (a_loop("n", "", adding_body(), ["y"]), "it has 2 outputs of its graph; expected 1"),
         (make_node("Loop", ["n", "", "x"], ["y"], name="again"), "it has no body; expected a graph"),
@@ -244,6 +243,15 @@ def test_a_loop_that_cannot_be_unrolled_is_refused_by_its_node(loop: onnx.NodePr
         read_model(model([loop], given, ["y"], constants), tmp_path)
     assert what in str(caught.value)
     assert "'again" in str(caught.value) or "ghost" in what
+
+
+def test_a_loop_that_never_runs_hands_out_its_state_and_nothing_more(tmp_path: Path) -> None:
+    sums = make_node("ReduceSum", ["p", "zero"], ["s"], keepdims=0)
+    nodes = [a_loop("none", "", adding_body(), ["l", "p"]), sums, make_node("Add", ["l", "s"], ["y"])]
+    network = model(nodes, [X], ["y"], [number("none", 0), number("last", 2), integers("zero", [0])])
+    graph = read_model(network, tmp_path)
+    assert [operator.kind for operator in graph.operators] == ["Loop", "Add"]
+    assert graph.tensor["y"].shape == graph.tensor["x"].shape
 
 
 def scan_body() -> onnx.GraphProto:

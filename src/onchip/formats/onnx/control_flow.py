@@ -158,9 +158,9 @@ class _Unrolling:
 
 
 def _columns(scanned: Sequence[tuple[str, ...]], outputs: Sequence[str], name: str) -> list[tuple[str, ...]]:
-    """The parts of each output that iterations put together; raises GraphError where there are none."""
+    """The parts of each output that iterations put together; raises NotUnrolledError if no part says a shape."""
     if not scanned and any(outputs):
-        raise GraphError("it never runs, and its outputs are empty", place=f"node {name!r}", expected="an iteration")
+        raise NotUnrolledError("it never runs", place=f"node {name!r}", expected="an iteration, or a known trip count")
     return [tuple(results[index] for results in scanned) for index in range(len(outputs))]
 
 

@@ -115,7 +115,7 @@ class TypeInference:
         """Note a loop that writes tensors of these types; their names."""
         self.types.update(types)
         self._keep_empty_as_constants(types)
-        self.bounded.update(loop.bounded)
+        self.bounded.update(name for name in loop.bounded if name not in self.constants)
         self.kept[next(iter(types))] = loop
         return tuple(types)
 
