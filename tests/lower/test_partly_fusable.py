@@ -117,3 +117,16 @@ def test_what_reads_no_map_is_outside() -> None:
     found = partly_fusable_of(network.graph())
     assert [one.kind for one in found.outside] == ["Add"]
     assert len(found.network.layers) == 1
+
+
+def test_a_transposed_convolution_by_a_computed_filter_runs_alone() -> None:
+    tensors = (
+        Tensor.of_shape("x", (1, 2, 4, 4), 8, Role.INPUT),
+        Tensor.of_shape("w", (2, 3, 2, 2), 8, Role.INPUT),
+        Tensor.of_shape("b", (3,), 8, Role.PARAMETER),
+        Tensor.of_shape("y", (1, 3, 8, 8), 8, Role.OUTPUT),
+    )
+    operator = Operator("up", "ConvTranspose", ("x", "w"), ("y",), ("b",), {"strides": [2, 2]})
+    (layer,) = partly_fusable_of(Graph("up", tensors, (operator,))).network.layers
+    assert layer.runs_alone
+    assert layer.layer.macs == 4 * 4 * 2 * 3 * 2 * 2

@@ -11,7 +11,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.window import integers
 from onchip.lower.layers.fusable_views import shape_of
-from onchip.lower.layers.sliding_windows import NoLayerError
+from onchip.lower.layers.sliding_windows import NoLayerError, weight_place
 
 
 def nest_of_transposed(graph: Graph, operator: Operator, part: Layer, maps: tuple[FeatureMap, FeatureMap]) -> Layer:
@@ -27,7 +27,8 @@ def nest_of_transposed(graph: Graph, operator: Operator, part: Layer, maps: tupl
     stride, pads = integers(operator, "strides", (1, 1)), integers(operator, "pads", (0, 0, 0, 0))
     if (high.rows, high.columns) != (source.rows * stride[0], source.columns * stride[1]):
         raise NoLayerError(f"its output is not {stride[0]} x {stride[1]} times as large as its input")
-    kernel = integers(operator, "kernel_shape", shape_of(graph, operator.parameters[0])[2:])
+    shapes = [shape_of(graph, name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
+    kernel = integers(operator, "kernel_shape", shapes[weight_place(shapes)][2:])
     before = [(size - 1 - pad) // step for size, pad, step in zip(kernel, pads, stride, strict=False)]
     behind = [(step - 1 + pad) // step for pad, step in zip(pads, stride, strict=False)]
     if min(before) < 0:
