@@ -16,7 +16,9 @@ from oracles.yaml_values import NoValueError, Values, yaml_values
 
 ROOT = Path(__file__).parents[2]
 FORMAT = Format("some", 1, InputError)
-FILES = sorted(path for room in ("src", "tests", "examples") for path in (ROOT / room).rglob("*.yaml"))
+TAGGED = ROOT / "tests" / "found" / "machines" / "nodes.arch.yaml"
+"""Its tags are Timeloop's, which has a reader of its own."""
+FILES = sorted({path for room in ("src", "tests", "examples") for path in (ROOT / room).rglob("*.yaml")} - {TAGGED})
 WORDS = r"""
 yes no on off y n Yes NO true True TRUE tRUE false False FALSE null Null NULL nULL ~ 0 00 -0 +7 010 08 0o10 0b11 0x1F
 1_000 1:20 12:30:45 0b 0o 0x - -- --- ... . .. + +. -a a-b a:b a#b http://a/b ?a a? a,b a/b << = 12345678901234567890

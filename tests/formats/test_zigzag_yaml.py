@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
 
 from onchip.answer.layer_mapping import Loop
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
-from onchip.errors import InputError
+from onchip.errors import InputError, NetworkWarning
 from onchip.formats.zigzag.hardware import read_zigzag_hardware, zigzag_hardware
 from onchip.formats.zigzag.layers import ZigzagMapping, zigzag_mapping, zigzag_workload
 from onchip.ir.layer import Layer
@@ -88,17 +90,12 @@ def test_a_field_that_stands_twice_has_its_last_value_as_zigzag_reads_it() -> No
     ("old", "new", "message"),
     [
         ("size: 1024\n", "size: big\n", 'line 5: memories.weight_register.size: it is "big"; expected an integer'),
-        ("size: 1024\n", "size: 12\n", "memory 'weight_register': size is 12 bits; expected whole bytes"),
+        ("size: 1024\n", "size: 7\n", "memory 'weight_register': size is 7 bits; expected at least a byte"),
         ("sizes: [32, 32]", "sizes: [32]", "operational_array: 2 dimensions have 1 sizes; expected one size each"),
         ("operands: [I1, I2, O]", "operands: [I1, I2]", "the outermost memory holds input, weight; expected all"),
         ("operands: [I2]", "operands: [I3]", "memories.weight_register.operands[0]: it is \"I3\"; expected 'I1'"),
         ("served_dimensions: [D1, D2]", "served_dimensions: [D3]", "it serves 'D3', which the array does not have"),
-        ('["I1, tl", "O, tl", "O, th"]', '["I1, up"]', "'I1, up' of port 'r_port_1'; expected for each of tl, th"),
-        (
-            'bandwidth_min: 8, bandwidth_max: 8, allocation: ["I2, fh"]',
-            'bandwidth_min: 8, bandwidth_max: 16, allocation: ["I2, fh"]',
-            "its ports are [8, 16] wide, at least [8]; expected ports of one width",
-        ),
+        ('["I1, tl", "O, tl", "O, th"]', '["I1, up"]', "'I1, up' of port 'r_port_1'; expected one of tl, th"),
         ("unit_energy: 0.04\n", "unit_energy: -1\n", "array: mac_energy_pj is -1.0; expected 0 to 1e+15"),
         ("latency: 1\n", "latency: 1\n    colour: red\n", "memories.weight_register.colour: the field is unknown"),
     ],
@@ -110,6 +107,59 @@ def test_a_hardware_file_that_is_none_is_refused_with_its_place(old: str, new: s
         zigzag_hardware(text.replace(old, new, 1), "machine.yaml")
     assert "machine.yaml" in str(caught.value)
     assert message in str(caught.value)
+
+
+def read_with_remarks(old: str, new: str) -> tuple[Accelerator, list[str]]:
+    text = SYSTOLIC.read_text(encoding="utf-8")
+    assert old in text
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NetworkWarning)
+        machine = zigzag_hardware(text.replace(old, new, 1), "machine.yaml").accelerator
+    return machine, [str(one.message).removeprefix("machine.yaml: ") for one in caught]
+
+
+def test_ports_of_several_widths_keep_them_and_an_access_is_as_the_narrowest() -> None:
+    machine, remarks = read_with_remarks(
+        'bandwidth_min: 8, bandwidth_max: 8, allocation: ["I2, fh"]',
+        'bandwidth_min: 8, bandwidth_max: 16, allocation: ["I2, fh"]',
+    )
+    weights = machine.levels[0]
+    assert weights.ports == (Port(Direction.READ, 8), Port(Direction.WRITE, 16))
+    assert weights.access is not None
+    assert weights.access.access_bits == 8
+    assert remarks == ["an access to memory 'weight_register' moves 8 bits, as its narrowest port, of 8, 16"]
+
+
+def test_ports_of_different_operands_that_serve_one_way_are_one() -> None:
+    text = SYSTOLIC.read_text(encoding="utf-8")
+    (line,) = (
+        one
+        for one in text.splitlines()
+        if '["I1, tl", "I2, tl", "O, tl", "O, th"]' in one or '["I1, tl", "O, tl", "O, th"]' in one
+    )
+    apart = "\n".join(
+        line.replace("r_port_1", name).replace(line[line.index("allocation:") :], f"allocation: [{ways}]}}")
+        for name, ways in (("r_port_1", '"I1, tl", "O, tl"'), ("r_port_2", '"I2, tl", "O, th", "O, tl"'))
+    )
+    machine, remarks = read_with_remarks(line, apart)
+    assert machine.levels[-1].ports == (Port(Direction.READ, 4096), Port(Direction.WRITE, 2048))
+    assert len(remarks) == 1
+    assert remarks[0].startswith("ports r_port_1, r_port_2 of memory ")
+
+
+def test_sizes_are_rounded_down_to_whole_bytes() -> None:
+    machine, remarks = read_with_remarks("size: 1024\n", "size: 1_029\n")
+    assert machine.levels[0].memory.capacity_bytes == 128
+    assert remarks == ["memory 'weight_register' is read as 128 whole bytes, 5 bits less than it has"]
+
+
+def test_an_array_in_memory_states_no_energy() -> None:
+    machine, remarks = read_with_remarks(
+        "unit_energy: 0.04\n", "is_imc: true\n  imc_type: analog\n  bit_serial_precision: 2\n  adc_resolution: 8\n"
+    )
+    assert machine.array is not None
+    assert machine.array.mac_energy_pj is None
+    assert remarks == ["its array computes in memory: each multiply-accumulate is counted as one cycle"]
 
 
 def test_a_workload_file_is_layers_with_strides_dilations_and_padding_of_each_axis() -> None:

@@ -87,6 +87,8 @@ def _scalar(kind: str, text: str) -> object:
             return text.lower() == "true"
         case "int" if fullmatch(r"[+-]?[0-9]+", text) and len(text) <= 20 and abs(int(text)) <= LARGEST_INTEGER:
             return int(text)
+        case "int" if fullmatch(r"[+-]?[1-9][0-9_]*", text) and len(text.replace("_", "")) <= 18:
+            return int(text.replace("_", ""))
         case "float" if not text.lstrip("+-").startswith("."):
             try:
                 value = float(text)

@@ -13,6 +13,8 @@ NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 DIGITS_AND_SIGNS: Final = frozenset("0123456789+-.")
 INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+GROUPED: Final = re.compile(r"[-+]?[1-9][0-9_]*")
+"""An integer with `_` between its digits, as YAML 1.1 has it."""
 OTHER_INTEGER: Final = re.compile("[-+]?(0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)")
 REAL: Final = re.compile(
     r"""[-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+]?[0-9]+)?
@@ -37,6 +39,8 @@ def plain_value(text: str) -> object:
             return _integer(text)
         if REAL.fullmatch(text):
             return _real(text)
+        if GROUPED.fullmatch(text):
+            return _integer(text.replace("_", ""))
         if OTHER_INTEGER.fullmatch(text):
             raise _no_decimal(text)
         if DATE.fullmatch(text):
@@ -60,6 +64,8 @@ def tagged_value(text: str, tag: str) -> object:
             return text.lower() == "true"
         case "int" if INTEGER.fullmatch(text):
             return _integer(text)
+        case "int" if GROUPED.fullmatch(text):
+            return _integer(text.replace("_", ""))
         case "int":
             raise _no_decimal(text)
         case "float":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing_extensions import TypedDict
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.errors import AcceleratorError, InputError
+from onchip.errors import AcceleratorError, InputError, NetworkWarning
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format
 from onchip.formats.zigzag.fields import read_fields
@@ -50,14 +51,17 @@ class ZigzagMemoryFields(TypedDict):
 
 
 class ZigzagArrayFields(TypedDict):
-    """The array of MACs; those that compute in memory are not read."""
+    """The array of MACs; one that computes in memory leaves out `unit_energy`, which its own model tells in ZigZag."""
 
     dimensions: list[str]
     sizes: list[int]
-    unit_energy: float
+    unit_energy: NotRequired[float]
     unit_area: NotRequired[float]
     input_precision: NotRequired[list[int]]
-    is_imc: NotRequired[Literal[False]]
+    is_imc: NotRequired[bool]
+    imc_type: NotRequired[str | None]
+    adc_resolution: NotRequired[int]
+    bit_serial_precision: NotRequired[int]
     systolic_dimensions: NotRequired[list[str]]
 
 
@@ -87,17 +91,19 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
     """What `text` says; `file` is its name in errors. Raises AcceleratorError, InputError.
 
     The last memory is DRAM. Software addresses the scratchpad: of the others the last that holds inputs, or the last.
+    Warns with NetworkWarning of what is read otherwise than by ZigZag.
     """
     (fields,) = read_fields(HardwareFields, HARDWARE, text, file)
+    remarks: list[str] = []
     try:
-        *levels, outermost = [_level(name, entry) for name, entry in fields["memories"].items()]
+        *levels, outermost = [_level(name, entry, remarks) for name, entry in fields["memories"].items()]
         array = fields["operational_array"]
         if len(array["dimensions"]) != len(array["sizes"]):
             detail = f"{len(array['dimensions'])} dimensions have {len(array['sizes'])} sizes"
             raise AcceleratorError(detail, place="operational_array", expected="one size each")
         _check_outermost(outermost, levels)
         compute = ComputeArray(
-            dict(zip(array["dimensions"], array["sizes"], strict=True)), mac_energy_pj=array["unit_energy"]
+            dict(zip(array["dimensions"], array["sizes"], strict=True)), mac_energy_pj=array.get("unit_energy")
         )
         marked = tuple(_marked(levels))
         scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
@@ -105,6 +111,12 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
         accelerator = Accelerator(fields["name"], scratchpads, marked, None, compute, dram)
     except InputError as error:
         raise error.in_file(file) from None
+    if array.get("is_imc", False):
+        remarks.append("its array computes in memory: each multiply-accumulate is counted as one cycle")
+    if DRAM not in outermost.memory.name.lower() and outermost.memory.name != "outermost":
+        remarks.append(f"{outermost.memory.name}, the outermost memory, is read as a DRAM that holds everything")
+    for remark in remarks:
+        warnings.warn(f"{file}: {remark}", NetworkWarning, stacklevel=2)
     return ZigzagHardware(accelerator, tuple(array.get("systolic_dimensions", ())))
 
 
@@ -123,32 +135,59 @@ def _marked(levels: list[MemoryLevel]) -> Iterable[MemoryLevel]:
         yield MemoryLevel(level.memory, level.serves, at == chosen, level.double_buffered, level.access, level.ports)
 
 
-def _level(name: str, fields: ZigzagMemoryFields) -> MemoryLevel:
+def _level(name: str, fields: ZigzagMemoryFields, remarks: list[str]) -> MemoryLevel:
     place = f"memory {name!r}"
-    if fields["size"] % 8 or fields["size"] < 8:
-        raise AcceleratorError(f"size is {fields['size']} bits", place=place, expected="whole bytes")
+    if fields["size"] < 8:
+        raise AcceleratorError(f"size is {fields['size']} bits", place=place, expected="at least a byte")
+    if bits := fields["size"] % 8:
+        remarks.append(f"{place} is read as {fields['size'] // 8} whole bytes, {bits} bits less than it has")
+    if not fields["ports"]:
+        raise AcceleratorError("it has no ports", place=place, expected="ports of its operands")
     holds = tuple(OPERANDS[operand] for operand in fields["operands"])
     memory = Memory(name if name != DRAM else "outermost", fields["size"] // 8, holds=holds)
-    bits = {port["bandwidth_max"] for port in fields["ports"]}
-    shortest = {port["bandwidth_min"] for port in fields["ports"]}
-    if len(bits) != 1 or len(shortest) != 1:
-        detail = f"its ports are {sorted(bits)} wide, at least {sorted(shortest)}"
-        raise AcceleratorError(detail, place=place, expected="ports of one width")
-    access = Access(bits.pop(), fields["r_cost"], fields["w_cost"], shortest.pop())
+    widths = sorted({port["bandwidth_max"] for port in fields["ports"]})
+    if len(widths) > 1:
+        remarks.append(
+            f"an access to {place} moves {widths[0]} bits, as its narrowest port, of {', '.join(map(str, widths))}"
+        )
+    access = Access(
+        widths[0], fields["r_cost"], fields["w_cost"], min(port["bandwidth_min"] for port in fields["ports"])
+    )
     doubled = fields.get("force_double_buffering", False)
-    return MemoryLevel(memory, tuple(fields["served_dimensions"]), False, doubled, access, _ports(place, fields))
+    ports = _ports(place, fields, remarks)
+    return MemoryLevel(memory, tuple(fields["served_dimensions"]), False, doubled, access, ports)
 
 
-def _ports(place: str, fields: ZigzagMemoryFields) -> tuple[Port, ...]:
-    """In an order that puts those towards the MACs first; raises where operands do not share ports by direction."""
-    used: dict[str, str] = {}
+def _ports(place: str, fields: ZigzagMemoryFields, remarks: list[str]) -> tuple[Port, ...]:
+    """Return the ports, those towards the MACs first; ports that serve one way are one, as wide as all together."""
+    groups: dict[str, list[str]] = {way: [] for way in TOWARDS}
     for port in fields["ports"]:
         for allocated in port["allocation"]:
             way = allocated.partition(",")[2].strip()
-            if way not in TOWARDS or used.setdefault(way, port["name"]) != port["name"]:
+            if way not in TOWARDS:
                 detail = f"{allocated!r} of port {port['name']!r}"
-                raise AcceleratorError(detail, place=place, expected="for each of tl, th, fl, fh one port")
+                raise AcceleratorError(detail, place=place, expected=f"one of {', '.join(TOWARDS)} for an operand")
+            groups[way].append(port["name"])
     by_name = {port["name"]: port for port in fields["ports"]}
-    ordered = dict.fromkeys(used[way] for way in TOWARDS if way in used)
-    ports = [by_name[name] for name in ordered]
-    return tuple(Port(Direction(port["type"]), port["bandwidth_max"]) for port in ports)
+    found = []
+    for names in _joined(groups.values()):
+        kinds = {by_name[name]["type"] for name in names}
+        direction = Direction(kinds.pop()) if len(kinds) == 1 else Direction.READ_WRITE
+        found.append(Port(direction, sum(by_name[name]["bandwidth_max"] for name in names)))
+        if len(names) > 1:
+            remarks.append(f"ports {', '.join(names)} of {place} are read as one, as wide as all together")
+    return tuple(found)
+
+
+def _joined(groups: Iterable[Iterable[str]]) -> list[list[str]]:
+    """Join groups that share a name, in the order of the first of each."""
+    joined: list[list[str]] = []
+    for group in groups:
+        names = list(dict.fromkeys(group))
+        met = [one for one in joined if set(one) & set(names)]
+        if met:
+            met[0].extend(name for one in (*met[1:], names) for name in one if name not in met[0])
+            joined = [one for one in joined if one not in met[1:]]
+        elif names:
+            joined.append(names)
+    return joined
