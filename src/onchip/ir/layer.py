@@ -27,6 +27,10 @@ OTHER_NAMES: Final[Mapping[str, str]] = {"B": "N", "OY": "P", "OX": "Q", "FY": "
 """What other works call the loops."""
 
 
+GREATEST_NUMBER: Final = 2**53 - 1
+"""The greatest number in a layer: floats hold all whole numbers up to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One axis of the input: position = output * stride + filter * dilation - padding; [0, size) is stored."""
@@ -80,6 +84,7 @@ class Layer:
             raise InputError(detail, place="layer", expected=f"at least those of the output ({self.output_bits})")
         if min(self.input_pixels) < 1:
             raise InputError(f"padding {self.padding} leaves no input", place="layer", expected="less padding")
+        self._ensure_exact()
 
     @classmethod
     def of_text(cls, text: str) -> Layer:
@@ -157,6 +162,20 @@ class Layer:
                 raise InputError(f"{loop} has {bounds[loop]} iterations", place="layer", expected=f"at least {bound}")
         n, k, c, p, q, r, s, g = (bounds[loop] for loop in LOOPS)
         return replace(self, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g)
+
+    def _ensure_exact(self) -> None:
+        """Raise InputError for a number that floats and native integers do not hold exactly.
+
+        Products of loops are the multiply-accumulates, which `map` limits.
+        """
+        numbers = self.bounds | {"stride": max(self.stride), "dilation": max(self.dilation)}
+        numbers |= {"padding": max(self.padding), "rows or columns of the input": max(self.input_pixels)}
+        numbers |= {f"bits of {operand}": self.bits(operand) for operand in RELEVANT}
+        if max(self.stride) > 1 or max(self.dilation) > 1:
+            numbers["elements of the input"] = self.elements(INPUT)
+        for name, value in numbers.items():
+            if value > GREATEST_NUMBER:
+                raise InputError(f"{name} is {value}", place="layer", expected=f"at most {GREATEST_NUMBER}")
 
     def _error_of_what_is_below_one(self) -> InputError:
         values = self.bounds | {"stride": min(self.stride), "dilation": min(self.dilation)}

@@ -20,6 +20,20 @@ from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
 
+PRIMARY_CODE = 0xFF
+"""Masks the part of SQLite's error code that says the kind of the error."""
+CANNOT_WRITE = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
+"""Errors of the disk, or of other programs that use the file; all others are in the store itself."""
 EXPECTED = "a store that `onchip sweep --store` made"
 
 
@@ -108,7 +122,8 @@ class Store:
                 "SELECT key, status, objective_value, lower_bound, unit, traffic_bytes, non_compulsory_bytes,"
                 " peak_bytes, arena_bytes, latency_cycles, energy_pj, seconds, reason, settled_by FROM points"
             ).fetchall()
-        return {row[0]: answer_of_columns(row[1:]) for row in rows if row[0] in wanted}
+        with _errors_of_rows(self.path):
+            return {row[0]: answer_of_columns(row[1:]) for row in rows if row[0] in wanted}
 
     def put(self, answers: Mapping[str, PointAnswer], points: Mapping[str, SweepPoint]) -> None:
         """Keep what was found of points, all of it or nothing; raises OutputError where the disk is full."""
@@ -214,7 +229,9 @@ def _errors_of_rows(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise InputError(f"a row cannot be read ({error})", file=str(path), expected=EXPECTED) from None
+        raise InputError(
+            f"the store is not sound: a row cannot be read ({error})", file=str(path), expected=EXPECTED
+        ) from None
 
 
 def _make_tables(database: sqlite3.Connection, path: Path) -> None:
@@ -249,6 +266,8 @@ def _errors_of(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError) and "unable to open" not in str(error):
+        code = getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE
+        if code in CANNOT_WRITE:
             raise OutputError(f"it cannot be used ({error})", file=str(path), expected="a store with room") from None
-        raise InputError(f"it cannot be read ({error})", file=str(path), expected=EXPECTED) from None
+        what = "it cannot be read" if code == sqlite3.SQLITE_CANTOPEN else "the store is not sound"
+        raise InputError(f"{what} ({error})", file=str(path), expected=EXPECTED) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import fields
-from math import isfinite
+from math import isclose, isfinite
 from typing import Any, Final
 
 from onchip.answer.document import as_written
@@ -18,6 +18,7 @@ FIGURES: Final = tuple(figure.name for figure in fields(PointFigures))
 def answer_of_columns(row: Sequence[object]) -> PointAnswer:
     """What is known of a point, as the columns from its status on say it; raises ValueError for what none can be."""
     status, value, bound, unit, *figures, seconds, reason, settled_by = row
+    _ensure_bounded(_number(value), _number(bound))
     return PointAnswer(
         PointStatus(str(status)),
         _number(value),
@@ -29,6 +30,12 @@ def answer_of_columns(row: Sequence[object]) -> PointAnswer:
         None,
         None if settled_by is None else str(settled_by),
     )
+
+
+def _ensure_bounded(value: Number | None, bound: Number | None) -> None:
+    """Raise ValueError for a lower bound above the objective; sums of floats may differ in their last digits."""
+    if value is not None and bound is not None and bound > value and not isclose(bound, value):
+        raise ValueError(f"its lower bound, {bound}, is above its objective, {value}")
 
 
 def columns_of_point(point: SweepPoint, answer: PointAnswer) -> tuple[object, ...]:

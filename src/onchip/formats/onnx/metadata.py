@@ -104,7 +104,19 @@ def _model_of(path: Path) -> onnx.ModelProto:
         model.ParseFromString(read_file(path, GREATEST_PROTOBUF_BYTES))
     except DecodeError:
         raise InputError("it is no ONNX model", file=str(path), expected="a whole .onnx file") from None
+    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf hands out what is not UTF-8 as bytes
+        raise InputError("a name or metadata in it is not text", file=str(path), expected="UTF-8")
     return model
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """Yield each text that is compared here."""
+    for props in (one.metadata_props for one in (model, *model.graph.node, *_values(model))):
+        for entry in props:
+            yield from (entry.key, entry.value)
+    for node in model.graph.node:
+        yield from (node.name, *node.output)
+    yield from (value.name for value in _values(model))
 
 
 def _put(model: onnx.ModelProto, metadata: Mapping[str, str]) -> None:
