@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -243,6 +245,16 @@ CASES = [
     Case("UnfoldTensor", [ones(3, 10)], [], {"dim": -1, "size": 4, "step": 3}),
     Case("GatherBlockQuantized", [], [ones(9, 32, dtype=BYTE), ROWS, ones(9, 2)], PACKED | {"bits": 4}),
     Case("GatherBlockQuantized", [], [ones(9, 32, dtype=BYTE), ROWS, ones(9, 1)], PACKED | {"bits": 8}),
+    Case("Pad", [TOKENS], [numbers(0, 1, 2, 3, 0, 1, dtype=np.int64)]),
+    Case("GatherND", [TOKENS], [zeros(3, 2, 2, dtype=np.int64)]),
+    Case("GridSample", [ones(1, 3, 5, 5), ones(1, 2, 4, 2)]),
+    Case(
+        "GroupQueryAttention",
+        [ones(1, 5, 32), ones(1, 5, 16), ones(1, 5, 16), None, None],
+        [numbers(4), np.array(5, np.int32)],
+        {"num_heads": 4, "kv_num_heads": 2},
+        3,
+    ),
     Case("MoE", [ones(5, 8), ones(5, 2)], [ones(2, 8, 8), None, ones(2, 8, 8)], {"k": 1}),
 ]
 
@@ -308,3 +320,27 @@ def test_a_kind_without_a_rule_is_named(tmp_path: Path) -> None:
         InputError, match=r"'com\.microsoft::WordConvEmbedding' and the file does not declare the shape"
     ):
         read_network(str(saved(model([node], [value("x", [4])], ["y"]), tmp_path)))
+
+
+@pytest.mark.parametrize("kind", sorted({case.kind for case in CASES}))
+def test_a_damaged_node_is_read_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    """Operands of other ranks, omitted operands, other attributes."""
+    random = Random(kind)
+    case = next(case for case in CASES if case.kind == kind)
+    for _ in range(12):
+        network = onnx.load(case.saved(tmp_path))
+        (node,) = network.graph.node
+        for tensor in network.graph.initializer:
+            if random.random() < 0.3:
+                array = numpy_helper.to_array(tensor)
+                shape = random.choice(((-1,), (1, -1), (*array.shape, 1)))
+                tensor.CopyFrom(numpy_helper.from_array(array.reshape(shape), tensor.name))
+        for given in network.graph.input:
+            if random.random() < 0.3:
+                del given.type.tensor_type.shape.dim[random.randint(0, 2) :]
+        for attribute in node.attribute:
+            attribute.i = random.choice((attribute.i, -1, 0, 7))
+        if random.random() < 0.3:
+            node.input[random.randrange(len(node.input))] = ""
+        with suppress(InputError):
+            read_network(str(saved(network, tmp_path)))

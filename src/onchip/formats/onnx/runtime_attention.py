@@ -104,7 +104,7 @@ def _group_query_attention(node: RuntimeNode) -> Outputs:
     kept = node.element_type(3) if past is not None else node.element_type(0)
     stored = depth if past is None else past[3]
     try:
-        total = node.integers(6)[0]
+        total = node.integers(6, 1)[0]
     except MissingFactError as missing:
         return [output, missing, missing, missing]
     present = kept, (batch, key_heads, total if past is None else max(total, past[2]), stored)

@@ -19,7 +19,7 @@ from onnx.shape_inference import infer_node_outputs
 from onchip.formats.onnx.constants import Constants
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS
 from onchip.formats.onnx.runtime_attention import ATTENTION_RULES
-from onchip.formats.onnx.runtime_nodes import MissingFactError, Rule, RuntimeNode
+from onchip.formats.onnx.runtime_nodes import MissingFactError, Outputs, Rule, RuntimeNode
 from onchip.formats.onnx.runtime_rules import RULES
 from onchip.formats.onnx.specification import specified_types
 from onchip.formats.onnx.types import static_shape
@@ -116,10 +116,8 @@ def infer_runtime_kind(
     """
     if not is_runtime_kind(node):
         return {}
-    if node.op_type in _STAND_INS and node.domain == RUNTIME_DOMAIN:
-        return _infer_by_stand_in(node, types, constants)
     try:
-        found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
+        found = _outputs(node, types, constants)
     except MissingFactError:  # the file may declare the shape; otherwise `missing_fact` says what is missing
         return {}
     return {
@@ -131,18 +129,29 @@ def infer_runtime_kind(
 
 def missing_fact(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> str | None:
     """Return what the rule for the node's kind lacks; None if there is no rule or it lacks nothing."""
-    if not is_runtime_kind(node) or node.op_type not in _ALL_RULES:
+    if not is_runtime_kind(node):
         return None
     try:
-        found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
+        found = _outputs(node, types, constants)
     except MissingFactError as error:
         return str(error)
     return next((str(output) for output in found if isinstance(output, MissingFactError)), None)
 
 
-def _infer_by_stand_in(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants
-) -> Mapping[str, onnx.TypeProto]:
+def _outputs(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> Outputs:
+    """Return what the rule finds; raises MissingFactError, also for a negative size."""
+    if node.op_type in _STAND_INS and node.domain == RUNTIME_DOMAIN:
+        found = _by_stand_in(node, types, constants)
+    else:
+        found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
+    for output in found:
+        if not isinstance(output, MissingFactError) and min(output[1], default=0) < 0:
+            raise MissingFactError(f"its shape would be {list(output[1])}")
+    return found
+
+
+def _by_stand_in(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> Outputs:
+    """Return the first output; raises MissingFactError if ONNX finds no shape for the stand-in."""
     stand = _STAND_INS[node.op_type]
     standing = _standing_node(node, stand)
     is_turned = stand.has_channels_last or any(one.name == "channels_last" and one.i for one in node.attribute)
@@ -151,20 +160,22 @@ def _infer_by_stand_in(
         kinds[node.input[0]] = _with_channels_at(kinds[node.input[0]], source=-1, target=1)
     try:
         found = infer_node_outputs(get_schema(stand.kind, _STAND_IN_OPSET, ""), standing, kinds)[node.output[0]]
-    except Exception:  # onnx raises four unrelated types; whoever needs the shape says that it is unknown
-        return {}
+    except Exception:  # onnx raises four unrelated types
+        raise MissingFactError(f"ONNX finds no shape of {stand.kind}, which has the same") from None
     found = specified_types(standing, kinds, constants, _STAND_IN_OPSET).get(node.output[0], found)
-    if is_turned:
-        found = _with_channels_at(found, source=1, target=-1)
+    shape = static_shape(_with_channels_at(found, source=1, target=-1) if is_turned else found)
+    if shape is None:
+        raise MissingFactError(f"ONNX finds no shape of {stand.kind}, which has the same")
     place = len(node.input) if stand.typed_by is None else stand.typed_by
     is_there = place < len(node.input) and node.input[place]
-    found.tensor_type.elem_type = types[node.input[place]].tensor_type.elem_type if is_there else stand.otherwise
-    return {node.output[0]: found}
+    return [(types[node.input[place]].tensor_type.elem_type if is_there else stand.otherwise, shape)]
 
 
 def _standing_node(node: onnx.NodeProto, stand: StandIn) -> onnx.NodeProto:
-    """The node as one of ONNX's own kind, over the inputs that say its shape."""
+    """The node as one of ONNX's own kind, over the inputs that say its shape; raises MissingFactError without them."""
     operands = [node.input[place] for place in stand.operands if place < len(node.input)]
+    if not operands or not all(operands):
+        raise MissingFactError("an input that says its shape is omitted")
     standing = make_node(stand.kind, operands, [node.output[0]], name=node.name)
     standing.attribute.extend(one for one in node.attribute if one.name in _ATTRIBUTES.get(stand.kind, ()))
     return standing

@@ -55,16 +55,24 @@ class RuntimeNode:
         found: int = self.types[self.node.input[place]].tensor_type.elem_type
         return found
 
-    def integers(self, place: int) -> tuple[int, ...]:
-        """Return the values of an integer constant; raises MissingFactError if they are not known."""
+    def rows(self, place: int) -> Shape:
+        """Return the shape of an input; raises MissingFactError if it has no dimensions."""
+        shape = self.shape(place)
+        if not shape:
+            raise MissingFactError(f"its input {self.node.input[place]!r} has no dimensions")
+        return shape
+
+    def integers(self, place: int, count: int) -> tuple[int, ...]:
+        """Return the values of an integer constant; raises MissingFactError if they are not known or not so many."""
         if not self.has_input(place):
             raise MissingFactError(f"its input {place} is omitted")
         name = self.node.input[place]
         value = self.constants.value(name)
         if value is None:
             raise MissingFactError(f"the value of its input {name!r} is unknown")
-        if not (listed := numpy_helper.to_array(value).reshape(-1)).size:
-            raise MissingFactError(f"its input {name!r} has no elements")
+        listed = numpy_helper.to_array(value).reshape(-1)
+        if listed.size != count:
+            raise MissingFactError(f"its input {name!r} has {listed.size} elements, not {count}")
         return tuple(int(number) for number in listed)
 
     def attribute(self, name: str, default: int | None = None) -> int:

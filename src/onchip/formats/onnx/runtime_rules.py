@@ -15,9 +15,7 @@ _FOUR_BITS: Final = frozenset({TensorProto.INT4, TensorProto.UINT4})
 
 def _skipped_norm(node: RuntimeNode) -> Outputs:
     """SkipLayerNormalization: also mean, inverse deviation and the sum that is normalised."""
-    shape = node.shape(0)
-    if not shape:
-        raise MissingFactError(f"its input {node.node.input[0]!r} has no dimensions")
+    shape = node.rows(0)
     row = TensorProto.FLOAT, (*shape[:-1], 1)
     same = node.element_type(0), shape
     return [same, row, row, same]
@@ -54,14 +52,14 @@ def _quantised_embedding(node: RuntimeNode) -> Outputs:
 
 def _rows_of_width(node: RuntimeNode) -> Outputs:
     """MatMulNBits: the attribute N is the number of columns of the packed weight."""
-    rows = node.shape(0)[:-1]
+    rows = node.rows(0)[:-1]
     return [(node.element_type(0), (*rows, node.attribute("N")))]
 
 
 def _packed_for_bits_and_bytes(node: RuntimeNode) -> Outputs:
     """MatMulBnb4: as MatMulNBits; a weight that is not transposed has K columns."""
     columns = node.attribute("N" if node.attribute("transB", 1) else "K")
-    return [(node.element_type(0), (*node.shape(0)[:-1], columns))]
+    return [(node.element_type(0), (*node.rows(0)[:-1], columns))]
 
 
 def _fused_product(node: RuntimeNode) -> Outputs:
@@ -119,19 +117,19 @@ def _quantised_recurrence(node: RuntimeNode) -> Outputs:
 
 def _split_and_gated(node: RuntimeNode) -> Outputs:
     """BiasSplitGelu: one half of each row gates the other."""
-    *rows, width = node.shape(0)
+    *rows, width = node.rows(0)
     return [(node.element_type(0), (*rows, divided(width, 2, "its width")))]
 
 
 def _cropped(node: RuntimeNode) -> Outputs:
     """CropAndResize: a window of fixed size for each region."""
-    size = node.integers(3)
-    return [(node.element_type(0), (node.shape(1)[0], node.shape(0, 4)[1], *size))]
+    size = node.integers(3, 2)
+    return [(node.element_type(0), (node.shape(1, 2)[0], node.shape(0, 4)[1], *size))]
 
 
 def _unsqueezed(node: RuntimeNode) -> Outputs:
     """ExpandDims: one more axis."""
-    shape, (axis,) = node.shape(0), node.integers(1)
+    shape, axis = node.shape(0), node.integers(1, 1)[0]
     if not -len(shape) - 1 <= axis <= len(shape):
         raise MissingFactError(f"its axis {axis} is not one of {len(shape) + 1}")
     axis %= len(shape) + 1
@@ -155,7 +153,28 @@ def _unfolded(node: RuntimeNode) -> Outputs:
 
 def _looked_up(node: RuntimeNode) -> Outputs:
     """TorchEmbedding: a row of the table for each index."""
-    return [(node.element_type(0), (*node.shape(1), *node.shape(0)[1:]))]
+    return [(node.element_type(0), (*node.shape(1), *node.rows(0)[1:]))]
+
+
+def _padded(node: RuntimeNode) -> Outputs:
+    """Pad: so many elements before and after each axis."""
+    shape = node.rows(0)
+    pads = node.integers(1, 2 * len(shape))
+    sizes = (sum(each) for each in zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True))
+    return [(node.element_type(0), tuple(sizes))]
+
+
+def _gathered_at_places(node: RuntimeNode) -> Outputs:
+    """GatherND: the last axis of the indices is a place in the first axes of the data."""
+    data, (*rows, length) = node.shape(0), node.rows(1)
+    if length > len(data):
+        raise MissingFactError(f"its indices have {length} numbers for {len(data)} axes")
+    return [(node.element_type(0), (*rows, *data[length:]))]
+
+
+def _sampled(node: RuntimeNode) -> Outputs:
+    """GridSample: the grid says the size of the map."""
+    return [(node.element_type(0), (*node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]))]
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -175,6 +194,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "DynamicQuantizeLSTM": _quantised_recurrence,
     "BiasSplitGelu": _split_and_gated,
     "CropAndResize": _cropped,
+    "GatherND": _gathered_at_places,
+    "GridSample": _sampled,
+    "Pad": _padded,
     "ExpandDims": _unsqueezed,
     "CDist": _distances,
     "UnfoldTensor": _unfolded,

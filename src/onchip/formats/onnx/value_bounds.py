@@ -90,7 +90,7 @@ class ValueBounds:
                 found = _expanded(shape, axes, stated)
             case "Reshape" if shape is not None and (stated := self._range(node, 1)) is not None:
                 found = _reshaped(shape, stated)
-            case "Tile" if shape is not None and (stated := self._range(node, 1)) is not None:
+            case "Tile" if shape and (stated := self._range(node, 1)) and stated.greatest.shape == (len(shape),):
                 found = tuple(np.multiply(shape, stated.greatest).tolist()), _variable(stated) | axes
             case "TopK" if shape and (stated := self._range(node, 1)) is not None and stated.greatest.size == 1:
                 axis = next((one.i for one in node.attribute if one.name == "axis"), -1) % len(shape)
@@ -108,9 +108,9 @@ class ValueBounds:
     def _of_shape(
         self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], axes: frozenset[int]
     ) -> ValueRange | None:
-        shape = static_shape(types[node.input[0]])
-        if not axes or shape is None:
+        if not axes:
             return None
+        shape = static_shape(types[node.input[0]]) or ()
         least = [0 if axis in axes else size for axis, size in enumerate(shape)]
         if kind_of(node) == "Size":
             return ValueRange(np.array(np.prod(least), np.int64), np.array(np.prod(shape), np.int64))
@@ -181,7 +181,9 @@ def _never_falls(node: onnx.NodeProto, ranges: Mapping[int, ValueRange]) -> bool
 
 
 def _equal(one: ValueRange, other: ValueRange) -> ValueRange | None:
-    """Known where the values are constants, or their ranges have nothing in common."""
+    """Known where the values are constants, or their ranges have nothing in common; of one shape, or of one element."""
+    if one.least.shape != other.least.shape and 1 not in (one.least.size, other.least.size):
+        return None
     is_apart = (one.greatest < other.least) | (one.least > other.greatest)
     is_same = (one.least == one.greatest) & (other.least == other.greatest) & (one.least == other.least)
     found = np.asarray(is_same)
