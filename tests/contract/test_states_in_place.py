@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from onchip import plan_problem
-from onchip.answer.problem import Problem
+from onchip.answer.problem import Objective, Problem
 from onchip.answer.result import Status
 from onchip.facts.bounds import greatest_need, greatest_needs, operator_need
 from onchip.facts.infeasible_operator import infeasible_operator
@@ -21,7 +21,7 @@ from onchip.solve.run.budgets import budgets_of
 from onchip.solve.run.limits import Limits
 from oracles.packing import TooLargeError
 from oracles.shared_bytes import subsets
-from oracles.states import least_traffic_with_states
+from oracles.states import least_arena_with_states, least_traffic_with_states
 from support.series import series
 from support.updated_states import problem_with_updates
 
@@ -99,13 +99,16 @@ def plans_are_exact(seed: int, capacities: range) -> int:
     for more in capacities:
         asked = in_room(problem, max(1, greatest_need(problem).need_bytes + more))
         try:
-            least = least_traffic_with_states(asked)
+            least, arena = least_traffic_with_states(asked), least_arena_with_states(asked)
         except TooLargeError:
             return compared
         result = plan_problem(asked)
         status = Status.INFEASIBLE if least is None else Status.OPTIMAL
         assert (result.status, result.objective_value) == (status, least), (seed, more)
         assert (infeasible_operator(asked) is None) is (least is not None), (seed, more)
+        result = plan_problem(replace(asked, objective=Objective.PEAK))
+        status = Status.INFEASIBLE if arena is None else Status.OPTIMAL
+        assert (result.status, result.objective_value) == (status, arena), (seed, more)
         compared += 1
     return compared
 

@@ -12,7 +12,7 @@ Where 2 is far from its end, large graphs are bounded by their parts, and improv
 from __future__ import annotations
 
 from onchip.answer.problem import Objective, Placement, Problem
-from onchip.answer.program import Plan
+from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
@@ -49,6 +49,9 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     indexed = IndexedProblem.of(problem)
     if operators_that_do_not_fit(indexed):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+    if not any(indexed.operand_lists):  # all tensors are states on the chip
+        computes = tuple(Compute(operator.name) for operator in problem.graph.operators)
+        return Result(Status.OPTIMAL, Plan(problem.memories, computes), 0, 0, run.seconds, METHOD)
     apart = solve_in_components(problem, run, solve_exactly, METHOD)
     if apart is not None:
         return apart
