@@ -1,0 +1,26 @@
+"""Faults in what is known of networks with state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adversary.plant import Planted
+
+LEVEL: Final = "state"
+
+FAULTS: Final = (
+    Planted(
+        name="M_R counts both values of a state that is updated in place",
+        file="src/onchip/facts/bounds.py",
+        old="        self._search((), frozenset())\n",
+        new="",
+        level=LEVEL,
+    ),
+    Planted(
+        name="states that fill the scratchpad leave nothing to plan in",
+        file="src/onchip/solve/states/kept_states.py",
+        old="            memories = self.problem.memories\n",
+        new="            return None\n",
+        level=LEVEL,
+    ),
+)
