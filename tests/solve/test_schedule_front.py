@@ -15,7 +15,7 @@ from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.composition import Composition
-from onchip.solve.schedule.front import FrontAxis, FrontPoint, solve_front, thinned
+from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
@@ -35,8 +35,7 @@ def question(near_bytes: int = 40) -> ScheduleQuestion:
 def least(asked: ScheduleQuestion) -> Relaxation:
     network, machine = asked.network, asked.accelerator
     whole = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], asked.precision)
-    nests = {name: one.nests for name, one in whole.operators.items()}
-    return relaxation(whole.graph, nests, machine, every_memory_keeps=True)
+    return relaxation(whole.graph, whole.nests, machine, every_memory_keeps=True, operands=whole.nest_operands)
 
 
 @pytest.mark.parametrize("axes", [AXES[:2], AXES[2:], AXES[1::-1], AXES])
@@ -66,6 +65,18 @@ def test_each_axis_is_as_low_as_a_search_for_it_alone_gets() -> None:
         assert min(point.values[at] for point in points) <= alone
 
 
+@pytest.mark.parametrize("near_bytes", [8, 40])
+def test_no_answer_for_one_objective_is_below_the_front(near_bytes: int) -> None:
+    asked = question(near_bytes)
+    axes = AXES[:3]
+    points = solve_front(asked, LAYER_BY_LAYER, axes, least(asked), Run())
+    for objective in ScheduleObjective:
+        answer = solve_schedule(replace(asked, objective=objective), LAYER_BY_LAYER, Run()).answer
+        assert answer is not None
+        alone = [axis.value_of(answer.figures) for axis in axes]
+        assert any(all(mine <= theirs for mine, theirs in zip(point.values, alone, strict=True)) for point in points)
+
+
 def test_little_is_resident_where_peak_is_an_axis() -> None:
     asked = question()
     points = solve_front(asked, LAYER_BY_LAYER, (FrontAxis.ENERGY, FrontAxis.PEAK), least(asked), Run())
@@ -84,6 +95,13 @@ TILES = tile_graph(skip_network(), [ScheduledStack((one.name,)) for one in skip_
 
 def point(values: tuple[int, ...]) -> FrontPoint:
     return FrontPoint(values, ScheduleObjective.ENERGY, Composition((), (), ()), TILES)
+
+
+def test_the_points_that_are_least_along_an_axis_are_known() -> None:
+    some = [point(values) for values in ((1, 9), (2, 8), (3, 3), (9, 1))]
+    assert [one.values for one in least_along_axes(some)] == [(1, 9), (9, 1)]
+    assert [one.values for one in least_along_axes([*some, point((0, 0))])] == [(0, 0)]
+    assert least_along_axes([]) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, unique=True), st.integers(2, 9))

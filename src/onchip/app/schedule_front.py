@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
@@ -20,13 +19,13 @@ from onchip.clock import Deadline, Stopwatch
 from onchip.errors import UsageError
 from onchip.reports.schedule.front import FrontOutcome, ShownPoint
 from onchip.solve.run.start import RunStarter, silent_run
-from onchip.solve.schedule.front import FrontAxis, FrontPoint, solve_front, thinned
+from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.solve import METHOD
 from onchip.sweeps.dask_pool import dask_pool
 
 SHARE_OF_VERIFYING: Final = 0.1
-"""Of a time limit, for the points that are handed out; what there is no time to verify is left out, but for one."""
+"""Share of a time limit for verifying points; without time, only points that are least along an axis are verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +85,11 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
 def _verified(
     request: FrontRequest, asked: ReadScheduleQuestion, points: Sequence[FrontPoint], deadline: Deadline
 ) -> Iterator[ShownPoint]:
-    """The points in their order, the first, and as many of the others as there is time for."""
-    for point in islice(points, 1):
-        yield _shown(request, asked, point)
-    for point in islice(points, 1, None):
-        if deadline.is_past:
-            return
-        yield _shown(request, asked, point)
+    """Yield the points in their order: those that are least along an axis, and of the others while there is time."""
+    least = {one.values for one in least_along_axes(points)}
+    for point in points:
+        if point.values in least or not deadline.is_past:
+            yield _shown(request, asked, point)
 
 
 def _shown(request: FrontRequest, asked: ReadScheduleQuestion, point: FrontPoint) -> ShownPoint:

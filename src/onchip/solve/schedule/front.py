@@ -100,7 +100,7 @@ def thinned(points: Sequence[FrontPoint], most: int) -> list[FrontPoint]:
     """At most so many, by their values; those stay that are least along an axis, and those farthest from others."""
     left = sorted(points, key=lambda one: one.values)
     while len(left) > most:
-        ends = {min(left, key=lambda one: (one.values[at], one.values)).values for at in range(len(left[0].values))}
+        ends = {one.values for one in least_along_axes(left)}
         inner = [one for one in left if one.values not in ends]
         if not inner:
             break
@@ -116,11 +116,11 @@ def solve_front(
     run: Run,
     pool: TaskPool | None = None,
 ) -> tuple[FrontPoint, ...]:
-    """Schedules none of which is at most as much as another along all axes, in ascending order of the first.
+    """Return schedules none of which is at most as much as another along all axes, in ascending order of the first.
 
-    Without a time limit each axis' least value is at most what a search for it alone finds. A pool's workers help each
-    search. Raises InputError for an
-    accelerator that cannot be used, or options that are not of the network.
+    Each search's answer is among them, or a schedule that is at most as much along all axes; searches share a time
+    limit. A pool's workers help each search. Raises InputError for an accelerator that cannot be used, or options that
+    are not of the network.
     """
     archive = ScheduleArchive(axes)
     searches = list(_searches(axes, options))
@@ -130,8 +130,17 @@ def solve_front(
         archive.objective = objective
         own = _one_of(len(searches) - at, run)
         asked = replace(question, objective=objective, lower_bound=objective.bound_of(least))
-        solve_schedule(asked, some, own, archive.hear, pool)
+        answer = solve_schedule(asked, some, own, archive.hear, pool).answer
+        if answer is not None:  # what a search ends with need not be what its listener heard
+            archive.hear(answer)
     return tuple(sorted(archive.points, key=lambda one: one.values))
+
+
+def least_along_axes(points: Sequence[FrontPoint]) -> list[FrontPoint]:
+    """Return for each axis the point with the least value, each point once, in the order of the axes."""
+    axes = range(len(points[0].values)) if points else range(0)
+    found = [min(points, key=lambda one: (one.values[at], one.values)) for at in axes]
+    return list({one.values: one for one in found}.values())
 
 
 def _one_of(searches: int, run: Run) -> Run:
