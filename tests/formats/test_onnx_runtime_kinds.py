@@ -255,8 +255,49 @@ CASES = [
         {"num_heads": 4, "kv_num_heads": 2},
         3,
     ),
+    Case("GatedAdd", [TOKENS, TOKENS, ones(2, 5, 1)]),
+    Case("ScaledSiLU", [TOKENS]),
+    Case(
+        "SparseAttention",
+        [ones(1, 4, 32), ones(1, 4, 16), ones(1, 4, 16), zeros(1, 2, 16, 8), zeros(1, 2, 16, 8)],
+        [numbers(0, 1).reshape(1, 2), numbers(0).reshape(1, 1), np.array(4, np.int32), numbers(4)],
+        {"num_heads": 4, "kv_num_heads": 2, "sparse_block_size": 16},
+        3,
+        runs=False,
+    ),
     Case("MoE", [ones(5, 8), ones(5, 2)], [ones(2, 8, 8), None, ones(2, 8, 8)], {"k": 1}),
 ]
+
+
+MAP, NORM = ones(1, 8, 8, 6), {"groups": 2, "activation": 0}
+LONG = [ones(8, 24), ones(24), ones(1, 8), ones(8, 24), ones(24), zeros(1, 8, dtype=np.int32)]
+NOT_ON_THE_CPU: list[tuple[Case, list[tuple[int, ...]]]] = [
+    (Case("BiasAdd", [ones(2, 6, 8), ones(8), ones(2, 6, 8)]), [(2, 6, 8)]),
+    (Case("BiasDropout", [TOKENS, ones(8)]), [(2, 5, 8)]),
+    (Case("BiasSoftmax", [TOKENS, TOKENS], [], {"axis": 2, "is_inner_broadcast": 1}), [(2, 5, 8)]),
+    (Case("BiasSplitGelu", [TOKENS, ones(8)]), [(2, 5, 4)]),
+    (Case("GroupNorm", [MAP], [ones(6), ones(6)], NORM), [(1, 8, 8, 6)]),
+    (Case("SkipGroupNorm", [MAP], [ones(6), ones(6), MAP], NORM, 2), [(1, 8, 8, 6)] * 2),
+    (Case("QLinearReduceMean", [IMAGE], [*Q, *Q], {"axes": [2, 3], "keepdims": 0}), [(1, 6)]),
+    (Case("LongformerAttention", [ones(1, 8, 8)], LONG, {"num_heads": 2, "window": 4}), [(1, 8, 8)]),
+    (
+        Case(
+            "PackedAttention",
+            [ones(7, 8)],
+            [ones(8, 24), ones(24), zeros(2, 4, dtype=np.int32), numbers(0, 3, 7)],
+            {"num_heads": 2},
+        ),
+        [(7, 8)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "shapes"), NOT_ON_THE_CPU, ids=str)
+def test_kinds_without_a_kernel_for_the_cpu_have_their_documented_shapes(
+    case: Case, shapes: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    found = read_network(str(case.saved(tmp_path))).tensor
+    assert [found[name].shape for name in case.names] == shapes
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -278,7 +319,7 @@ def test_an_optional_output_that_nobody_reads_is_no_tensor(kind: str, tmp_path: 
     network = onnx.load(case.saved(tmp_path))
     del network.graph.output[1:]
     (operator,) = read_network(str(saved(network, tmp_path))).operators
-    assert operator.outputs == ("y0",) or kind == "QEmbedLayerNormalization"
+    assert operator.outputs == ("y0",) or kind in ("QEmbedLayerNormalization", "SparseAttention")  # required
 
 
 @pytest.mark.parametrize(

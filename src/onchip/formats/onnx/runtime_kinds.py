@@ -30,7 +30,6 @@ _STAND_IN_OPSET: Final = 13
 _IN_DEFAULT_DOMAIN: Final = frozenset({"SimplifiedLayerNormalization"})
 """Kinds that onnxruntime adds to ONNX's own domain."""
 _REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {
-    "GemmaRotaryEmbedding": 2,
     "QEmbedLayerNormalization": 2,
     "SparseAttention": 3,
 }
@@ -72,13 +71,9 @@ _STAND_INS: Final[Mapping[str, StandIn]] = {
     "MatMulIntegerToFloat": StandIn("MatMul", (0, 1), 2),
     "DynamicQuantizeMatMul": StandIn("MatMul", (0, 1), 0),
     "MatMulInteger16": StandIn("MatMul", (0, 1), None, TensorProto.INT32),
-    "MulInteger": StandIn("Mul", (0, 2), None, TensorProto.INT32),
-    "GemmFastGelu": StandIn("MatMul", (0, 1)),
     "FusedConv": StandIn("Conv", (0, 1)),
     "FusedGemm": StandIn("Gemm", (0, 1)),
     "NhwcMaxPool": StandIn("MaxPool", has_channels_last=True),
-    "ComplexMul": StandIn("Mul", (0, 1)),
-    "ComplexMulConj": StandIn("Mul", (0, 1)),
     **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu", "BiasAdd", "BiasSoftmax"), StandIn("Identity")),
     **dict.fromkeys(("BiasDropout", "Inverse", "Trilu", "RotaryEmbedding", "GroupNorm"), StandIn("Identity")),
     **dict.fromkeys(("LongformerAttention", "MoE", "QMoE", "ScaledSiLU", "GatedAdd"), StandIn("Identity")),

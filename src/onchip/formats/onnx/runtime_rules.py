@@ -102,11 +102,6 @@ def _gathered_blocks(node: RuntimeNode) -> Outputs:
     return [(node.element_type(2), (*data[:axis], *node.shape(1), *data[axis + 1 :]))]
 
 
-def _rotated_queries_and_keys(node: RuntimeNode) -> Outputs:
-    """GemmaRotaryEmbedding: queries and keys, each of its own shape."""
-    return [(node.element_type(place), node.shape(place)) for place in (1, 3)]
-
-
 def _quantised_recurrence(node: RuntimeNode) -> Outputs:
     """DynamicQuantizeLSTM: all hidden states, the last one, and the last cell."""
     steps, batch, _ = node.shape(0, 3)
@@ -151,11 +146,6 @@ def _unfolded(node: RuntimeNode) -> Outputs:
     return [(node.element_type(0), (*shape[:axis], windows, *shape[axis + 1 :], size))]
 
 
-def _looked_up(node: RuntimeNode) -> Outputs:
-    """TorchEmbedding: a row of the table for each index."""
-    return [(node.element_type(0), (*node.shape(1), *node.rows(0)[1:]))]
-
-
 def _padded(node: RuntimeNode) -> Outputs:
     """Pad: so many elements before and after each axis."""
     shape = node.rows(0)
@@ -188,9 +178,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "MatMulBnb4": _packed_for_bits_and_bytes,
     "FusedMatMul": _fused_product,
     "TransposeMatMul": _fused_product,
-    "FusedMatMulActivation": _fused_product,
     "GatherBlockQuantized": _gathered_blocks,
-    "GemmaRotaryEmbedding": _rotated_queries_and_keys,
     "DynamicQuantizeLSTM": _quantised_recurrence,
     "BiasSplitGelu": _split_and_gated,
     "CropAndResize": _cropped,
@@ -200,5 +188,4 @@ RULES: Final[Mapping[str, Rule]] = {
     "ExpandDims": _unsqueezed,
     "CDist": _distances,
     "UnfoldTensor": _unfolded,
-    "TorchEmbedding": _looked_up,
 }
