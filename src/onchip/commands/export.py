@@ -117,6 +117,10 @@ def export_command(options: ExportOptions) -> int:
     if options.to == ExportFormat.TFLITE:
         return _export_arena(options, source, files)
     check, times = _checked(plan, source, accelerator)
+    if check.is_legal and options.to == ExportFormat.C and source.endswith(".tflite"):
+        from onchip.app.joined_bytes import ensure_joined_as_stored
+
+        ensure_joined_as_stored(plan, source, check)
     if check.is_legal:
         with phase("writing"):
             Export(options.to, files, check.document, check.problem, source, *(times or ())).write()
