@@ -91,7 +91,7 @@ def traffic(findings: Findings) -> Json:
         for name, values in parts.items()
     ]
     claim = findings.claim
-    if claim is not None and claim.objective is Objective.TRAFFIC:
+    if claim is not None and claim.objective is Objective.TRAFFIC and findings.problem.recomputation is None:
         bound = findings.figures.compulsory_cost + int(claim.lower_bound)
         traces.append(_bound_marks(names, bound))
     return {"kind": "traffic", "traces": traces, "height": 130 + 34 * len(rows)}

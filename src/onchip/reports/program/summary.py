@@ -82,18 +82,18 @@ def _claims(findings: Findings) -> tuple[Card, ...]:
     bound = short_amount(int(claim.lower_bound), Objective(claim.objective).unit)
     return (
         Card("Status", str(claim.status), f"claimed by {claim.method}", tone),
-        *_value_with_states(findings),
+        *_value_beyond_traffic(findings),
         Card("Lower bound", bound, f"gap {percent(gap)}"),
     )
 
 
-def _value_with_states(findings: Findings) -> tuple[Card, ...]:
-    """Return the objective value if it counts states that are loaded and written, which are compulsory traffic."""
+def _value_beyond_traffic(findings: Findings) -> tuple[Card, ...]:
+    """Return the objective value if it counts more than the non-compulsory transfers."""
     objective = findings.problem.objective
-    if not findings.figures.states_loaded or not objective.counts_transfers:
+    if not findings.figures.beyond_traffic or not objective.counts_transfers:
         return ()
     value = short_amount(findings.figures.objective_value(objective), objective.unit)
-    return (Card("Objective value", value, "with state loaded and written"),)
+    return (Card("Objective value", value, f"with {' and '.join(findings.figures.beyond_traffic)}"),)
 
 
 def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
@@ -151,7 +151,7 @@ def _placement(findings: Findings) -> list[tuple[str, str]]:
 
 def _what_is_least(findings: Findings) -> str:
     beyond = "non-compulsory traffic and moves" if findings.problem.transfers.links else "non-compulsory traffic"
-    beyond += ", with state loaded and written" if findings.figures.states_loaded else ""
+    beyond += f", with {' and '.join(findings.figures.beyond_traffic)}" if findings.figures.beyond_traffic else ""
     return {
         Objective.TRAFFIC: beyond,
         Objective.PEAK: "arena, without spills",

@@ -49,7 +49,7 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     rows.append(("status", _status(outcome)))
     rows += _objective(problem.objective)
     rows += _transfers(outcome)
-    rows += _value_with_states(outcome)
+    rows += _value_beyond_traffic(outcome)
     if result.bound is not None:
         rows.append(("lower bound", f"{amount(result.bound, problem.objective.unit)}{_gap(result.gap)}"))
     if result.space is not None:
@@ -100,13 +100,13 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
     return [*rows, *_states(outcome.problem.graph, figures)]
 
 
-def _value_with_states(outcome: Outcome) -> list[tuple[str, str]]:
-    """Return the objective value if it counts states that are loaded and written, which are compulsory traffic."""
+def _value_beyond_traffic(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return the objective value if it counts more than the non-compulsory transfers."""
     figures, objective = outcome.figures, outcome.problem.objective
-    if figures is None or not figures.states_loaded or not objective.counts_transfers:
+    if figures is None or not figures.beyond_traffic or not objective.counts_transfers:
         return []
     value = amount(figures.objective_value(objective), objective.unit)
-    return [("objective value", f"{value}, with state loaded and written")]
+    return [("objective value", f"{value}, with {' and '.join(figures.beyond_traffic)}")]
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:

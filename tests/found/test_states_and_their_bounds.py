@@ -1,4 +1,4 @@
-"""Networks with state: M_R counts a state updated in place once, and a value stands beside its own bound."""
+"""M_R counts a state that is updated in place once, and a value stands beside its own bound."""
 
 from __future__ import annotations
 
@@ -52,3 +52,23 @@ def test_objective_value_with_loaded_state_stands_beside_its_bound(tmp_path: Pat
     at = next(number for number, line in enumerate(lines) if line.startswith("lower bound"))
     assert lines[at - 1].split(None, 2) == ["objective", "value", "16 bytes, with state loaded and written"]
     assert "16 bytes (gap 0.0%)" in lines[at]
+
+
+def test_objective_value_with_operators_run_again_stands_beside_its_bound(tmp_path: Path) -> None:
+    """`p` runs again for 1 rather than keeping 8 bytes of `a` beside `b` and `c`."""
+    sizes = {"x": (1, "input"), "a": (8, "activation"), "b": (4, "activation"), "c": (4, "activation")}
+    tensors = [
+        {"name": name, "bytes": size, "role": role} for name, (size, role) in {**sizes, "y": (1, "output")}.items()
+    ]
+    reads = {"p": (["x"], "a", 1), "q": (["a"], "b", 50), "r": (["b"], "c", 50), "s": (["c", "a"], "y", 50)}
+    operators = [
+        {"name": name, "kind": "Op", "inputs": inputs, "outputs": [output], "cycles": cycles}
+        for name, (inputs, output, cycles) in reads.items()
+    ]
+    graph = {"format": "onchip-graph", "version": 1, "name": "g", "tensors": tensors, "operators": operators}
+    program = Program(tmp_path)
+    options = ("--sram", 13, "--recompute", "allowed", "--recompute-price", 1_000_000)
+    lines = program.ask("plan", program.write("graph.json", graph), *options).out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("lower bound"))
+    assert lines[at - 1].split(None, 2) == ["objective", "value", "1 byte, with operators run again"]
+    assert "1 byte (gap 0.0%)" in lines[at]
