@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from adversary.frame import Level
+from adversary.levels.arena import ArenaLevel
 from adversary.levels.audit import AuditLevel
 from adversary.levels.baselines import BaselinesLevel
 from adversary.levels.fuse import FuseLevel
 from adversary.levels.latency import LatencyLevel
 from adversary.levels.map import MapLevel
+from adversary.levels.mutants import MutantsLevel
 from adversary.levels.pack import PackLevel
+from adversary.levels.pack_fixed import PackFixedLevel
 from adversary.levels.plan import PlanLevel
 from adversary.levels.recompute import RecomputeLevel
 from adversary.levels.schedule import ScheduleLevel
@@ -21,6 +24,9 @@ from adversary.levels.state import STATE
 
 LEVELS: Final[tuple[Level, ...]] = (
     PackLevel(),
+    PackFixedLevel(),
+    ArenaLevel(),
+    MutantsLevel(),
     PlanLevel(),
     RecomputeLevel(),
     SHARE,

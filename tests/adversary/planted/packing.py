@@ -8,6 +8,9 @@ from adversary.plant import Planted
 
 OVERFLOW = "src/onchip/solve/allocation/overflow.py"
 ATTEMPT = "src/onchip/solve/allocation/attempt.py"
+SECTIONS = "src/onchip/solve/allocation/sections.py"
+ARENA = "src/onchip/formats/tflite/arena_plan.py"
+CHECK_ARENA = "src/onchip/app/check_arena_plan.py"
 KEPT = "src/onchip/solve/allocation/kept_buffers.py"
 
 FAULTS: Final = (
@@ -38,5 +41,40 @@ FAULTS: Final = (
         "for units in (whole, whole + 1))",
         "for units in (whole - 1, whole))",
         "pack",
+    ),
+    Planted(
+        "beside fixed buffers limits are rounded to sums of sizes",
+        SECTIONS,
+        "    if not problem.has_fixed:\n        rounded",
+        "    if problem.buffers:\n        rounded",
+        "pack-fixed",
+    ),
+    Planted(
+        "buffers beside fixed ones are postponed",
+        "src/onchip/solve/allocation/postponed.py",
+        "if problem.has_fixed:",
+        "if not buffers:",
+        "pack-fixed",
+    ),
+    Planted(
+        "a fixed buffer may be raised as if it were passed over",
+        "src/onchip/native/packing_bounds.cpp",
+        "if (state.low == state.support || one.fixed != none) continue;",
+        "if (state.low == state.support) continue;",
+        "pack-fixed",
+    ),
+    Planted(
+        "variables of an arena plan share bytes",
+        ARENA,
+        "    lives |= _lives_of_variables(read)\n",
+        "",
+        "arena",
+    ),
+    Planted(
+        "offsets below -1 of constants pass",
+        CHECK_ARENA,
+        "for name, offset in plan.negative:",
+        "for name, offset in ():",
+        "arena",
     ),
 )
