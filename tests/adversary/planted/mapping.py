@@ -59,4 +59,18 @@ FAULTS: Final = (
         "return space.touched[operand];",
         "map",
     ),
+    Planted(
+        "layers without a mapping are not missed",
+        "src/onchip/app/check_mapping.py",
+        "if name not in mapped]",
+        "if name in mapped and name not in mapped]",
+        "mutants",
+    ),
+    Planted(
+        "a layer may have two mappings",
+        "src/onchip/formats/own/mapping_yaml.py",
+        "        if name in named:",
+        "        if name in named and not named:",
+        "mutants",
+    ),
 )
