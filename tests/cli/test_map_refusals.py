@@ -33,7 +33,7 @@ def chip(tmp_path: Path) -> Path:
         (
             "access_bits: 64, read_energy_pj: 5, write_energy_pj: 6,",
             "",
-            "chip.yaml: memory 'buffer': nothing says what",
+            "read_energy_pj and write_energy_pj of memory 'buffer'",
         ),
     ],
 )
