@@ -16,7 +16,7 @@ from onchip.app.networks import read_network
 from onchip.cost.mac_count import MacCount
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
-from onchip.ir.operator import Operator
+from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import layers_of
 from onchip.lower.layers.operands import nest_operands
@@ -133,6 +133,41 @@ def test_a_product_of_tflite_behind_a_reshape_has_a_nest(
     assert derived is not None
     assert derived.layers[0].bounds == layer.bounds
     assert MacCount(graph).macs(operator) == layer.macs
+
+
+@pytest.mark.parametrize(
+    ("factors", "stored_weight", "is_weight_left"),
+    [([[3, 8], [8, 5]], (5, 8), False), ([[3, 8], [8, 5]], (8, 5), False), ([[3, 8], [8, 5]], (8, 3), True)],
+)
+def test_a_product_of_torch_with_a_turned_parameter_has_a_nest(
+    factors: list[AttributeValue], stored_weight: Shape, *, is_weight_left: bool
+) -> None:
+    """The export lists the shapes of left and right, whatever order a parameter's elements are stored in."""
+    tensors = (
+        Tensor.of_shape("x", (8, 5) if is_weight_left else (3, 8), 8, Role.INPUT),
+        Tensor.of_shape("w", stored_weight, 8, Role.PARAMETER),
+        Tensor.of_shape("y", (3, 5), 8, Role.OUTPUT),
+    )
+    operator = Operator("product", "MatMul", ("x",), ("y",), ("w",), {"input_shapes": factors})
+    graph = Graph("one", tensors, (operator,))
+
+    (layer,) = layers_of(graph).layers.values()
+    assert layer.macs == MacCount(graph).macs(operator) == 3 * 8 * 5
+    derived = NestDerivation(graph, 32).of(operator)
+    assert derived is not None
+    assert derived.layers[0].bounds == layer.bounds
+
+
+def test_several_products_added_to_a_map_have_no_nest_of_one_product() -> None:
+    shapes = {"bias": (2, 3, 5), "a": (2, 3, 4), "b": (2, 4, 5), "y": (2, 3, 5)}
+    roles = {**dict.fromkeys(shapes, Role.INPUT), "y": Role.OUTPUT}
+    tensors = tuple(Tensor.of_shape(name, shape, 8, roles[name]) for name, shape in shapes.items())
+    attributes: dict[str, AttributeValue] = {"input_shapes": [[2, 3, 4], [2, 4, 5]]}
+    operator = Operator("product", "Gemm", ("bias", "a", "b"), ("y",), (), attributes)
+    graph = Graph("one", tensors, (operator,))
+    assert [one.operator for one in layers_of(graph).left_out] == ["product"]
+    assert NestDerivation(graph, 32).of(operator) is None
+    assert MacCount(graph).macs(operator) == 2 * 3 * 4 * 5
 
 
 def test_operations_of_a_contraction_without_a_nest_are_its_multiply_accumulates() -> None:

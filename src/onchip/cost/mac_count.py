@@ -24,7 +24,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
-from onchip.ir.window import parts_read, product_of, shapes_as_read
+from onchip.ir.window import product_of, shapes_as_read, shapes_computed, stated_factors
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 
@@ -102,8 +102,8 @@ class MacCount:
 
 
 def _seen(operator: Operator, stored: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
-    """Return the shapes of the output and of the operands as the operator sees them; of parts, the whole tensor's."""
-    return stored if any(parts_read(operator)) else [stored[0], *shapes_as_read(operator, stored[1:])]
+    """Return the shapes of the output and of the operands with which the operator computes."""
+    return [stored[0], *shapes_computed(operator, stored[1:])]
 
 
 def _axes_of_einsum(operator: Operator, stored: Sequence[tuple[int, ...]]) -> int:
@@ -132,6 +132,8 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
             return _convolution(operator, output, first, others)
         case "MatMul" | "BATCH_MATMUL" if depth := _met_depth(operator, first, others, output):
             return _product(output, depth)
+        case "Gemm" if output and (factors := stated_factors(operator)) and min(map(len, factors)) > 1:
+            return _product(output, factors[0][-1])
         case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
             return _product(output, _depth(first, others, output)) if output and first else None
         case "FULLY_CONNECTED" if others and others[0]:

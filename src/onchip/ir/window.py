@@ -64,6 +64,30 @@ def shapes_as_read(operator: Operator, stored: Sequence[Shape]) -> list[Shape]:
     return [*inputs, *_listed_shapes(operator, SEEN_PARAMETER_SHAPES, stored[count:])]
 
 
+def shapes_computed(operator: Operator, stored: Sequence[Shape]) -> Sequence[Shape]:
+    """Return the shapes of all inputs and parameters with which the operator computes, for loop nests.
+
+    These are the shapes as it sees them, and of the factors of a product those that an export lists, though a parameter
+    may be stored turned. If the operator sees only a part of an input, all shapes are those that are stored.
+    """
+    if any(parts_read(operator)):
+        return stored
+    shapes, factors = shapes_as_read(operator, stored), stated_factors(operator)
+    if operator.kind != "MatMul" or len(factors) != len(shapes):
+        return shapes
+    orders = (factors, factors[::-1])  # a parameter stands behind the input, though it be the left factor
+    fitting = [order for order in orders if [*map(prod, order)] == [*map(prod, shapes)]]
+    return next((order for order in fitting if order[0] == shapes[0]), (*fitting, shapes)[0])
+
+
+def stated_factors(operator: Operator) -> list[Shape]:
+    """Return the shapes of a product's two factors, left and right, if an export lists them, else nothing."""
+    listed = operator.attributes.get("input_shapes")
+    each = listed if isinstance(listed, list) else []
+    shapes = [tuple(size for size in one if isinstance(size, int)) for one in each if isinstance(one, list)]
+    return shapes if len(shapes) == 2 else []
+
+
 def parts_read(operator: Operator) -> list[Shape]:
     """Return for each input the place of its first element that is seen and the strides; empty if all of it is seen."""
     listed = operator.attributes.get(SEEN_PARTS)

@@ -14,7 +14,7 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import parts_read, shapes_as_read
+from onchip.ir.window import shapes_computed, stated_factors
 from onchip.lower.layers.attention import ATTENTION, attention, present_keys
 from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element
 from onchip.lower.layers.products import (
@@ -208,7 +208,7 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
         case kind if kind in REDUCTIONS:
             return _reduction(shapes)
         case "Gemm":
-            return rows_of_weights(shapes)
+            return rows_of_weights(shapes, stated_factors(operator))
         case "MatMul" | "MatMulInteger" | "QLinearMatMul":
             return product(shapes)
         case "BATCH_MATMUL":
@@ -236,9 +236,9 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
 
 
 def shapes_of(graph: Graph, operator: Operator) -> list[Shape]:
-    """Return the shape of the output, then the shapes of inputs and parameters as the operator sees them.
+    """Return the shape of the output, then those of inputs and parameters with which the operator computes.
 
-    If only a part of an operand is seen, all shapes are those that are stored. Raises NoLayerError if one is unknown.
+    Raises NoLayerError if a shape is unknown.
     """
     stored: list[Shape] = []
     for name in (operator.outputs[0], *operator.inputs, *operator.parameters):
@@ -246,9 +246,7 @@ def shapes_of(graph: Graph, operator: Operator) -> list[Shape]:
         if shape is None:
             raise NoLayerError(f"tensor {name!r} has no shape")
         stored.append(shape)
-    if any(parts_read(operator)):
-        return stored
-    return [stored[0], *shapes_as_read(operator, stored[1:])]
+    return [stored[0], *shapes_computed(operator, stored[1:])]
 
 
 def _reduction(shapes: list[Shape]) -> _Parts:

@@ -18,11 +18,14 @@ PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
 """The kind whose weights, of a few bits each, lie in blocks: its loop nest has more elements than their tensor."""
 
 
-def rows_of_weights(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+def rows_of_weights(shapes: Sequence[Shape], stated: Sequence[Shape] = ()) -> Mapping[str, Layer]:
     """Return the nest of a Gemm: the weight is its second factor or, if that is the input, its first one.
 
-    The input may be larger than what the product reads of it. Raises NoLayerError if shapes do not fit.
+    The input may be larger than what the product reads of it. Raises NoLayerError if shapes do not fit, or the first
+    operand is not one of the `stated` factors, or these are several matrices.
     """
+    if stated and (max(map(len, stated)) > 2 or prod(shapes[1]) not in map(prod, stated)):
+        raise NoLayerError("its first operand is no factor of one product")
     output, source, *_ = shapes
     weight = shapes[matrix_place(shapes)]
     if not output:

@@ -14,7 +14,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.window import integer, integers, parts_read, shapes_as_read
+from onchip.ir.window import integer, integers, shapes_computed, stated_factors
 from onchip.verify.schedule.products import (
     Derived,
     NoNest,
@@ -96,8 +96,7 @@ class NestDerivation:
         known = [shape for shape in shapes if shape is not None]
         if len(known) < len(shapes) or len(shapes) < 2:
             return None
-        if not any(parts_read(operator)):
-            known[1:] = shapes_as_read(operator, known[1:])
+        known[1:] = shapes_computed(operator, known[1:])
         try:
             layers, source, weight = _derived(operator, known, region or whole_region(known[0]))
         except (NoNest, InputError, LookupError):
@@ -139,7 +138,7 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             added = prod(shapes[1]) // prod(shapes[0])
             return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
         case "Gemm":
-            return matrix(shapes)
+            return matrix(shapes, stated_factors(operator))
         case "HeadProducts":
             rows, columns, depth, batch = (integer(operator, name, 0) for name in ("rows", "columns", "depth", "batch"))
             return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2

@@ -20,11 +20,14 @@ Derived = tuple[tuple[Layer, ...], int, int | None]
 """The nests, and where the input and the weight stand among the operands, the output at place 0."""
 
 
-def matrix(shapes: Sequence[Shape]) -> Derived:
+def matrix(shapes: Sequence[Shape], factors: Sequence[Shape] = ()) -> Derived:
     """Return the nest of a Gemm: rows N, columns K, features C, which the weight gives. Raises NoNest.
 
-    If only the product in the other order fits the input, the weight is the left factor, and its rows are K.
+    If only the product in the other order fits the input, the weight is the left factor, and its rows are K. Where
+    `factors` are known, the input has to be one of them.
     """
+    if any(len(shape) > 2 for shape in factors) or (factors and prod(shapes[1]) not in [prod(one) for one in factors]):
+        raise NoNest("factors")
     output = shapes[0]
     weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
     if weight is None or not output:
