@@ -48,10 +48,10 @@ def with_constants(case: TestCase) -> onnx.ModelProto:
     return network
 
 
-def runs_or_is_refused(onchip: Program, path: Path, folder: Path) -> None:
+def runs_or_is_refused(onchip: Program, path: Path, folder: Path, bits: str) -> None:
     """A network that cannot be scheduled, or run on its values, ends with exit 2 and nothing else."""
     answer = folder / "schedule.json"
-    ended = onchip("schedule", path, "--accelerator", "simba", "--no-cache", "--json", "-o", answer)
+    ended = onchip("schedule", path, "--accelerator", "simba", "--bits", bits, "--no-cache", "-o", answer)
     assert ended.code in (0, 2), (path.name, ended.err)
     if ended.code == 0:
         assert onchip("check", answer, path).code == 0, path.name
@@ -60,16 +60,17 @@ def runs_or_is_refused(onchip: Program, path: Path, folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("bits", ["8", "model"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_operators_of_onnx_are_scheduled_and_run(
-    part: int, cases: list[tuple[str, TestCase]], onchip: Program, tmp_path: Path
+    part: int, bits: str, cases: list[tuple[str, TestCase]], onchip: Program, tmp_path: Path
 ) -> None:
     for kind, case in cases[part::PARTS]:
         for name, network in (("inputs", case.model), ("constants", with_constants(case))):
             path = tmp_path / f"{kind}.{name}.onnx"
             assert network is not None
             onnx.save(network, path)
-            runs_or_is_refused(onchip, path, tmp_path)
+            runs_or_is_refused(onchip, path, tmp_path, bits)
 
 
 @pytest.mark.parametrize("bits", ["8", "model"])

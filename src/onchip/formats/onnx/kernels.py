@@ -202,7 +202,9 @@ class OnnxKernels:
 
         Run the file as it is, or all its nodes if the weights are random or large.
         """
-        found = self._run_whole_model(inputs)
+        results = self._run_whole_model(inputs)
+        # a sequence of tensors is planned as one tensor with a first axis over them
+        found = {name: np.stack(one) if isinstance(one, list) else one for name, one in results.items()}
         for name, array in found.items():
             self._ensure_planned_shape(name, array)
         return found
