@@ -113,7 +113,8 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     problem = _read(request)
     with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
         in_time = solve_in_time(problem.costing, request.options, run, pool)
-    found = replace(in_time.found, space=_space(in_time.found.space, request.accounting))
+    space = _space(in_time.found.space, request.accounting)
+    found = replace(in_time.found, space=space, result=replace(in_time.found.result, space=space))
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
         request.source,

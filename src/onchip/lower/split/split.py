@@ -37,6 +37,15 @@ def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> 
     return _Splitting(_Splitting(problem, is_model).in_steps(), is_model).run(when)
 
 
+def can_split(problem: Problem, *, is_model: bool = False) -> bool:
+    """Return True if some operator can be split, whether or not it fits whole."""
+    graph = problem.graph
+    return any(
+        geometry_of(each, graph, is_model=is_model) is not None or steps_of(each, graph, is_model=is_model) is not None
+        for each in graph.operators
+    )
+
+
 def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
     """Every larger tensor is given the size of the scratchpad instead of its own, and no shape (Jang, 2023)."""
     return replace(

@@ -44,6 +44,8 @@ def outcome_object(outcome: Outcome) -> Json:
         "lower_bound": result.bound,
         "gap": result.gap,
         "space": result.space,
+        "optimal_among": result.optimal_among,
+        "why_not": result.why_not,
         "traffic": None if figures is None else traffic_object(figures),
         "recomputation": None if figures is None else recomputation_object(figures),
         "states": None if figures is None else states_object(figures),

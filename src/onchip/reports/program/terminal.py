@@ -54,6 +54,10 @@ def outcome_table(outcome: Outcome) -> RenderableType:
         rows.append(("lower bound", f"{amount(result.bound, problem.objective.unit)}{_gap(result.gap)}"))
     if result.space is not None:
         rows.append(("proven of", result.space))
+    if result.optimal_among is not None:
+        rows.append(("optimal among", result.optimal_among))
+    if result.why_not is not None:
+        rows.append(("no plan because", result.why_not))
     if figures is not None:
         arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
         rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]

@@ -27,8 +27,9 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
         yield _figures_table(outcome, figures)
         yield _memories_table(outcome, figures)
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
-    yield Text(f"{result.status}: lower bound {amount(result.lower_bound, outcome.unit)}{gap}")
     restricted = {what: how for what, how in outcome.space.items() if how != "any"}
+    covered = " for the schedules listed" if restricted else ""
+    yield Text(f"{result.status}{covered}: lower bound {amount(result.lower_bound, outcome.unit)}{gap}")
     if restricted:
         yield Text("among " + "; ".join(f"{what}: {how}" for what, how in restricted.items()))
     if outcome.remark is not None:

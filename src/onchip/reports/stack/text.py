@@ -41,8 +41,9 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
         yield Text(f"{what}{reason}")
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     bound = value_words(result.lower_bound, outcome.unit)
-    yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
+    yield Text(f"{status_words(outcome)}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
     yield Text(f"among {outcome.space}")
+    yield Text("not covered: other tiles, homes and mappings, of which `schedule` may find cheaper ones")
     if outcome.answer is not None:
         yield Text(coverage_words(outcome))
     if outcome.outside:
@@ -74,6 +75,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "space": outcome.space,
+        "optimal_among": outcome.space if result.status is Status.OPTIMAL else None,
         "energy_pj": figures and figures.energy_pj,
         "latency_cycles": figures and round(figures.latency_cycles),
         "latency_parts": sums and _latency_object(sums.latency),
@@ -91,6 +93,11 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "seconds": result.seconds,
         "error": outcome.why_not,
     }
+
+
+def status_words(outcome: FusionOutcome) -> str:
+    """Return the status with the strategies that it covers."""
+    return f"{outcome.result.status} for the stacks and tiles listed"
 
 
 def value_words(value: int, unit: str) -> str:
