@@ -164,7 +164,7 @@ def test_tables_for_people(fuse: Program) -> None:
     ended = fuse("--stacks", "0,1-2", "--tile", "4x2", "--mode", "fully-cached")
     assert ended.code == 0
     assert "conv1 to add (2)" in ended.out
-    assert "OPTIMAL for the stacks and tiles listed: lower bound" in ended.out
+    assert "OPTIMAL for the stacks and tiles named below: lower bound" in ended.out
     assert "2 stacks as given; tiles of 4 x 2, fully-cached" in " ".join(ended.out.split())
 
 

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from onchip.answer.result import Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.outcome import ScheduleOutcome
@@ -28,7 +29,7 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
         yield _memories_table(outcome, figures)
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     restricted = {what: how for what, how in outcome.space.items() if how != "any"}
-    covered = " for the schedules listed" if restricted else ""
+    covered = " for the schedules named below" if restricted and result.status is Status.OPTIMAL else ""
     yield Text(f"{result.status}{covered}: lower bound {amount(result.lower_bound, outcome.unit)}{gap}")
     if restricted:
         yield Text("among " + "; ".join(f"{what}: {how}" for what, how in restricted.items()))

@@ -60,7 +60,7 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
     """What the reader wants to know first."""
     sums, result = outcome.sums, outcome.result
     dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
-    gap = "proven for the stacks and tiles listed" if not result.gap else f"gap {percent(result.gap)}"
+    gap = "proven for these stacks and tiles" if not result.gap else f"gap {percent(result.gap)}"
     bound = value_words(result.lower_bound, outcome.unit)
     whole = sum(layer.layer.macs for layer in outcome.network.layers)
     return [

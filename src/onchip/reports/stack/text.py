@@ -97,7 +97,8 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
 
 def status_words(outcome: FusionOutcome) -> str:
     """Return the status with the strategies that it covers."""
-    return f"{outcome.result.status} for the stacks and tiles listed"
+    status = outcome.result.status
+    return f"{status} for the stacks and tiles named below" if status is Status.OPTIMAL else str(status)
 
 
 def value_words(value: int, unit: str) -> str:
