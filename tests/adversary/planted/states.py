@@ -16,11 +16,4 @@ FAULTS: Final = (
         new="",
         level=LEVEL,
     ),
-    Planted(
-        name="states that fill the scratchpad leave nothing to plan in",
-        file="src/onchip/solve/states/kept_states.py",
-        old="            memories = self.problem.memories\n",
-        new="            return None\n",
-        level=LEVEL,
-    ),
 )
