@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import accumulate
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
@@ -128,13 +129,14 @@ def fixed_overlap(problem: PackingProblem) -> bool:
 def least_arena_bytes(problem: PackingProblem) -> int:
     """Return a lower bound: the most that lives at once, all but the topmost padded; the end of each fixed buffer."""
     alignment = problem.alignment_bytes
+    if alignment == 1:
+        return max(_most_live_bytes(problem), _highest_fixed_end(problem))
     changes: dict[int, list[tuple[int, int]]] = {}
     for buffer in problem.buffers:
         size = -(-buffer.size_bytes // alignment) * alignment
         changes.setdefault(buffer.start, []).append((size, size - buffer.size_bytes))
         changes.setdefault(buffer.stop, []).append((-size, size - buffer.size_bytes))
-    fixed = (one.offset_bytes + one.size_bytes for one in problem.buffers if one.offset_bytes is not None)
-    bound, live = max(fixed, default=0), 0
+    bound, live = _highest_fixed_end(problem), 0
     paddings: dict[int, int] = {}
     for step in sorted(changes):
         for size, padding in changes[step]:
@@ -143,3 +145,16 @@ def least_arena_bytes(problem: PackingProblem) -> int:
         most_padding = max((padding for padding, count in paddings.items() if count), default=0)
         bound = max(bound, live - most_padding)
     return bound
+
+
+def _highest_fixed_end(problem: PackingProblem) -> int:
+    fixed = (one.offset_bytes + one.size_bytes for one in problem.buffers if one.offset_bytes is not None)
+    return max(fixed, default=0)
+
+
+def _most_live_bytes(problem: PackingProblem) -> int:
+    """The most bytes that live at one step; what ends at a step is gone before the next begins."""
+    changes = [(buffer.stop, -buffer.size_bytes) for buffer in problem.buffers]
+    changes += [(buffer.start, buffer.size_bytes) for buffer in problem.buffers]
+    changes.sort()
+    return max(accumulate((size for _, size in changes), initial=0))

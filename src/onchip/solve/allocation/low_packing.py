@@ -70,9 +70,9 @@ class LowPacking:
             return
         self._search.fill_skylines(1, target_bytes, StopToken())
         self.fill(GIVEN_ROUNDS - 1, target_bytes)
-        if self.arena_bytes > target_bytes:
+        if self.arena_bytes > target_bytes and self._run.stop is None:
             self._pack_joined(target_bytes)
-        if self.arena_bytes <= target_bytes:
+        if self.arena_bytes <= target_bytes or self._run.stop is not None:
             return
         greedy = self._run.within(self._run.seconds_left * GREEDY_SHARE) if self._run.deadline.is_set else self._run
         self._watched(lambda token: self._place_in_orders(target_bytes, token), greedy)
