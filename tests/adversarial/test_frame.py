@@ -15,7 +15,7 @@ from adversary.levels import LEVELS
 from adversary.shrinking import smaller_values, weight
 from adversary.worker import Worker
 
-MARKS = {"audit": [pytest.mark.slow]}
+MARKS = {"audit": [pytest.mark.slow], "map-limits": [pytest.mark.slow]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from adversary.levels.baselines import BaselinesLevel
 from adversary.levels.fuse import FuseLevel
 from adversary.levels.latency import LatencyLevel
 from adversary.levels.map import MapLevel
+from adversary.levels.map_limits import MapLimitsLevel
 from adversary.levels.mutants import MutantsLevel
 from adversary.levels.pack import PackLevel
 from adversary.levels.pack_fixed import PackFixedLevel
@@ -33,6 +34,7 @@ LEVELS: Final[tuple[Level, ...]] = (
     STATE,
     BaselinesLevel(),
     MapLevel(),
+    MapLimitsLevel(),
     FuseLevel(),
     ScratchpadsLevel(),
     LatencyLevel(),

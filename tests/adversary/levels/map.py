@@ -69,7 +69,7 @@ class MapLevel:
         machine = facts["machine"]
         name = machine if isinstance(machine, str) else program.write("machine.yaml", machine)
         try:
-            case = _Case(facts, load_accelerator(str(name)), str(name), program)
+            case = MapCase(facts, load_accelerator(str(name)), str(name), program)
         except InputError:
             return Verdict(refused=True)
         proofs = 0
@@ -107,7 +107,9 @@ def _small_layer(chance: random.Random) -> str:
 
 
 @dataclass(slots=True)
-class _Case:
+class MapCase:
+    """A case of `map`: what is asked, and how an answer is judged."""
+
     facts: Facts
     accelerator: Accelerator
     machine: str
@@ -175,7 +177,7 @@ class _Case:
         if self.layer.macs > 400:
             return None
         cost = _value(objective, *energy_and_cycles(self.problem, mapping))
-        return None if _is_same(value, cost) else f"false cost: {value} for {cost}"
+        return None if is_same(value, cost) else f"false cost: {value} for {cost}"
 
     def false_claim(self, objective: str, ended: Ended) -> str | None:
         """Whether a proof, a bound or a value is contradicted by the list of all mappings."""
@@ -187,11 +189,11 @@ class _Case:
             return f"false infeasible: {least} can be had" if isfinite(least) else None
         if not isfinite(least):
             return None if status == "UNKNOWN" else f"impossible: {status} {value}, but nothing fits"
-        if ended.answer["lower_bound"] > _rounded_up(least):
+        if ended.answer["lower_bound"] > rounded_up(least):
             return f"false bound: {ended.answer['lower_bound']} above {least}"
-        if value is not None and value < least and not _is_same(value, least):
+        if value is not None and value < least and not is_same(value, least):
             return f"impossible value: {value} below {least}"
-        if status == "OPTIMAL" and not _is_same(value, least):
+        if status == "OPTIMAL" and not is_same(value, least):
             return f"false proof: {value} for {least}"
         is_complete = "seconds" in self.facts or status == "OPTIMAL"
         return None if is_complete else f"no proof without a limit: {status}"
@@ -238,10 +240,10 @@ class _Case:
         again, _ = self.ask(objective, "exact-even", "--no-cache", machine=str(path))
         before, after = ended.answer.get("objective_value"), again.answer.get("objective_value")
         if before is None or after is None:
-            is_same = before is after or (may_be_less and before is None)
+            agrees = before is after or (may_be_less and before is None)
         else:
-            is_same = _is_same(before, after) or (may_be_less and after < before)
-        return None if is_same else f"{self.facts['question']} it costs otherwise: {before} and {after}"
+            agrees = is_same(before, after) or (may_be_less and after < before)
+        return None if agrees else f"{self.facts['question']} it costs otherwise: {before} and {after}"
 
     def turned(self, objective: str, ended: Ended) -> str | None:
         """Height and width may be exchanged."""
@@ -249,8 +251,8 @@ class _Case:
         path = self.program.write("other.yaml", machine)
         again, _ = self.ask(objective, "exact-even", "--no-cache", machine=str(path), layer=layer)
         before, after = ended.answer.get("objective_value"), again.answer.get("objective_value")
-        is_same = before is after if before is None or after is None else _is_same(before, after)
-        return None if is_same else f"turned it costs otherwise: {before} and {after}"
+        agrees = before is after if before is None or after is None else is_same(before, after)
+        return None if agrees else f"turned it costs otherwise: {before} and {after}"
 
     def beaten(self, objective: str, ended: Ended) -> str | None:
         """A baseline's mapping, or its like in the mapspace, costs no less."""
@@ -264,7 +266,7 @@ class _Case:
             return None
         cost = _costs(self.problem, [like])[objective]
         status, bound = ended.answer["status"], ended.answer["lower_bound"]
-        if status == "INFEASIBLE" or bound > _rounded_up(cost):
+        if status == "INFEASIBLE" or bound > rounded_up(cost):
             return f"false proof: {status}, at least {bound}, but {cost} by {self.facts['baseline']}"
         return None
 
@@ -277,9 +279,9 @@ class _Case:
             return None
         cost, name = _value(objective, *energy_and_cycles(self.problem, mapping)), self.facts["baseline"]
         value, bound = ended.answer["objective_value"], ended.answer["lower_bound"]
-        if bound > _rounded_up(cost):
+        if bound > rounded_up(cost):
             return f"false bound of mappings without bypass: {bound}, and {name} has {cost}"
-        is_worse = value is None or (value > cost and not _is_same(value, cost))
+        is_worse = value is None or (value > cost and not is_same(value, cost))
         return f"{name} has {cost}, and exact {value}" if name == "loma" and is_worse else None
 
 
@@ -312,9 +314,11 @@ def _value(objective: str, energy_pj: float, cycles: float) -> float:
     return {"energy": 1000 * energy_pj, "latency": cycles, "edp": 1000 * energy_pj * cycles}[objective]
 
 
-def _is_same(one: float, other: float) -> bool:
+def is_same(one: float, other: float) -> bool:
+    """True if two values differ by rounding alone."""
     return isclose(one, other, rel_tol=ROUNDED, abs_tol=0.51)
 
 
-def _rounded_up(value: float) -> float:
+def rounded_up(value: float) -> float:
+    """Return the greatest bound that the value of a mapping does not contradict."""
     return value * (1 + ROUNDED) + 0.51
