@@ -40,7 +40,11 @@ class Searched:
     is_product: bool
 
     def least_below(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]]]:
-        """Ask it, but for which criteria count."""
+        """Return the answer of `least_chain_below` without the criteria that count."""
+        return self.answer(limit, most_steps)[:5]
+
+    def answer(self, limit: float, most_steps: int) -> tuple[float, bool, int, list[int], list[list[int]], list[int]]:
+        """Return the whole answer of `least_chain_below`."""
         return least_chain_below(
             self.shape,
             self.may_stand_inside,
@@ -61,7 +65,7 @@ class Searched:
             self.is_product,
             limit,
             most_steps,
-        )[:5]
+        )
 
 
 def least_of_chains_together(searched: Searched) -> float:

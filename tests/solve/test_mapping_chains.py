@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise, product
 from math import inf, prod
@@ -27,6 +27,7 @@ from oracles.chains import Row, Searched, Table, least_of_chains_together
 from support.nests import random_case
 from support.own_chains import kind_of, kinds_of
 from support.ragged_nests import random_ragged_mapping
+from support.random_chains import random_search
 from support.series import series
 from support.ways import way_of
 
@@ -34,74 +35,9 @@ ENOUGH = float(1 << 60)
 ROUNDED = 1 + 1e-9
 
 
-def _random_search(seed: int) -> Searched:
-    """Every fourth has four boundaries, and criteria of which some never count.
-
-    Nothing waits one by one for memories that have room for two tiles.
-    """
-    random = np.random.default_rng(seed)
-    shape = [int(one) for one in random.integers(1, 4, 2)]
-    operands = ([0, 0, 1] if seed % 2 else [0, 1, 2]) + [2] * (seed % 4 == 3)
-    points = prod(shape)
-    leads = random.integers(0, 2, (3, 2)).tolist()
-    inside = [(random.random((side, side)) < 0.8) | np.eye(side, dtype=np.bool_) for side in shape]
-    return Searched(
-        shape,
-        [(one * np.triu(np.ones_like(one))).astype(np.int64).ravel().tolist() for one in inside],
-        leads,
-        [random.integers(0, 4, side).astype(np.float64).tolist() for side in shape],
-        [random.choice([0.0, 1.0, 2.0, 5.0, inf], side).tolist() for side in shape],
-        random.choice([0.5, 1.0, 2.0], 2).tolist(),
-        random.integers(0, 2, (3, 2)).tolist(),
-        [np.cumprod(random.integers(1, 4, side)).astype(np.float64).tolist() for side in shape],
-        [random.integers(0, 2, side).tolist() for side in shape],
-        [7.0, 9.0],
-        random.integers(0, 2, (2, len(operands))).tolist(),
-        [random.integers(1, 4, side).astype(np.float64).tolist() for side in shape],
-        [random.integers(1, 6, side).astype(np.float64).tolist() for side in shape],
-        [(random.random(side) < 0.8).astype(np.int64).tolist() for side in shape],
-        boundaries := [_random_boundary(random, operand, shape, leads[operand]) for operand in operands],
-        [
-            _random_criterion(random, points, [one[4] for one in boundaries], number)
-            for number in range(6 if seed % 4 == 3 else 4)
-        ],
-        bool(seed % 3 == 0),
-    )
-
-
-def _random_boundary(
-    random: np.random.Generator, operand: int, shape: list[int], leads: list[int]
-) -> tuple[int, int, Table, list[Table], bool]:
-    memory, bits = int(random.integers(2)), random.integers(1, 6, prod(shape)).astype(np.float64)
-    comes = [_random_times(random, shape, leads) for _ in range(random.integers(3))]
-    return operand, memory, bits, comes, bool(random.random() < 0.3)
-
-
-def _random_criterion(random: np.random.Generator, points: int, have_room_for_two: Sequence[bool], number: int) -> Row:
-    def table(most: int) -> Table:
-        return random.integers(0, most if number < 4 else 1, points).astype(np.float64)
-
-    def tables(none: float) -> list[Table | None]:
-        return [None if random.random() < none else table(9) for _ in have_room_for_two]
-
-    waits = [[(table(4), table(9))] if random.random() < 0.5 and not one else [] for one in have_room_for_two]
-    port = [None, 0, 1][int(random.integers(3))]
-    fixed, is_linear = float(random.integers(1, 5)), bool(random.integers(2))
-    return fixed, tables(0.2), tables(0.3), tables(0.5), is_linear, waits, port
-
-
-def _random_times(random: np.random.Generator, shape: list[int], leads: list[int]) -> Table:
-    """How often tiles come: no more often the farther out, whatever leads to their elements."""
-    found = np.ones(shape)
-    for side, (length, is_leading) in enumerate(zip(shape, leads, strict=True)):
-        along = np.sort(random.integers(1, 6, length))[::-1].astype(np.float64)
-        found *= 1.0 if is_leading else np.expand_dims(along, tuple({*range(len(shape))} - {side}))
-    return found.ravel()
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_the_least_chain_of_all_criteria_together_is_the_best_of_all(seed: int) -> None:
-    searched = _random_search(seed)
+    searched = random_search(seed)
     least = least_of_chains_together(searched)
     found, is_least, _, points, _ = searched.least_below(inf, 1 << 30)
     assert is_least
@@ -120,7 +56,7 @@ def test_a_search_that_is_cut_short_says_no_more_than_the_least_chain_is_worth(s
 
     In two more a boundary would have no place, if no other at its port came inside; in the last one there is no room.
     """
-    searched = _random_search(seed)
+    searched = random_search(seed)
     least = least_of_chains_together(searched)
     if least == inf:
         assert searched.least_below(100.0, 1 << 30)[:2] == (100.0, True)
@@ -170,7 +106,7 @@ def test_tables_that_are_not_of_each_point_are_refused() -> None:
 @pytest.mark.parametrize("is_product", [False, True])
 def test_a_search_without_what_may_be_the_greatest_is_refused(is_product: bool) -> None:
     """Of a product the first is energy."""
-    searched = _random_search(1)
+    searched = random_search(1)
     with pytest.raises(ValueError, match="no criterion of which the greatest counts"):
         replace(searched, criteria=searched.criteria[:is_product], is_product=is_product).least_below(1.0, 10)
 

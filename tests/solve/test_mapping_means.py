@@ -9,35 +9,18 @@ import pytest
 
 from onchip.native import highest_mean
 from oracles.chains import Table, Tables, least_greatest_of_all_chains, least_of_all_chains
+from support.random_chains import Criteria, random_criteria
 
 ROUNDED = 1 + 1e-9
-Asked = tuple[list[int], list[int], list[Table], list[tuple[float, Tables]]]
 
 
-def _random_criteria(seed: int) -> Asked:
-    """Shape, boundaries by operand, their room, and criteria; some points have no room."""
-    random = np.random.default_rng(seed)
-    shape = [int(one) for one in random.integers(1, 4, 2)]
-    counts = [(1, 1, 1), (2, 1, 0), (0, 2, 2), (0, 0, 1), (0, 0, 0)][seed % 5]
-
-    def table() -> Table:
-        return random.integers(0, 20, prod(shape)).astype(np.float64)
-
-    room = [np.where(random.random(prod(shape)) < 0.2, inf, 0.0) for _ in range(sum(counts))]
-    criteria = [
-        (float(random.integers(1, 9)), [None if random.random() < 0.2 else table() for _ in room])
-        for _ in range(random.integers(2, 7))
-    ]
-    return shape, list(counts), room, criteria
-
-
-def _highest(asked: Asked, slope: float | None, enough: float = inf, vain: float = 0.0) -> tuple[float, list[float]]:
+def _highest(asked: Criteria, slope: float | None, enough: float = inf, vain: float = 0.0) -> tuple[float, list[float]]:
     shape, counts, room, criteria = asked
     operands = [operand for operand, count in enumerate(counts) for _ in range(count)]
     return highest_mean(shape, operands, room, criteria, slope, enough, vain)
 
 
-def _weighed(asked: Asked, weights: list[float]) -> float:
+def _weighed(asked: Criteria, weights: list[float]) -> float:
     """What chains cost at least by a mean."""
     shape, counts, room, criteria = asked
     tables = [one.copy() for one in room]
@@ -49,14 +32,14 @@ def _weighed(asked: Asked, weights: list[float]) -> float:
     return fixed + least_of_all_chains(shape, [[next(rest) for _ in range(count)] for count in counts])
 
 
-def _highest_alone(asked: Asked, slope: float | None) -> float:
+def _highest_alone(asked: Criteria, slope: float | None) -> float:
     """What chains cost at least by one criterion, with the first of a sum."""
     number, first = len(asked[3]), int(slope is not None)
     weights = ([slope or 0.0] * first + [float(k == at) for k in range(first, number)] for at in range(first, number))
     return max(_weighed(asked, one) for one in weights)
 
 
-def _least_greatest(asked: Asked, slope: float | None) -> float:
+def _least_greatest(asked: Criteria, slope: float | None) -> float:
     shape, counts, room, criteria = asked
     is_free: list[Table | None] = [np.zeros(prod(shape))] * len(room)
     with_room: list[tuple[float, Tables]] = [
@@ -70,7 +53,7 @@ def _least_greatest(asked: Asked, slope: float | None) -> float:
 @pytest.mark.parametrize("seed", range(60))
 def test_the_highest_mean_is_no_more_than_the_greatest_of_any_chain(seed: int, slope: float | None) -> None:
     """And is what its weights say, which are a mean's; no less than each criterion by itself, unless that is vain."""
-    asked = _random_criteria(seed)
+    asked = random_criteria(seed)
     most, first = _least_greatest(asked, slope), int(slope is not None)
     found, weights = _highest(asked, slope)
     assert found <= most * ROUNDED
@@ -91,7 +74,7 @@ def test_means_of_random_criteria_say_more_than_any_of_them() -> None:
     """Most often, and as much as the greatest of some chain in some: else they would be of no use."""
     higher = whole = 0
     for seed in range(60):
-        asked = _random_criteria(seed)
+        asked = random_criteria(seed)
         found, _ = _highest(asked, None)
         alone = _highest_alone(asked, None)
         higher += found > alone * ROUNDED

@@ -1,0 +1,242 @@
+"""Answers of the compiled searches for mappings of layers, to questions drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, product
+from math import inf, prod
+from random import Random
+
+import numpy as np
+
+from onchip import native
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG
+from onchip.cost.layer.batch import LayerCosts
+from onchip.cost.layer.limits import array_of
+from onchip.cost.layer.native_layer import native_layer, native_machine
+from onchip.cost.layer.tables import CostStatus
+from onchip.cost.layer.zigzag_batch import ZigzagCosts
+from onchip.errors import AcceleratorError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import LOOPS, Layer
+from onchip.solve.mapping.baselines.loma import filled_orders, unrolled_for
+from onchip.solve.mapping.exact.space import space_of, ways_of
+from oracles.chains import Table
+from support.answered import Answered
+from support.nests import Case, random_case, random_mapping
+from support.random_chains import random_criteria, random_search
+
+OBJECTIVES = tuple(native.ExactObjective)
+MOST_NODES = 3_000
+MOST_WORK = 60_000
+
+
+# Costs of mappings
+
+
+def layer_costs(seed: int) -> Answered:
+    problem, mappings = _mappings(seed)
+    costs = LayerCosts(problem)
+    found = costs.of_chosen(costs.encode(mappings))
+    return Answered((problem, mappings), found.energy_pj[0], found)
+
+
+def zigzag_costs(seed: int) -> Answered:
+    problem, mappings = _mappings(seed)
+    costs = ZigzagCosts(problem, (ZIGZAG, DEFINES)[seed % 2])
+    found = costs.of_chosen(costs.encode(mappings))
+    return Answered((problem, mappings), found.energy_pj[0], found)
+
+
+def _mappings(seed: int) -> tuple[LayerProblem, list[LayerMapping]]:
+    """Draw mappings of one layer, not all of which fit."""
+    random, problem = Random(seed), random_case(seed, most_macs=2000).problem
+    return problem, [random_mapping(random, problem) for _ in range(12)]
+
+
+# Exact mapper
+
+
+def exact_mapper(seed: int) -> Answered:
+    problem, space = _real_space(seed) if seed % 4 == 3 else _space(seed)
+    mapper = native.ExactMapper(space, OBJECTIVES[seed % 3])
+    most_nodes = MOST_NODES if seed % 4 else 40
+    mapper.run(inf, native.StopToken(), 1, most_nodes, MOST_WORK)
+    found = [mapper.best, mapper.proven, mapper.nodes, mapper.work, _plain_nest(mapper.answer)]
+    return Answered((problem, most_nodes), mapper.best, found)
+
+
+def exact_way(seed: int) -> Answered:
+    """Floors of some ways to use the array, verdicts of the criteria, and the chains that remain."""
+    problem, space = _space(seed)
+    way, random, found = native.ExactWay(space, OBJECTIVES[seed % 3]), Random(seed), list[object]()
+    sizes = [len(own) for own in ways_of(problem)]
+    rows = list(product(*map(range, sizes)))
+    random.shuffle(rows)
+    for row in rows[:6]:
+        floor = way.floor(row)
+        found.append(floor)
+        if floor is None:
+            continue
+        limit = max(floor[0], 1.0) * max(floor[1], 1.0) * 1.5
+        found.append([way.may_be_below(row, floor[1], limit * part, way.criteria) for part in (0.3, 1.0, 3.0)])
+        chains = way.chains(row, limit)
+        found.append([(bounds, _plain_nest(nest)) for bounds, nest in chains[:30]])
+    return Answered((problem, rows[:6]), found[0], [[one.is_energy for one in way.criteria], found])
+
+
+def exact_refiner(seed: int) -> Answered:
+    """A random mapping refined twice."""
+    case = next(_legal_cases(seed))
+    problem, chosen = case.problem, LayerCosts(case.problem).encode([case.mapping])
+    search = native.ExactRefiner(
+        native_layer(problem.layer, problem.accelerator),
+        native_machine(problem),
+        OBJECTIVES[seed % 3],
+        [[True] * len(LOOPS) for _ in array_of(problem.accelerator).sizes],
+        seed,
+        *chosen,
+    )
+    found: list[object] = [search.value]
+    for mappings in (300, 700):
+        search.go_on(mappings)
+        found += [search.value, _plain_nest(search.nest)]
+    return Answered(case, search.value, found)
+
+
+def _legal_cases(seed: int) -> Iterator[Case]:
+    for drawn in count(1000 * seed):
+        case = random_case(drawn, most_macs=1500)
+        if LayerCosts(case.problem).of([case.mapping]).status[0] == CostStatus.COSTED:
+            yield case
+
+
+def _space(seed: int) -> tuple[LayerProblem, native.ExactSpace]:
+    """Draw a problem whose memories of each operand are a chain."""
+    for drawn in count(1000 * seed):
+        problem = random_case(drawn, most_macs=1500).problem.without_memories_of_no_use()
+        try:
+            return problem, space_of(problem)
+        except AcceleratorError:
+            continue
+    raise AssertionError
+
+
+def _real_space(seed: int) -> tuple[LayerProblem, native.ExactSpace]:
+    problem = _real_problem(seed)
+    return problem, space_of(problem)
+
+
+def _real_problem(seed: int) -> LayerProblem:
+    """Draw a convolution or a matrix product on a published accelerator."""
+    random = Random(seed)
+    k, c, p = (random.choice((8, 12, 14, 16, 28, 32)) for _ in range(3))
+    layer = Layer(k=k, c=c, p=p, q=p, r=3, s=3) if random.random() < 0.5 else Layer(k=k, c=c, p=p)
+    return LayerProblem(layer, load_accelerator(random.choice(("simba", "eyeriss-like")))).without_memories_of_no_use()
+
+
+def _plain_nest(nest: native.ExactNest | None) -> object:
+    return None if nest is None else (nest.loops, nest.kept)
+
+
+# Orders of the factors
+
+
+def loma_orders(seed: int) -> Answered:
+    """All mappings that LOMA fills, row by row."""
+    problem = _real_problem(seed) if seed % 4 == 3 else random_case(seed, most_macs=2000).problem
+    accounting = (INTERPRETER, ZIGZAG, DEFINES)[seed % 3]
+    unrolled = unrolled_for(problem, None)
+    rows = [
+        (loops[:number].tolist(), sizes[:number].tolist(), inside.tolist(), cuts.tolist())
+        for chosen in filled_orders(problem, unrolled, 5, accounting, has_stored_room=seed % 2 == 0)
+        for number, loops, sizes, inside, cuts in zip(
+            chosen.temporal_count,
+            chosen.temporal_loop,
+            chosen.temporal_size,
+            chosen.spatial_at,
+            chosen.cut,
+            strict=True,
+        )
+    ]
+    return Answered(problem, len(rows), rows)
+
+
+def uneven_cuts(seed: int) -> Answered:
+    """Cuts of three operands drawn for every tile of a few factors; bits that a cut needs grow with the tile."""
+    random = Random(seed)
+    kinds, step = list[dict[str, int]](), 1
+    for _ in range(random.randint(2, 3)):
+        kinds.append({"loop": random.randrange(8), "size": random.choice((2, 3)), "step": step})
+        kinds[-1]["count"] = random.randint(1, 3)
+        step *= kinds[-1]["count"] + 1
+    tiles, memories = step, random.randint(1, 2)
+    cuts = [[_drawn_cut(random, tiles, memories) for _ in range(random.randint(0, 2))] for _ in range(3)]
+    states = prod(len(own) + 1 for own in cuts)
+    fields = {
+        "least_to_come": [[[0.0] * tiles for _ in range(len(own) + 1)] for own in cuts],
+        "capacity_bits": [random.randint(tiles, 3 * tiles) for _ in range(memories)],
+        "is_open": [[random.random() < 0.8 for _ in range(memories)] for _ in range(states)],
+        "worst_pj": 1e6,
+        "starts_complete": random.random() < 0.5,
+    }
+    search = native.UnevenSearch(
+        kinds=[native.FactorKind(**kind) for kind in kinds],
+        cuts=[[native.UnevenCut(**one) for one in own] for own in cuts],  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
+    )
+    steps = 0
+    while search.go_on(5):
+        steps += 1
+    energy_pj, actions = search.best()
+    return Answered((kinds, cuts, fields), energy_pj, (steps, actions))
+
+
+def _drawn_cut(random: Random, tiles: int, memories: int) -> dict[str, object]:
+    return {
+        "energy_pj": [float(random.randint(1, 30)) for _ in range(tiles)],
+        "need_bits": [
+            [sorted(random.randint(0, 2 * tiles) for _ in range(tiles)) for _ in range(memories)] for _ in range(2)
+        ],
+        "leaves_complete": [random.random() < 0.5 for _ in range(tiles)],
+    }
+
+
+# Chains of places
+
+
+def least_chain(seed: int) -> Answered:
+    random = np.random.default_rng(seed)
+    shape = [int(one) for one in random.integers(2, 6, 4)]
+    counts = ((2, 2, 2), (3, 1, 2), (4, 0, 1))[seed % 3]
+    tables = [[_drawn_table(random, shape) for _ in range(own)] for own in counts]
+    found = native.least_chain(shape, tables)
+    return Answered((shape, tables), found, found)
+
+
+def _drawn_table(random: np.random.Generator, shape: list[int]) -> Table:
+    """Draw costs of each point, or costs that are the same along some dimensions; some points have no room."""
+    own = [side if random.random() < 0.8 else 1 for side in shape]
+    found = random.integers(0, 100, own).astype(np.float64)
+    found[random.random(own) < 0.2] = inf
+    return found
+
+
+def highest_mean(seed: int) -> Answered:
+    shape, counts, room, criteria = random_criteria(seed)
+    operands = [operand for operand, number in enumerate(counts) for _ in range(number)]
+    slopes = (None, 0.0, 0.7, 3.0)
+    found = [native.highest_mean(shape, operands, room, criteria, slope, inf, 0.0) for slope in slopes]
+    return Answered((shape, counts, room, criteria), found[0][0], found)
+
+
+def least_chain_below(seed: int) -> Answered:
+    """With no limit, then with limits around the least chain, and cut short after a few steps."""
+    searched = random_search(seed)
+    found = [searched.answer(inf, 1 << 30)]
+    least = found[0][0]
+    limits = (0.7 * least, 1.0 * least, 1.3 * least) if least < inf else (100.0,)
+    found += [searched.answer(limit, steps) for limit in limits for steps in (10, 1 << 30)]
+    return Answered(searched, least, found)

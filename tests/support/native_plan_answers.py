@@ -1,0 +1,506 @@
+"""Answers of the compiled searches for plans, packings and timings, to questions drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from onchip import native
+from onchip.answer.packing import Buffer
+from onchip.facts.ways_to_run import WaysToRun
+from onchip.simulate.network_on_chip.traffic import KINDS
+from onchip.solve.allocation.sections import sections_of
+from onchip.solve.latency.homes import HomesOfOperands
+from onchip.solve.latency.network import latency_bands
+from support.answered import Answered
+from support.network_traffic import random_network, random_tasks
+from support.packable import full_at_every_step
+from support.perfect_packings import cut_rectangle, drawn_windows
+from support.skipping_graphs import skipping_problem
+
+MOST_STATES = 20_000
+UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class DrawnNetwork:
+    """Operators in a legal order, with tensors by number; sizes and costs are by tensor."""
+
+    sizes: list[int]
+    load_costs: list[int]
+    store_costs: list[int]
+    reads: list[list[int]]
+    writes: list[list[int]]
+    predecessors: list[list[int]]
+
+    def most_needed(self, alignment: int = 1) -> int:
+        """Return the most that the operands of one operator need together, each size rounded up."""
+        aligned = [-(-size // alignment) * alignment for size in self.sizes]
+        return max(
+            sum(aligned[one] for one in {*own, *made}) for own, made in zip(self.reads, self.writes, strict=True)
+        )
+
+
+def drawn_network(random: Random, operators: int) -> DrawnNetwork:
+    """Draw operators that read recent tensors, inputs of the network among them, and write one or two."""
+    found = DrawnNetwork([], [], [], [], [], [])
+    producer = dict[int, int]()
+
+    def tensor(store_costs: Sequence[int]) -> int:
+        size = random.choice((1, 2, 3, 4, 6, 9))
+        found.sizes.append(size)
+        found.load_costs.append(size + random.randint(0, 2))
+        found.store_costs.append(random.choice(store_costs))
+        return len(found.sizes) - 1
+
+    recent = [tensor([0]), tensor([0])]
+    for number in range(operators):
+        reads = set(random.sample(recent[-7:], min(len(recent), random.choice((1, 2, 2, 3)))))
+        if random.random() < 0.2:
+            reads.add(random.choice(recent))
+        if random.random() < 0.3:
+            reads.add(tensor([0]))
+        made = [tensor((0, 2, 3, 5)) for _ in range(random.choice((1, 1, 1, 2)))]
+        found.reads.append(sorted(reads))
+        found.writes.append(made)
+        found.predecessors.append(sorted({producer[one] for one in reads if one in producer}))
+        producer |= dict.fromkeys(made, number)
+        recent += made
+    return found
+
+
+# Order with spills
+
+
+def joint_search(seed: int) -> Answered:
+    """By turns with an upper bound, greed, two parts, inputs that are overwritten, and few states."""
+    random = Random(seed)
+    network = drawn_network(random, random.randint(12, 30))
+    options = {"seed": seed, "most_states": MOST_STATES, "capacity_units": network.most_needed() + random.randint(0, 2)}
+    options |= ({}, {"upper_bound": 30}, {"greed": 3}, {"least_of_first": 2, "least_of_second": 1}, {}, {})[seed % 6]
+    if seed % 6 == 5:
+        options["most_states"] = 60
+    has_parts, is_overwritten = seed % 6 == 3, seed % 6 in (4, 5)
+    tensors = [
+        native.JointTensor(
+            units=size,
+            load_cost=load,
+            store_cost=store,
+            may_end_short=seed % 4 == 0,
+            first_load_cost=load // 2 * has_parts,
+            first_store_cost=store // 2 * has_parts,
+        )
+        for size, load, store in zip(network.sizes, network.load_costs, network.store_costs, strict=True)
+    ]
+    operators = [
+        native.JointOperator(
+            reads=reads,
+            writes=writes,
+            predecessors=predecessors,
+            overwritables=[
+                (one, min(network.sizes[one], network.sizes[writes[0]]), 0) for one in reads * is_overwritten
+            ],
+        )
+        for reads, writes, predecessors in zip(network.reads, network.writes, network.predecessors, strict=True)
+    ]
+    search = native.JointSearch(tensors, operators, **options)
+    outcome = search.run(native.StopToken())
+    found = [outcome, search.cost, search.lower_bound, search.states, search.moves]
+    return Answered((network, options), search.lower_bound, found)
+
+
+# Order without spills
+
+
+def peak_search(seed: int) -> Answered:
+    """Between drawn bounds, in two runs, with alignments and inputs that are overwritten."""
+    random = Random(seed)
+    network = drawn_network(random, random.randint(12, 40))
+    alignment, is_overwritten = (1, 4)[seed % 2], seed % 3 == 0
+    operators = [
+        native.PeakOperator(
+            reads=reads,
+            writes=writes,
+            predecessors=predecessors,
+            overwritables=[(one, 0, writes) for one in reads if network.sizes[one] == network.sizes[writes[0]]]
+            if is_overwritten and len(writes) == 1
+            else [],
+        )
+        for reads, writes, predecessors in zip(network.reads, network.writes, network.predecessors, strict=True)
+    ]
+    needs = native.peak_needs(network.sizes, operators, alignment, range(len(operators)))
+    least, most = (0, max(needs) // 2)[seed % 4 == 0], (UNLIMITED, max(needs) - 1)[seed % 5 == 0]
+    search = native.PeakSearch(network.sizes, operators, alignment_bytes=alignment, least_bytes=least, most_bytes=most)
+    found: list[object] = [needs]
+    for most_states in (20, MOST_STATES):
+        found += [search.run(native.StopToken(), most_states), search.states, search.lower_bound, search.order]
+    if search.order:
+        found.append(native.peak_needs(network.sizes, operators, alignment, search.order))
+    return Answered((network, alignment, least, most), search.lower_bound, found)
+
+
+def stay_search(seed: int) -> Answered:
+    random = Random(seed)
+    steps, gaps = random.randint(10, 40), list[dict[str, int]]()
+    for tensor in range(random.randint(5, 14)):
+        units, load, store = random.randint(0, 6), random.randint(0, 9), random.choice((0, 0, 1, 5, 9))
+        ends = sorted(random.sample(range(steps + 1), 2 * random.randint(1, 4)))
+        for start, stop in zip(ends[::2], ends[1::2], strict=True):
+            gap = {"tensor": tensor, "start": start, "stop": stop, "units": units}
+            gaps.append({**gap, "load_cost": load, "store_cost": store})
+    random.shuffle(gaps)
+    left = [random.randint(0, 20) for _ in range(steps)]
+    search = native.StaySearch([native.StayGap(**gap) for gap in gaps], left)
+    is_complete = search.run((100, 2_000, MOST_STATES)[seed % 3], native.StopToken())
+    found = [is_complete, search.cost, search.stays] if is_complete else [is_complete]
+    return Answered((gaps, left), search.cost if is_complete else None, found)
+
+
+# Packing
+
+
+def packing_search(seed: int) -> Answered:
+    """At the load or a little above it, in several runs with other ranks; some have no packing."""
+    random = Random(seed)
+    is_dense = seed % 2 == 0
+    buffers = full_at_every_step(random, 20, 24, 12, 0.25) if is_dense else _buffers(random, random.randint(20, 60))
+    lives, _ = sections_of(buffers)
+    limits = [_load(buffers) + random.choice((0, 0, 0, 1))] * max(stop for _, stop in lives)
+    fields = [_packing_fields(number, buffers, lives, limits[0]) for number in range(len(buffers))]
+    return _packed(random, fields, limits)
+
+
+def packing_with_fixed(seed: int) -> Answered:
+    """Some buffers keep the offsets that a greedy placement gives them."""
+    random = Random(seed)
+    buffers = _buffers(random, random.randint(8, 30))
+    lives, _ = sections_of(buffers)
+    search = native.ArenaSearch(_blocks(buffers), seed)
+    search.place(range(len(buffers)), in_smallest_gap=True, stop=native.StopToken())
+    limits = [search.arena] * max(stop for _, stop in lives)
+    fields = [_packing_fields(number, buffers, lives, limits[0]) for number in range(len(buffers))]
+    fixed = set(random.sample(range(len(buffers)), 3))
+    for number, own in enumerate(fields):
+        own["twin"] = -1
+        if number in fixed:
+            own["fixed"] = search.offsets[number]
+    found = _packed(random, fields, limits)
+    again = native.ArenaSearch(
+        [native.ArenaBlock(**one, fixed=fields[at].get("fixed", -1)) for at, one in enumerate(_block_fields(buffers))],  # type: ignore[arg-type]
+        seed,
+    )
+    again.place(range(len(buffers))[::-1], in_smallest_gap=True, stop=native.StopToken())
+    return Answered(found.question, again.arena, [found.answer, again.offsets])
+
+
+def _packed(random: Random, fields: Sequence[dict[str, object]], limits: Sequence[int]) -> Answered:
+    search = native.PackingSearch([native.PackingBuffer(**one) for one in fields], limits)  # type: ignore[arg-type]
+    found = list[object]()
+    for most_nodes in (30, 300, 6000):
+        rank = random.sample(range(len(fields)), len(fields))
+        outcome = search.run(rank, most_nodes, native.StopToken())
+        offsets = search.offsets if outcome is native.PackingOutcome.FOUND else []
+        found.append([outcome, search.nodes, offsets, search.hardest_section])
+    return Answered((fields, limits), [outcome.name, search.nodes], found)
+
+
+def _packing_fields(
+    number: int, buffers: Sequence[Buffer], lives: Sequence[tuple[int, int]], limit: int
+) -> dict[str, object]:
+    (first, stop), own = lives[number], buffers[number]
+    alike = [at for at in range(number) if buffers[at].size_bytes == own.size_bytes and lives[at] == lives[number]]
+    return {
+        "first": first,
+        "stop": stop,
+        "size": own.size_bytes,
+        "last": limit - own.size_bytes,
+        "twin": max(alike, default=-1),
+        "neighbours": [
+            at for at, other in enumerate(buffers) if at != number and other.start < own.stop and own.start < other.stop
+        ],
+    }
+
+
+def _buffers(random: Random, count: int) -> list[Buffer]:
+    """Draw buffers of small sizes, some of them alike; every third time they are the pieces of a rectangle."""
+    if random.random() < 0.3:
+        return list(cut_rectangle(count, 30, 60, random.randrange(1 << 30)))
+    found = []
+    for _ in range(count):
+        start = random.randrange(20)
+        found.append(Buffer(start, start + random.randint(1, 9), random.choice((3, 4, 4, 5, 7, 11))))
+    return found
+
+
+def _load(buffers: Sequence[Buffer]) -> int:
+    return max(sum(one.size_bytes for one in buffers if one.start <= at.start < one.stop) for at in buffers)
+
+
+def arena_search(seed: int) -> Answered:
+    """Greedy orders, then skylines."""
+    random = Random(seed)
+    buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
+    search, found = native.ArenaSearch(_blocks(buffers), seed), list[object]()
+    for in_smallest_gap in (True, False):
+        order = random.sample(range(len(buffers)), len(buffers))
+        search.place(order, in_smallest_gap=in_smallest_gap, stop=native.StopToken())
+        found += [search.arena, search.offsets]
+    search.fill_skylines(25, 0, native.StopToken())
+    return Answered((seed, buffers), search.arena, [*found, search.arena, search.offsets])
+
+
+def arena_repair(seed: int) -> Answered:
+    """Buffers that lie on each other are lowered, in two steps."""
+    random = Random(seed)
+    buffers = _buffers(random, random.randint(10, 60)) if seed % 3 else list(drawn_windows(120, 12, seed))
+    offsets, top = list[int](), 0
+    for one in buffers:
+        offsets.append(top)
+        top += one.size_bytes
+    repair, found = native.ArenaRepair(_blocks(buffers), offsets, seed), list[object]()
+    for looks in (500, 5000):
+        repair.lower(looks, _load(buffers), native.StopToken())
+        found += [repair.arena, repair.offsets]
+    return Answered((seed, buffers), repair.arena, found)
+
+
+def joined_blocks(seed: int) -> Answered:
+    buffers = cut_rectangle(20 + 3 * seed, 40, 80, seed)[seed % 4 :]
+    joined, top, offsets = native.JoinedBlocks(_blocks(buffers), native.StopToken()), 0, list[int]()
+    left = joined.left()
+    for one in left:
+        offsets.append(top)
+        top += one.size
+    rows = [(one.first, one.stop, one.size, one.used, one.steps) for one in left]
+    return Answered(buffers, len(left), [rows, joined.offsets(offsets)])
+
+
+def _blocks(buffers: Sequence[Buffer]) -> list[native.ArenaBlock]:
+    return [native.ArenaBlock(**one) for one in _block_fields(buffers)]
+
+
+def _block_fields(buffers: Sequence[Buffer]) -> list[dict[str, int]]:
+    """Half of the blocks are a little smaller than the room that they take."""
+    lives, _ = sections_of(buffers)
+    return [
+        {
+            "first": first,
+            "stop": stop,
+            "size": one.size_bytes,
+            "used": max(1, one.size_bytes - number % 2),
+            "steps": one.stop - one.start,
+        }
+        for number, ((first, stop), one) in enumerate(zip(lives, buffers, strict=True))
+    ]
+
+
+# Layouts
+
+
+def layout_beam(seed: int) -> Answered:
+    network, capacity, alignment = _network_with_room(seed)
+    beam, question = _beam_of_order(Random(seed), network, capacity, alignment)
+    found = list[object]()
+    for width in (1, 6):
+        beam.run(width, seed, native.StopToken())
+        found += [beam.cost, _plain_stays(beam.stays)]
+    return Answered((network, capacity, alignment, question), beam.cost, found)
+
+
+def order_beam(seed: int) -> Answered:
+    """Free tensors, or with the first one pinned; also below an upper bound."""
+    network, capacity, alignment = _network_with_room(seed)
+    pins = [-1] * len(network.sizes)
+    if seed % 2:
+        pins[0] = (capacity - network.sizes[0]) // alignment * alignment
+    beam = native.OrderBeam(
+        _layout_tensors(network),
+        pins,
+        _layout_operators(network),
+        capacity_bytes=capacity,
+        alignment_bytes=alignment,
+    )
+    found = list[object]()
+    for width, upper_bound in ((4, UNLIMITED), (16, UNLIMITED), (16, 60)):
+        options = {"upper_bound": upper_bound, "ahead": (64, 4)[seed % 3 == 0], "soon": (8, 24)[seed % 2], "seed": seed}
+        is_found = beam.run(width, **options, stop=native.StopToken())
+        found += [is_found, beam.cost, beam.order, _plain_stays(beam.stays)]
+    return Answered((network, capacity, alignment, pins), beam.cost, found)
+
+
+def placed_plan(seed: int) -> Answered:
+    """Windows of a plan from the beam over layouts, planned again one after the other."""
+    network, capacity, alignment = _network_with_room(seed, operators=30)
+    beam, question = _beam_of_order(Random(seed), network, capacity, alignment)
+    beam.run(4, seed, native.StopToken())
+    operators, random = _layout_operators(network), Random(seed)
+    plan = native.PlacedPlan(
+        _layout_tensors(network),
+        operators,
+        range(len(operators)),
+        beam.stays,
+        capacity_bytes=capacity,
+        alignment_bytes=alignment,
+    )
+    found: list[object] = [plan.cost]
+    for _ in range(3):
+        begin = random.randrange(20)
+        windows = [
+            native.WindowChoice(begin=at, stop=at + 9, soon=random.choice((4, 12)), seed=seed)
+            for at in (begin, begin + 5)
+        ]
+        found += [plan.plan_anew(windows, 8, native.StopToken()), plan.cost, plan.order, _plain_stays(plan.stays)]
+    return Answered((network, capacity, alignment, question), plan.cost, found)
+
+
+def _network_with_room(seed: int, operators: int = 0) -> tuple[DrawnNetwork, int, int]:
+    random = Random(seed)
+    network, alignment = drawn_network(random, operators or random.randint(8, 26)), random.choice((1, 1, 2))
+    return network, network.most_needed(alignment) + random.randint(0, 4), alignment
+
+
+def _beam_of_order(
+    random: Random, network: DrawnNetwork, capacity: int, alignment: int
+) -> tuple[native.LayoutBeam, object]:
+    """Draw which operands should stay until their next use; the operators run as they are numbered."""
+    last = {
+        tensor: step
+        for step, own in enumerate(zip(network.reads, network.writes, strict=True))
+        for tensor in (*own[0], *own[1])
+    }
+    steps = []
+    for step, (reads, writes) in enumerate(zip(network.reads, network.writes, strict=True)):
+        operands = [(tensor, tensor in writes, last[tensor] == step) for tensor in (*reads, *writes)]
+        steps.append(
+            [
+                {
+                    "tensor": tensor,
+                    "is_written": is_written,
+                    "is_wanted": not is_last and random.random() < 0.8,
+                    "is_last": is_last,
+                }
+                for tensor, is_written, is_last in operands
+            ]
+        )
+    beam = native.LayoutBeam(
+        _layout_tensors(network),
+        [[native.LayoutUse(**use) for use in uses] for uses in steps],  # type: ignore[arg-type]
+        capacity_bytes=capacity,
+        alignment_bytes=alignment,
+    )
+    return beam, steps
+
+
+def _layout_tensors(network: DrawnNetwork) -> list[native.LayoutTensor]:
+    return [
+        native.LayoutTensor(size_bytes=size, load_cost=load, store_cost=store)
+        for size, load, store in zip(network.sizes, network.load_costs, network.store_costs, strict=True)
+    ]
+
+
+def _layout_operators(network: DrawnNetwork) -> list[native.LayoutOperator]:
+    return [
+        native.LayoutOperator(reads=reads, writes=writes, predecessors=predecessors)
+        for reads, writes, predecessors in zip(network.reads, network.writes, network.predecessors, strict=True)
+    ]
+
+
+def _plain_stays(stays: Sequence[native.LayoutStay]) -> list[tuple[int, int, int, int]]:
+    return [(one.tensor, one.start, one.stop, one.offset_bytes) for one in stays]
+
+
+# Timing
+
+
+def latency_rooms(seed: int) -> Answered:
+    """One order in drawn bands, timed in many rooms and with all ways to place its stays."""
+    search, question = _bands(seed)
+    found = list[object]()
+    for share, ahead_share in ((1.0, 1.0), (0.9, 0.5), (0.0, 0.0)):
+        found.append(_plain_timing(search.evaluate(native.LatencyRoom(share, ahead_share))))
+    for placing in tuple(native.LatencyPlacing)[1:]:
+        for is_longest_first, has_place_for_all in ((False, False), (True, False), (False, True)):
+            room = native.LatencyRoom(1.0, 1.0, placing, is_longest_first, has_place_for_all, 4)
+            found.append(_plain_timing(search.evaluate(room)))
+    return Answered(question, search.worth[0], [*_plain_best(search), found])
+
+
+def latency_search(seed: int) -> Answered:
+    """Other bands, other orders, then both together."""
+    search, question = _bands(seed)
+    token, found = native.StopToken(), list[object]()
+    if seed % 3 == 0:
+        search.limit_room(native.LatencyRoom(1.0, 1.0, native.LatencyPlacing.LOWEST))
+    search.cut_otherwise(0, token)
+    found.append(_plain_best(search))
+    search.reorder(2000, 3.0, 0, token)
+    found.append(_plain_best(search))
+    search.anneal(2000, 2.0, 0, token)
+    found.append(_plain_best(search))
+    return Answered(question, search.worth, found)
+
+
+def _bands(seed: int) -> tuple[native.LatencyBands, object]:
+    """Draw a problem with some room, and begin at drawn parts of its operators."""
+    random = Random(seed)
+    while True:
+        problem = skipping_problem(random.randrange(1 << 30), random.randint(8, 20))
+        more = random.choice((1, 2))
+        memories = tuple(replace(one, capacity_bytes=more * one.capacity_bytes) for one in problem.memories)
+        ways = WaysToRun(replace(problem, memories=memories))
+        homes = HomesOfOperands(ways)
+        if homes.unfit is None:
+            break
+    search = latency_bands(ways, homes.start(spreads=seed % 2 == 0))
+    parts = [random.choice(sorted(one.cycles)) for one in ways.operators]
+    search.begin(parts, seed)
+    return search, (ways.problem, parts)
+
+
+def _plain_best(search: native.LatencyBands) -> list[object]:
+    tensors = [(one.memory, one.same_as) for one in search.tensors]
+    timing = _plain_timing(search.evaluate(native.LatencyRoom(1.0, 1.0)))
+    return [search.worth, search.parts, search.order, search.sizes_bytes, tensors, timing]
+
+
+def _plain_timing(timing: native.LatencyTiming) -> list[object]:
+    if not timing.fits:
+        return []
+    return [
+        timing.latency,
+        timing.transfer_cycles,
+        [(one.tensor, one.start, one.stop, one.is_loaded, one.is_stored) for one in timing.stays],
+        [(one.stay, one.is_store, one.position, one.start, one.stop) for one in timing.transfers],
+        timing.ends,
+        timing.offsets_bytes,
+    ]
+
+
+# Network on a chip
+
+
+def network_run(seed: int) -> Answered:
+    """First to a cycle, then to the end."""
+    random = Random(seed)
+    network = random_network(random)
+    tasks = random_tasks(random, len(network.endpoints), most_receivers=1 + 3 * (seed % 2))
+    simulation = native.NetworkSimulation(
+        network.shape(),
+        [
+            native.NetworkTask(
+                KINDS[one.kind],
+                -1 if one.actor is None else one.actor,
+                one.size,
+                one.earliest,
+                sum(1 << receiver for receiver in one.receivers),
+                one.waits_for,
+            )
+            for one in tasks
+        ],
+    )
+    found = list[object]()
+    for last_cycle in (20, 1 << 40):
+        outcome = simulation.run(last_cycle, native.StopToken())
+        found += [outcome, simulation.cycles, simulation.flit_hops, simulation.begins, simulation.ends]
+    return Answered((network, tasks), simulation.cycles, found)
