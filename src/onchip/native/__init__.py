@@ -1,7 +1,7 @@
-"""What onchip searches in C++: packing, order with residencies, what mappings of layers cost, LOMA's mappings.
+"""Compiled searches and cost models: packing, ordering with spills, timing, and mappings of layers.
 
-Here lives what takes numbers and gives numbers, and is called a million times; whoever reads it begins with the header
-of an algorithm. Not networks, files or messages, and nothing that Python does as fast.
+This package holds code that takes and returns numbers and runs millions of times. Each C++ header describes one
+algorithm. Networks, files and messages stay in Python, and so does all code that is fast enough there.
 """
 
 from onchip.native import _core
@@ -74,6 +74,7 @@ peak_needs = _core.peak_needs
 
 __all__ = [
     "ArenaBlock",
+    "ArenaRepair",
     "ArenaSearch",
     "ExactCriterion",
     "ExactMapper",

@@ -18,9 +18,11 @@ void add_arena(nb::module_& module) {
     using namespace arena;
     nb::class_<Block>(
         module, "ArenaBlock",
-        "A buffer alive in the sections `first` to `stop - 1`, for so many steps; `size` is padded, `used` is not.\n"
+        "A buffer alive in the sections `first` to `stop - 1`, for a number of steps.\n"
         "\n"
-        "`fixed` is its only offset, or -1; only `place` knows fixed blocks.")
+        "A section is a maximal set of buffers that are alive at once. `size` is padded to the alignment,\n"
+        "`used` is not; both are in bytes. `fixed` is the only legal offset, or -1. Only\n"
+        "`ArenaSearch.place` and `ArenaSearch.offer` support fixed blocks.")
         .def(
             "__init__",
             [](Block* place, Index first, Index stop, Units size, Units used, Units steps, Units fixed) {
@@ -35,16 +37,23 @@ void add_arena(nb::module_& module) {
         .def_ro("fixed", &Block::fixed);
     nb::class_<JoinedBlocks>(
         module, "JoinedBlocks",
-        "Blocks joined in twos without waste: of equal lives upon each other, of equal sizes right after each other.\n"
+        "Blocks merged in pairs without wasted space, until no pair is left to merge.\n"
         "\n"
-        "Ends early if asked to stop. Raises ValueError, naming the entry, for what no block can be.")
+        "Blocks with equal lifetimes are stacked; blocks of equal size whose lifetimes are adjacent share\n"
+        "an offset. A packing of the merged blocks gives a packing of all blocks. Stops early if `stop` is\n"
+        "asked. Raises ValueError, with the entry, if a block is invalid.")
         .def(nb::init<std::vector<Block>, const StopToken&>(), "blocks"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>())
-        .def("left", &JoinedBlocks::left, "Return what is no part of another block.")
+        .def("left", &JoinedBlocks::left, "Return the blocks that are not part of another block.")
         .def("offsets", &JoinedBlocks::offsets, "offsets_left"_a,
-             "Return the offsets by block as given, from those of what is left; raises ValueError for another number.");
-    nb::class_<ArenaSearch>(module, "ArenaSearch",
-                            "Packs blocks as low as it can, and keeps the best packing; proves nothing.")
+             "Return the offsets of the given blocks in bytes, from the offsets of the blocks in `left`.\n"
+             "\n"
+             "Raises ValueError if the number of offsets differs from the number of blocks in `left`.");
+    nb::class_<ArenaSearch>(
+        module, "ArenaSearch",
+        "Heuristic packing search that keeps the packing with the lowest arena; it proves nothing.\n"
+        "\n"
+        "Raises ValueError, with the entry, if a block is invalid.")
         .def(
             "__init__",
             [](ArenaSearch* place, std::vector<Block> blocks, std::uint64_t seed) {
@@ -57,19 +66,28 @@ void add_arena(nb::module_& module) {
                 return search.place(order, in_smallest_gap ? Gap::smallest : Gap::lowest, stop);
             },
             "order"_a, nb::kw_only(), "in_smallest_gap"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-            "Place one after another, in the lowest or the smallest gap; False if asked to stop before the last.")
+            "Place the blocks in the given order, fixed blocks first, and keep the packing if it is the best.\n"
+            "\n"
+            "Each block goes to the lowest or to the smallest gap in which it fits. Returns False if `stop` is\n"
+            "asked before the last block. Raises ValueError if `order` does not name every block once.")
         .def("fill_skylines", &ArenaSearch::fill_skylines, "rounds"_a, "target"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>(),
-             "Fill so many skylines more, or until the arena is at most the target.")
+             "Build `rounds` more skyline packings; end early if the arena is at most `target` bytes.")
         .def("offer", &ArenaSearch::offer, "offsets"_a,
-             "Keep a packing found elsewhere if it is lower; raises ValueError where there is not an offset for each.")
-        .def_prop_ro("arena", &ArenaSearch::arena, "The least arena so far; 2^60 while there is none.")
-        .def_prop_ro("offsets", &ArenaSearch::offsets, "By block, of the least arena so far.");
+             "Keep a packing from another source if its arena is lower.\n"
+             "\n"
+             "Raises ValueError if there is not one offset for each block.")
+        .def_prop_ro("arena", &ArenaSearch::arena,
+                     "Lowest arena found so far in bytes, or 2^60 before the first packing.")
+        .def_prop_ro("offsets", &ArenaSearch::offsets,
+                     "Offset of each block in bytes, in the packing with the lowest arena.");
     nb::class_<ArenaRepair>(
         module, "ArenaRepair",
-        "Lowers a packing: puts what ends too high in again, where it pushes out what weighs least; proves nothing.\n"
+        "Local search that lowers the arena of a packing; it proves nothing.\n"
         "\n"
-        "Raises ValueError for what no block can be, and where there is not an offset for each.")
+        "It removes the blocks that end too high and inserts them again, where they displace the blocks of\n"
+        "least weight. The given packing is not checked. Raises ValueError if a block is invalid or if\n"
+        "there is not one offset for each block.")
         .def(
             "__init__",
             [](ArenaRepair* place, std::vector<Block> blocks, const std::vector<Units>& offsets, std::uint64_t seed) {
@@ -77,11 +95,14 @@ void add_arena(nb::module_& module) {
             },
             "blocks"_a, "offsets"_a, "seed"_a)
         .def("lower", &ArenaRepair::lower, "looks"_a, "target"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Look at so many blocks beside others, or until the arena is at most the target.")
+             "Run until `looks` neighbouring blocks have been inspected or the arena is at most `target` bytes.")
         .def("offer", &ArenaRepair::offer, "offsets"_a,
-             "Go on from a packing found elsewhere if it is lower; raises ValueError where there is not one for each.")
-        .def_prop_ro("arena", &ArenaRepair::arena, "The least arena so far.")
-        .def_prop_ro("offsets", &ArenaRepair::offsets, "By block, of the least arena so far.");
+             "Continue from a packing of another source if its arena is lower.\n"
+             "\n"
+             "Raises ValueError if there is not one offset for each block.")
+        .def_prop_ro("arena", &ArenaRepair::arena, "Lowest arena found so far in bytes.")
+        .def_prop_ro("offsets", &ArenaRepair::offsets,
+                     "Offset of each block in bytes, in the packing with the lowest arena.");
 }
 
 }  // namespace onchip

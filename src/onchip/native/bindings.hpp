@@ -1,4 +1,4 @@
-// What each algorithm adds to the module.
+// Functions that add the bindings of each algorithm to the module.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// `least_chain` and `least_chain_below` for Python.
+// `least_chain`, `highest_mean` and `least_chain_below` for Python.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -185,58 +185,67 @@ auto least_chain_below(std::vector<std::size_t> shape, std::vector<std::vector<s
 
 void add_chains(nb::module_& module) {
     module.def("least_chain", &least_chain, "shape"_a, "operands"_a,
-               "The least that boundaries cost in places that stand inside each other; of each operand from the units "
-               "upwards.\n"
+               "Return the least total cost of a chain of nested places, one place for each boundary.\n"
                "\n"
-               "Costs are by point of a lattice of that shape, flat, the last dimension's fastest; infinite where "
-               "there is no room.\n"
-               "Or they have as many dimensions as the lattice, and one cell where they are the same in all of a "
-               "dimension. Raises\n"
-               "ValueError for costs that are not of each point.");
-    module.def(
-        "highest_mean", &highest_mean, "shape"_a, "operands"_a, "room"_a, "criteria"_a, "slope"_a.none(), "enough"_a,
-        "vain"_a,
-        "What the greatest of several criteria is at least of any chain, and the weights of the mean that says so.\n"
-        "\n"
-        "No less than any criterion by itself. A mean is looked for until it is enough, or the greatest of some chain "
-        "is not\n"
-        "above `vain`. With a slope it is so many times the first criterion plus the greatest of all others. "
-        "`operands` and\n"
-        "`room` (nothing, or infinite) are by boundary, an operand's one after the other from the units upwards. Of a\n"
-        "criterion, what is fixed and what boundaries cost, or None; tables as `least_chain` takes them. Raises "
-        "ValueError\n"
-        "for tables that do not fit, and for too few criteria.");
+               "A place is a point of a lattice: how far the loops inside it lead along each dimension. Of any two\n"
+               "places one contains the other, and the boundaries of an operand are listed from the processing\n"
+               "elements upwards. `operands` holds one cost table per boundary, infinite where a tile does not\n"
+               "fit. A table is flat with the last dimension fastest, or it has the dimensions of the lattice,\n"
+               "with one cell along dimensions in which its values do not differ. Raises ValueError if a table\n"
+               "does not have a value for each point.");
+    module.def("highest_mean", &highest_mean, "shape"_a, "operands"_a, "room"_a, "criteria"_a, "slope"_a.none(),
+               "enough"_a, "vain"_a,
+               "Return a lower bound on the greatest of several criteria over all chains, and its weights.\n"
+               "\n"
+               "The bound is the least weighted mean of the criteria over all chains, for the best weights found.\n"
+               "It is at least the bound of each single criterion. The search for weights ends if the bound\n"
+               "reaches `enough`, or if some chain's greatest criterion is at most `vain`. With a `slope`, the\n"
+               "bound is for `slope` times the first criterion plus the greatest of the others. `operands` and\n"
+               "`room` (0, or infinity where a tile does not fit) are by boundary: operand after operand, each\n"
+               "from the processing elements upwards. A criterion is a pair of its fixed part and its cost table\n"
+               "per boundary, or None for no cost. Tables are as in `least_chain`. Raises ValueError if a table\n"
+               "has the wrong shape or if there are too few criteria.");
     module.def("least_chain_below", &least_chain_below, "shape"_a, "may_stand_inside"_a, "leads"_a, "stays"_a,
                "short_turns"_a, "part_of_turn"_a, "counts"_a, "turns"_a, "is_single"_a, "room_bits"_a, "ports"_a,
                "fewest_turns"_a, "last_turns"_a, "is_known"_a, "boundaries"_a, "criteria"_a, "is_product"_a, "limit"_a,
                "most_steps"_a,
-               "What no chain below `limit` is worth less than, if one is worth just that, steps, points, cells, and "
-               "criteria.\n"
+               "Search for the chain of least value below `limit`, with several criteria and shared memories.\n"
                "\n"
-               "A chain is worth the greatest of its criteria, or the first times the greatest of the others. "
-               "`boundaries` are their\n"
-               "operand, memory, bits of room by point, how often tiles come by point as each memory sees it, and "
-               "whether there is\n"
-               "room for two, operands one after the other from the units upwards; `criteria` what is fixed, what each "
-               "boundary\n"
-               "adds, what more where none of its tiles may stay, and what beyond that, whether it is linear in how "
-               "often tiles\n"
-               "come, by boundary of a memory with room for one tile how often transfers are waited for one by one and "
-               "how long each\n"
-               "takes, and the port that it counts all transfers of. Tables are as `least_chain` takes them.\n"
-               "`may_stand_inside` says by dimension, inner and outer cell, the latter fastest, whether one place may "
-               "stand inside\n"
-               "the other; `leads` by operand and dimension whether that leads to other elements of the operand, "
-               "`counts` whether\n"
-               "the part of its cell that `stays`, by dimension and cell, is one of the operand's elements; `turns` "
-               "the most cycles\n"
-               "that lead to a cell, `is_single` whether no loop may stand between two places in it, `fewest_turns` "
-               "those of any\n"
-               "part of a place but the last at least, `last_turns` those of the last, `is_known` whether both are "
-               "just so many. The\n"
-               "cells are by dimension those in which a chain below the limit may stand, the criteria, by their "
-               "number, those that\n"
-               "may count of one; none if there is no such chain.");
+               "The value of a chain is the greatest of its criteria. If `is_product`, it is the first times the\n"
+               "greatest of the others. Stops after about `most_steps` points. Returns a tuple of\n"
+               "- the lower bound on the value of every chain below `limit` (`limit` itself if there is none),\n"
+               "- True if the bound is attained by a chain, or if no chain is below `limit`,\n"
+               "- the number of steps,\n"
+               "- the points of the best chain by boundary (empty if none was found),\n"
+               "- the cells of each dimension in which a chain below `limit` may have a place (1) or not (0),\n"
+               "- the numbers of the criteria that may be the greatest of such a chain (empty if there is none).\n"
+               "\n"
+               "`boundaries` are operand after operand, each from the processing elements upwards. A boundary is a\n"
+               "tuple of its operand, its memory, the bits that a tile takes by point, the numbers of arrivals of\n"
+               "its tiles by point (one table for each memory that counts them, at most two), and True if its\n"
+               "memory has room for two tiles.\n"
+               "\n"
+               "`criteria` are tuples of\n"
+               "- the fixed part,\n"
+               "- the cost table of each boundary, or None,\n"
+               "- the cost added at a boundary if none of its tiles may stay, or None,\n"
+               "- the further cost added then, of which no part counts if some tiles may stay, or None,\n"
+               "- True if the criterion is linear in the number of arrivals,\n"
+               "- per boundary the transfers that the array waits for one by one: pairs of tables with their\n"
+               "  number and duration,\n"
+               "- the number of the port whose transfers it counts, or None.\n"
+               "\n"
+               "Per dimension and cell: `stays` is the largest part of a tile that stays, `short_turns` the turns\n"
+               "of the last part of a place if it is shorter than the others (0 if all are equal, infinity if\n"
+               "unknown), `turns` the most cycles that lead to the cell, `is_single` 1 if no loop may stand\n"
+               "between two places in it, `fewest_turns` a lower bound on the turns of every part but the last,\n"
+               "`last_turns` a lower bound on the turns of the last part, and `is_known` 1 if both are exact.\n"
+               "`part_of_turn` is per dimension the largest part that one turn leads to. `may_stand_inside` is 1\n"
+               "per dimension, inner cell and outer cell (fastest) if one place may stand inside the other.\n"
+               "`leads` is 1 per operand and dimension if the dimension leads to other elements of the operand,\n"
+               "and `counts` is 1 if the part that `stays` is in its elements. `room_bits` is per memory; `ports`\n"
+               "is 1 per port and boundary if the boundary has transfers there. Raises ValueError if a table has\n"
+               "the wrong shape.");
 }
 
 }  // namespace onchip

@@ -1,4 +1,4 @@
-// `ExactMapper` for Python, and what rules ways out one at a time, for whoever holds it against all mappings.
+// `ExactMapper` for Python, with the bounds for single unrollings (which tests compare with all mappings).
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -85,11 +85,12 @@ private:
 void add_spaces(nb::module_& module) {
     nb::class_<Space>(
         module, "ExactSpace",
-        "A layer on a machine whose memories of an operand are a chain.\n"
+        "Search space of the exact mapper; the memories of each operand must form a chain.\n"
         "\n"
-        "`bounds` are the loops', `holds` says of each operand and level whether it is kept there, `touched` of each "
-        "operand\n"
-        "how many different elements the layer uses; `ways` are by dimension of the array the sizes of its loops.")
+        "`bounds` are the loop bounds in the order of LOOPS. `holds` is True per operand and level if the\n"
+        "level keeps tiles of the operand. `touched` is the number of distinct elements of each operand\n"
+        "that the layer uses. `ways` lists, for each dimension of the array, the possible unrollings as\n"
+        "sizes of all loops. Raises ValueError if the arguments are inconsistent or too large.")
         .def(
             "__init__",
             [](Space* place, Layer layer, Machine machine, const Sizes& bounds,
@@ -98,10 +99,13 @@ void add_spaces(nb::module_& module) {
                 new (place) Space(std::move(layer), std::move(machine), bounds, std::move(holds), touched, ways);
             },
             nb::kw_only(), "layer"_a, "machine"_a, "bounds"_a, "holds"_a, "touched"_a, "ways"_a);
-    nb::class_<Nest>(module, "ExactNest",
-                     "A mapping: loops innermost first, with their sizes and dimensions of the array (-1: in time).\n"
-                     "\n"
-                     "`kept` is by operand and level how many of them a tile spans, -1 where nothing is kept.")
+    nb::class_<Nest>(
+        module, "ExactNest",
+        "A mapping.\n"
+        "\n"
+        "`loops` are innermost first, as tuples of the loop, its size and its dimension of the array, or -1\n"
+        "in time. `kept` is the number of innermost loops inside a tile per operand and level, or -1 if the\n"
+        "level keeps no tile.")
         .def_prop_ro("loops",
                      [](const Nest& nest) {
                          std::vector<std::tuple<Index, Count, Index>> found;
@@ -113,27 +117,42 @@ void add_spaces(nb::module_& module) {
 
 void add_ways(nb::module_& module) {
     nb::class_<Criterion>(module, "ExactCriterion",
-                          "What is added up over boundaries: energy, or cycles of a port and of one preloading.")
-        .def_prop_ro("is_energy", &Criterion::is_energy);
-    nb::class_<WayDoor>(module, "ExactWay",
-                        "What rules out ways to use the array, one at a time; a way is by dimension a place in `ways`.")
+                          "A sum over the boundaries of a chain: energy, or cycles of a port and of one preload.")
+        .def_prop_ro("is_energy", &Criterion::is_energy, "True if the sum is an energy.");
+    nb::class_<WayDoor>(
+        module, "ExactWay",
+        "Bounds for single unrollings of the array.\n"
+        "\n"
+        "A way is one choice from `ExactSpace.ways` for each dimension of the array. Raises ValueError if a\n"
+        "way does not exist.")
         .def(nb::init<const Space&, Objective>(), "space"_a, "objective"_a)
-        .def_prop_ro("criteria", &WayDoor::criteria)
+        .def_prop_ro("criteria", &WayDoor::criteria, "All criteria of the objective.")
         .def("floor", &WayDoor::floor, "way"_a,
-             "Energy in pJ and cycles (0 for an objective of energy); None where loops run out.")
-        .def(
-            "may_be_below", &WayDoor::may_be_below, "way"_a, "cycles"_a, "limit"_a, "criteria"_a,
-            "Whether none of these criteria is at the limit; an energy before others makes the limit one for products.")
+             "Return lower bounds on the energy in pJ and the cycles of all mappings with this unrolling.\n"
+             "\n"
+             "The cycles are 0 if the objective is energy. Returns None if the way unrolls a loop beyond its\n"
+             "bound.")
+        .def("may_be_below", &WayDoor::may_be_below, "way"_a, "cycles"_a, "limit"_a, "criteria"_a,
+             "Return True if no criterion proves that all mappings of the way have at least the value `limit`.\n"
+             "\n"
+             "`cycles` is the way's floor. If an energy criterion precedes others, `limit` is a product of\n"
+             "energy and cycles. Raises ValueError if `criteria` is empty or if the way unrolls a loop beyond\n"
+             "its bound.")
         .def("chains", &WayDoor::chains, "way"_a, "limit"_a,
-             "Every chain of tiles that no bound rules out, with the bounds of its places.");
+             "Return each chain of tiles that no bound excludes below `limit`, with its lower bounds.\n"
+             "\n"
+             "Raises ValueError if the way unrolls a loop beyond its bound.");
 }
 
-// Of the one mapping of a row.
 void add_refiner(nb::module_& module) {
     using layer::Cuts, layer::Row, layer::Table;
     nb::class_<Refiner>(
         module, "ExactRefiner",
-        "One mapping, in a row, made better step by step; `unrolls` is by dimension of the array, and loop.")
+        "Local search that improves one mapping, in which each operand has its own cuts.\n"
+        "\n"
+        "`unrolls` is True per dimension of the array and loop if the loop may be unrolled along it. The\n"
+        "start is one row of the tables that `LayerCosts.of` takes. The same seed gives the same steps.\n"
+        "Raises ValueError if the tables do not hold exactly one valid mapping.")
         .def(
             "__init__",
             [](Refiner* place, Layer layer, Machine machine, Objective objective,
@@ -157,37 +176,48 @@ void add_refiner(nb::module_& module) {
             "beside_loop"_a.noconvert(), "beside_size"_a.noconvert(), "beside_along"_a.noconvert(),
             "beside_at"_a.noconvert(), "cut"_a.noconvert())
         .def("go_on", &Refiner::go_on, "mappings"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Cost about so many more mappings.")
+             "Evaluate about `mappings` more mappings.")
         .def_prop_ro("value", &Refiner::value,
-                     "Of the best so far, in femtojoules, cycles or their product; infinite where none fits.")
-        .def_prop_ro("nest", &Refiner::nest);
+                     "Value of the best mapping so far, or infinity if none fits.\n"
+                     "\n"
+                     "The unit is femtojoules, cycles or their product, depending on the objective.")
+        .def_prop_ro("nest", &Refiner::nest, "Best mapping so far.");
 }
 
 }  // namespace
 
 void add_exact(nb::module_& module) {
-    nb::enum_<Objective>(module, "ExactObjective",
-                         "What the exact mapper makes least; the product is of energy and cycles.")
+    nb::enum_<Objective>(module, "ExactObjective", "Objective of the exact mapper; PRODUCT is energy times cycles.")
         .value("ENERGY", Objective::energy)
         .value("LATENCY", Objective::latency)
         .value("PRODUCT", Objective::product);
     add_spaces(module);
     add_ways(module);
     add_refiner(module);
-    nb::class_<Mapper>(module, "ExactMapper", "The best mapping of all ways.")
+    nb::class_<Mapper>(
+        module, "ExactMapper",
+        "Branch-and-bound search for the best even mapping over all unrollings of the array.\n"
+        "\n"
+        "Values are in femtojoules, cycles or their product, depending on the objective. All properties but\n"
+        "`answer` may be read while the search runs.")
         .def(nb::init<Space, Objective>(), "space"_a, "objective"_a)
         .def("run", &Mapper::run, "best"_a, "stop"_a, "workers"_a, "most_nodes"_a, "most_work"_a,
              nb::call_guard<nb::gil_scoped_release>(),
-             "Look for better than `best`, in femtojoules, cycles or their product; the properties say how far it is.\n"
+             "Search for a mapping with a value below `best`.\n"
              "\n"
-             "It ends after about so many nodes, or so much work, too.")
-        .def_prop_ro("best", &Mapper::best)
-        .def_prop_ro("proven", &Mapper::proven, "What no mapping is below, unless the run is at its end.")
-        .def_prop_ro("nodes", &Mapper::nodes)
-        .def_prop_ro("work", &Mapper::work,
-                     "How many tiles were priced, or what takes as long: the same on every machine.")
+             "Stops early if `stop` is asked, or after about `most_nodes` nodes or `most_work` units of work.\n"
+             "With one worker, equal arguments give equal results. Raises ValueError if there is no worker or if\n"
+             "a limit is negative.")
+        .def_prop_ro("best", &Mapper::best, "Least value found so far, or the value that `run` was given.")
+        .def_prop_ro("proven", &Mapper::proven,
+                     "Lower bound on the value of all mappings while the search is incomplete.\n"
+                     "\n"
+                     "After a complete run the best value itself is proven.")
+        .def_prop_ro("nodes", &Mapper::nodes, "Number of nodes of the search.")
+        .def_prop_ro("work", &Mapper::work, "Work done, counted in priced tiles: the same on every machine.")
         .def_prop_ro(
-            "answer", [](const Mapper& mapper) { return mapper.answer(); }, "Of the run that ended, if it found any.");
+            "answer", [](const Mapper& mapper) { return mapper.answer(); },
+            "Best mapping of the last run, or None if it found none.");
 }
 
 }  // namespace onchip

@@ -18,7 +18,7 @@ namespace onchip {
 void add_joint(nb::module_& module) {
     using namespace joint;
     nb::enum_<Outcome>(module, "JointOutcome",
-                       "Why a joint search ended; exhausted: no plan costs less than the upper bound.")
+                       "Reason why a joint search ended. EXHAUSTED: no plan costs less than the upper bound.")
         .value("FOUND", Outcome::found)
         .value("EXHAUSTED", Outcome::exhausted)
         .value("STOPPED", Outcome::stopped)
@@ -26,9 +26,11 @@ void add_joint(nb::module_& module) {
         .value("MEMORY_SPENT", Outcome::memory_spent);
     nb::class_<Tensor>(
         module, "JointTensor",
-        "A tensor in units of the alignment; its store costs 0 where DRAM has a copy whenever it could leave.\n"
+        "A tensor with its size in units of the alignment and its transfer costs.\n"
         "\n"
-        "Of what it costs the first of two parts pays `first_load_cost` and `first_store_cost`.")
+        "`store_cost` is 0 if DRAM has a copy whenever the tensor could leave. `may_end_short` is True if\n"
+        "the tensor may end in the last, partial unit of the capacity. `first_load_cost` and\n"
+        "`first_store_cost` are the shares of the first of two parts of the problem.")
         .def(
             "__init__",
             [](Tensor* place, Units units, Cost load_cost, Cost store_cost, bool may_end_short, Cost first_load_cost,
@@ -40,9 +42,11 @@ void add_joint(nb::module_& module) {
     using Overwritables = std::vector<std::tuple<Index, Units, Index>>;
     nb::class_<Operator>(
         module, "JointOperator",
-        "An operator: tensors and earlier operators by their numbers, each list rising.\n"
+        "An operator with the numbers of its tensors and predecessors, each list ascending.\n"
         "\n"
-        "`overwritables` are what it reads and may write to the bytes of: (tensor, units saved, group), by group.")
+        "Predecessors have lower numbers than the operator. `overwritables` are the inputs whose bytes the\n"
+        "outputs may take, as tuples of tensor, units saved and group, sorted by group. At most one input\n"
+        "of each group is overwritten.")
         .def(
             "__init__",
             [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors,
@@ -54,9 +58,14 @@ void add_joint(nb::module_& module) {
             nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a, "overwritables"_a = Overwritables());
     nb::class_<Search>(
         module, "JointSearch",
-        "Searches for the order and the residencies of least cost below `upper_bound`.\n"
+        "Best-first search for the cheapest order and residencies with a cost below `upper_bound`.\n"
         "\n"
-        "Of a problem of two parts every plan costs each of them at least `least_of_first` and `least_of_second`.")
+        "`capacity_units` is the scratchpad in units of the alignment. With `greed`, each executed operator\n"
+        "counts as that much cost saved: plans are found sooner, and only an exhausted search proves a\n"
+        "bound. `seed` breaks ties. The search ends after `most_states` states or if it needs more than\n"
+        "`most_bytes` of memory. With one worker it is deterministic. If the problem consists of two parts\n"
+        "that divide each cost, `least_of_first` and `least_of_second` are lower bounds on the cost of each\n"
+        "part. Raises ValueError, with the entry, if a tensor, an operator or an option is invalid.")
         .def(
             "__init__",
             [](Search* place, std::vector<Tensor> tensors, std::vector<Operator> operators, Units capacity_units,
@@ -70,13 +79,17 @@ void add_joint(nb::module_& module) {
             "seed"_a = 0, "most_states"_a = unlimited, "most_bytes"_a = unlimited, "workers"_a = 1,
             "least_of_first"_a = 0, "least_of_second"_a = 0)
         .def("run", &Search::run, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Search, once; raises RuntimeError the second time.")
+             "Run the search. Raises RuntimeError if it is called a second time.")
         .def_prop_ro("states", &Search::states,
-                     "States built and kept, and choices listed; may be read while it runs, as may `lower_bound`.")
-        .def_prop_ro("lower_bound", &Search::lower_bound, "A bound on what every plan costs that the search may find.")
-        .def_prop_ro(
-            "cost", &Search::cost,
-            "What the plan found costs; -1 before. Several workers that were stopped may have one that is not proven.")
+                     "Number of states built and kept, plus choices listed.\n"
+                     "\n"
+                     "This property and `lower_bound` may be read while the search runs.")
+        .def_prop_ro("lower_bound", &Search::lower_bound,
+                     "Lower bound on the cost of every plan that the search may find.")
+        .def_prop_ro("cost", &Search::cost,
+                     "Cost of the plan found, or -1 if there is none.\n"
+                     "\n"
+                     "If several workers were stopped, the plan may not be proven to be the cheapest.")
         .def_prop_ro(
             "moves",
             [](const Search& search) {
@@ -84,7 +97,7 @@ void add_joint(nb::module_& module) {
                 for (Move& one : search.moves()) moves.emplace_back(one.runs, std::move(one.evicted));
                 return moves;
             },
-            "Each operator of the plan found, and what is evicted before it.");
+            "Operators of the plan in execution order, each with the tensors evicted before it runs.");
 }
 
 }  // namespace onchip

@@ -41,9 +41,11 @@ std::vector<Way> ways_of(const Pairs& ways) {
 void add_network(nb::module_& module) {
     nb::class_<WholeTensor>(
         module, "LatencyWholeTensor",
-        "A tensor that may be cut along its channels; one without a shape has one channel.\n"
+        "A tensor in one scratchpad that may be split along its channels.\n"
         "\n"
-        "It lies in one scratchpad: `same_as` is the number of the tensor that it is in another one, or -1.")
+        "A tensor without a shape has one channel. `same_as` is the number of the tensor of which this is a\n"
+        "copy in another scratchpad, or -1. `is_in_dram` is True if DRAM has the tensor from the start or\n"
+        "once the original has been stored.")
         .def(
             "__init__",
             [](WholeTensor* place, Bytes bytes, Index channels, std::int64_t bits_per_channel, bool is_in_dram,
@@ -54,9 +56,10 @@ void add_network(nb::module_& module) {
             "memory"_a, "same_as"_a);
     nb::class_<Access>(
         module, "LatencyAccess",
-        "What addresses in a scratchpad are multiples of, and how long loads into it and stores out of it take.\n"
+        "The alignment of a scratchpad in bytes, and the rates of transfers to and from DRAM.\n"
         "\n"
-        "`load` and `store` are terms of rates.")
+        "`load` and `store` are lists of terms (bits of a unit, cycles of a unit). A transfer takes the sum\n"
+        "over the terms, each with its last unit counted in full.")
         .def(
             "__init__",
             [](Access* place, Bytes alignment_bytes, const Pairs& load, const Pairs& store) {
@@ -65,7 +68,11 @@ void add_network(nb::module_& module) {
             nb::kw_only(), "alignment_bytes"_a, "load"_a, "store"_a);
     nb::class_<WholeOperator>(
         module, "LatencyWholeOperator",
-        "An operator that may run in bands: operands (tensor, is it cut), ways (parts, cycles of one) from 1 part on.")
+        "An operator that may run in bands along its channels.\n"
+        "\n"
+        "`reads` and `writes` are pairs of a tensor and True if each band uses only its part of the tensor.\n"
+        "`ways` are pairs of a number of bands and the cycles of one band; the first is one band.\n"
+        "`cuts_inputs` is True if the split divides the inputs.")
         .def(
             "__init__",
             [](WholeOperator* place, const std::vector<std::pair<Index, bool>>& reads,
@@ -81,9 +88,12 @@ void add_latency_bands(nb::module_& module) {
     add_network(module);
     nb::class_<BandSearch>(
         module, "LatencyBands",
-        "Searches for bands of operators and an order of them that ends sooner; `accesses` are by scratchpad.\n"
+        "Heuristic search for a split of operators into bands and an order of the bands with low latency.\n"
         "\n"
-        "Pieces (operators, or bands) are numbered operator by operator, bands of tensors tensor by tensor.")
+        "Pieces (whole operators or bands) are numbered operator by operator, bands of tensors tensor by\n"
+        "tensor. `accesses` has an entry for each scratchpad. `has_given_order` is True if the order of the\n"
+        "operators is fixed. The best pieces and order found so far are called the incumbent. Raises\n"
+        "ValueError, with the entry, if the network is invalid.")
         .def(
             "__init__",
             [](BandSearch* place, std::vector<WholeTensor> tensors, std::vector<WholeOperator> operators,
@@ -93,17 +103,22 @@ void add_latency_bands(nb::module_& module) {
             },
             "tensors"_a, "operators"_a, "machine"_a, nb::kw_only(), "accesses"_a, "has_given_order"_a)
         .def("begin", &BandSearch::begin, "parts"_a, "seed"_a, "order"_a = std::vector<Index>{},
-             "Start over, at an order of the pieces, or at the network's own.")
-        .def("limit_room", &BandSearch::limit_room, "room"_a, "From now on orders have this room.")
+             "Restart from a number of bands per operator and an order of the pieces, or the given order.")
+        .def("limit_room", &BandSearch::limit_room, "room"_a, "Set the room in which orders are timed from now on.")
         .def("cut_otherwise", &BandSearch::cut_otherwise, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>(),
-             "Try each change of bands once; ends where no more than `enough` cycles are reached.")
+             "Try each change of the bands once; end early at a latency of at most `enough` cycles.")
         .def("reorder", &BandSearch::reorder, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>(),
-             "Change the order of the best by simulated annealing, from `hottest` cycles on.")
+             "Improve the order of the incumbent by simulated annealing.\n"
+             "\n"
+             "`hottest` is the increase in cycles that is typically accepted at first. Ends after\n"
+             "`most_evaluations` orders or at a latency of at most `enough` cycles.")
         .def("anneal", &BandSearch::anneal, "most_evaluations"_a, "hottest"_a, "enough"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>(),
-             "Change bands and order of the best together by simulated annealing, from `hottest` cycles on.")
+             "Improve the bands and the order of the incumbent together by simulated annealing.\n"
+             "\n"
+             "The arguments are those of `reorder`.")
         .def(
             "evaluate",
             [](const BandSearch& search, const Room& room, const std::vector<Bytes>& first, const StopToken* stop) {
@@ -111,18 +126,19 @@ void add_latency_bands(nb::module_& module) {
                 return search.evaluate(room, first, stop);
             },
             "room"_a, "first_offsets_bytes"_a = std::vector<Bytes>{}, "stop"_a = nb::none(),
-            "Time the best in so much room; of all its stays without loads ahead it may be said where they lie at "
-            "first.\n"
+            "Return the timing of the incumbent in the given room.\n"
             "\n"
-            "Raises IndexError for fewer offsets than stays.")
-        .def_prop_ro("parts", &BandSearch::parts, "By operator in how many bands it runs in the best.")
-        .def_prop_ro("order", &BandSearch::order, "Pieces of the best.")
-        .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes, "By band of a tensor in the best.")
-        .def_prop_ro(
-            "tensors", &BandSearch::tensors,
-            "The bands of tensors in the best; those that are in another scratchpad, too, come once more after all.")
+            "`first_offsets_bytes` are initial offsets of all stays as they are without loads ahead of their\n"
+            "step. Placement rounds end if `stop` is asked. Raises IndexError if there are fewer offsets than\n"
+            "stays.")
+        .def_prop_ro("parts", &BandSearch::parts, "Number of bands of each operator in the incumbent.")
+        .def_prop_ro("order", &BandSearch::order, "Pieces of the incumbent in execution order.")
+        .def_prop_ro("sizes_bytes", &BandSearch::sizes_bytes,
+                     "Size in bytes of each band of a tensor in the incumbent.")
+        .def_prop_ro("tensors", &BandSearch::tensors,
+                     "Bands of tensors in the incumbent; copies in further scratchpads follow all originals.")
         .def_prop_ro("worth", &BandSearch::worth,
-                     "Latency, cycles of all transfers and number of pieces of the best; least is best.");
+                     "Latency in cycles, cycles of all transfers and number of pieces, compared in this order.");
 }
 
 }  // namespace onchip

@@ -18,12 +18,13 @@ namespace {
 using namespace latency;
 
 void add_machine(nb::module_& module) {
-    nb::class_<Machine>(module, "LatencyMachine",
-                        "Scratchpads and their DMA; with one channel loads and stores take turns.\n"
-                        "\n"
-                        "Of each scratchpad (capacity, addressed) bytes: sizes are rounded up to its alignment, "
-                        "together they may be its\n"
-                        "capacity, and they lie within as many as are addressed.")
+    nb::class_<Machine>(
+        module, "LatencyMachine",
+        "Scratchpads with their DMA queues.\n"
+        "\n"
+        "`scratchpads` are pairs of the capacity and the addressable bytes. Sizes are rounded up to the\n"
+        "alignment; their sum is limited by the capacity, and addresses lie within the addressable bytes.\n"
+        "`setup_cycles` precede each transfer. If `has_one_channel`, loads and stores take turns.")
         .def(
             "__init__",
             [](Machine* place, const std::vector<std::pair<Bytes, Bytes>>& scratchpads, Index queues,
@@ -40,22 +41,26 @@ void add_machine(nb::module_& module) {
 void add_room(nb::module_& module) {
     nb::enum_<Placing>(
         module, "LatencyPlacing",
-        "Whether stays get addresses while they are timed, and which of those that are as good, or `AFTERWARDS`.")
+        "Rule for the addresses of stays.\n"
+        "\n"
+        "NONE counts bytes only. LOWEST and HIGHEST choose an address while timing and break ties by the\n"
+        "lowest or the highest offset. AFTERWARDS chooses addresses once everything is timed in bytes.")
         .value("NONE", Placing::none)
         .value("LOWEST", Placing::lowest)
         .value("HIGHEST", Placing::highest)
         .value("AFTERWARDS", Placing::afterwards);
     nb::class_<Room>(
         module, "LatencyRoom",
-        "Shares of each scratchpad: of what stays, and of what is loaded ahead of its step or waits for its store.\n"
+        "Limits on the use of each scratchpad, and the rule for addresses.\n"
         "\n"
-        "Where the share is 0 nothing stays from one step to the next, and operators have all room.\n"
+        "`share` is the largest fraction that stays may fill. `ahead_share` limits loads ahead of their\n"
+        "step and tensors that wait for their store. With a share of 0 nothing stays from one step to the\n"
+        "next, and each operator has all room.\n"
         "\n"
-        "What is written is placed first, by its bytes, or `is_longest_first`; with `has_place_for_all` loads, too, "
-        "which\n"
-        "may find a better place later. Afterwards all are placed in `rounds`: what had no place, or a late one, is "
-        "placed\n"
-        "sooner in the next.")
+        "Written tensors are placed first, the largest first, or if `is_longest_first` those with the\n"
+        "longest lifetime. If `has_place_for_all`, loads have a reserved address from the start too, which\n"
+        "may be improved later. AFTERWARDS repeats the placement `rounds` times: tensors without an\n"
+        "address, or with a late one, are placed earlier in the next round.")
         .def(
             "__init__",
             [](Room* place, double share, double ahead_share, Placing placing, bool is_longest_first,
@@ -69,23 +74,24 @@ void add_room(nb::module_& module) {
 }
 
 void add_timing(nb::module_& module) {
-    nb::class_<Tensor>(module, "LatencyTensor", "A band of a tensor in one scratchpad, by number.")
+    nb::class_<Tensor>(module, "LatencyTensor", "A band of a tensor in one scratchpad.")
         .def_ro("memory", &Tensor::memory)
         .def_ro("same_as", &Tensor::same_as,
-                "The band, in the scratchpad where it is written or read first, that this is in another one; -1 of "
-                "itself.");
-    nb::class_<Stay>(
-        module, "LatencyStay",
-        "One tensor over the half-open range of steps [start, stop); it begins with a load or with its operator.")
+                "Number of the band in the home scratchpad of which this is a copy, or -1 for an original.");
+    nb::class_<Stay>(module, "LatencyStay",
+                     "Residency of a tensor over the steps `start` to `stop - 1`.\n"
+                     "\n"
+                     "It begins with a load or with the operator that writes the tensor.")
         .def_ro("tensor", &Stay::tensor)
         .def_ro("start", &Stay::start)
         .def_ro("stop", &Stay::stop)
         .def_ro("is_loaded", &Stay::is_loaded)
         .def_ro("is_stored", &Stay::is_stored);
     nb::class_<Transfer>(module, "LatencyTransfer",
-                         "A load or a store of a stay, by number, over the half-open range of cycles [start, stop).\n"
+                         "A load or a store of a stay, over the cycles `start` to `stop - 1`.\n"
                          "\n"
-                         "At `position` p it stands between the operators of steps p - 1 and p.")
+                         "`stay` is a number in `LatencyTiming.stays`. In the program the transfer stands between the\n"
+                         "operators of the steps `position - 1` and `position`.")
         .def_ro("stay", &Transfer::stay)
         .def_ro("is_store", &Transfer::is_store)
         .def_ro("position", &Transfer::position)
@@ -93,16 +99,17 @@ void add_timing(nb::module_& module) {
         .def_ro("stop", &Transfer::stop);
     nb::class_<Timing>(
         module, "LatencyTiming",
-        "What an order comes to in cycles; without room for an operator `fits` is false, and nothing else is said.\n"
+        "Timing of an order in cycles.\n"
         "\n"
-        "Nor is it where stays are to be placed, and no place for one was found.")
+        "`fits` is False if an operator does not fit, or if stays need addresses and none were found. No\n"
+        "other attribute is valid then.")
         .def_ro("fits", &Timing::fits)
         .def_ro("latency", &Timing::latency)
         .def_ro("transfer_cycles", &Timing::transfer_cycles)
         .def_ro("stays", &Timing::stays)
-        .def_ro("transfers", &Timing::transfers, "As they are begun.")
-        .def_ro("ends", &Timing::ends, "By step the cycle in which its operator ends.")
-        .def_ro("offsets_bytes", &Timing::offsets, "By stay its address; empty where they are not placed.");
+        .def_ro("transfers", &Timing::transfers, "Transfers in the order in which they start.")
+        .def_ro("ends", &Timing::ends, "Cycle in which the operator of each step ends.")
+        .def_ro("offsets_bytes", &Timing::offsets, "Offset of each stay in bytes; empty if stays are not placed.");
 }
 
 }  // namespace

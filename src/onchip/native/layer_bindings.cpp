@@ -1,4 +1,4 @@
-// `LayerCosts` for Python, and the layers and machines that all bindings take.
+// `LayerCosts` for Python, with the layers and machines that several bindings share.
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
@@ -20,9 +20,11 @@ namespace {
 using namespace layer;
 
 void add_shapes(nb::module_& module) {
-    nb::class_<Axis>(
-        module, "LayerAxis",
-        "A dimension of the input: `size` stored positions, seen by so many outputs through so many filter taps.")
+    nb::class_<Axis>(module, "LayerAxis",
+                     "A dimension of the input.\n"
+                     "\n"
+                     "`outputs` positions of the output see `size` stored positions through `filters` taps. Raises\n"
+                     "ValueError if a size is below 1.")
         .def(
             "__init__",
             [](Axis* place, Count outputs, Count filters, Count stride, Count dilation, Count padding, Count size) {
@@ -31,12 +33,15 @@ void add_shapes(nb::module_& module) {
                 new (place) Axis{outputs, filters, stride, dilation, padding, size};
             },
             nb::kw_only(), "outputs"_a, "filters"_a, "stride"_a, "dilation"_a, "padding"_a, "size"_a);
-    nb::class_<Layer>(module, "LayerShape",
-                      "A layer as it is executed; operands are input, weight, output, and loops stand as in LOOPS.\n"
-                      "\n"
-                      "`side_of` a loop is its place among P, R, Q, S, or -1; `is_channel` says of a loop that it "
-                      "leads to other elements\n"
-                      "of the input along no axis; `axes` are height and width.")
+    nb::class_<Layer>(
+        module, "LayerShape",
+        "A layer as it is executed.\n"
+        "\n"
+        "Operands are input, weight and output; loops are in the order of LOOPS. `relevant` is True per\n"
+        "operand and loop if the loop leads to other elements of the operand. `side_of` is the place of\n"
+        "each loop among P, R, Q, S, or -1. `is_channel` is True for a loop that leads to other elements of\n"
+        "the input along no axis. `axes` are height and width. `mac_energy_pj` is the energy of all\n"
+        "multiply-accumulates. Raises ValueError if a side does not exist.")
         .def(
             "__init__",
             [](Layer* place, const std::array<std::array<bool, loops>, operands>& relevant,
@@ -57,7 +62,11 @@ void add_shapes(nb::module_& module) {
 void add_machines(nb::module_& module) {
     nb::class_<Level>(
         module, "MachineLevel",
-        "An on-chip memory, or DRAM; energies are of accesses of `shortest_bits`, `port` of each move is -1 for none.")
+        "An on-chip memory, or DRAM.\n"
+        "\n"
+        "`serves` is True per dimension of the array if one instance serves all units along it. Energies\n"
+        "are per access of `shortest_bits`. `port` is the number of the port of each move, or -1. Raises\n"
+        "ValueError if an access has no bits.")
         .def(
             "__init__",
             [](Level* place, std::vector<bool> serves, Count capacity_bits, bool is_double_buffered,
@@ -70,7 +79,11 @@ void add_machines(nb::module_& module) {
             "write_pj"_a, "port"_a);
     nb::class_<Machine>(
         module, "LayerMachine",
-        "The last level is DRAM, which has room for everything; `home` is the level where an operand lies whole.")
+        "The memory levels and the array of an accelerator.\n"
+        "\n"
+        "The last level is DRAM, which has room for everything. `units` is the size of each dimension of\n"
+        "the array, `bits_per_cycle` the width of each port, and `home` the level in which each operand is\n"
+        "whole. Raises ValueError if a level or a port does not exist.")
         .def(
             "__init__",
             [](Machine* place, std::vector<Level> levels, std::vector<Count> units,
@@ -91,7 +104,7 @@ void add_machines(nb::module_& module) {
 void add_layer(nb::module_& module) {
     add_shapes(module);
     add_machines(module);
-    nb::class_<Costs> costs(module, "LayerCosts", "Costs mappings of one layer on one machine.");
+    nb::class_<Costs> costs(module, "LayerCosts", "Cost model for mappings of one layer on one machine.");
     costs.def(nb::init<Layer, Machine>(), "layer"_a, "machine"_a);
     add_of(costs);
 }

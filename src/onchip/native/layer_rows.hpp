@@ -1,5 +1,4 @@
-// What classes that cost mappings have in common for Python: mappings come in arrays, a row each, and so do their
-// costs.
+// Python bindings shared by the cost models: mappings arrive in arrays, one per row, and so do their costs.
 
 #pragma once
 
@@ -154,7 +153,11 @@ void add_of(nanobind::class_<Costs>& costs) {
         },
         column("turn_count"), column("turn_loop"), column("turn_size"), column("beside_count"), column("beside_loop"),
         column("beside_size"), column("beside_along"), column("beside_at"), column("cut"),
-        "Return energies in pJ, cycles and statuses of mappings, one mapping per row of the tables.");
+        "Return arrays with the energy in pJ, the cycles and the status of each mapping.\n"
+        "\n"
+        "Each row of the tables is a mapping, as described in `cost/layer/tables.py`. The status is a\n"
+        "CostStatus; a mapping that is not COSTED has infinite energy and -1 cycles. Raises ValueError,\n"
+        "with the row, if a mapping has loops, cuts or dimensions that do not exist.");
 }
 
 }  // namespace onchip::layer

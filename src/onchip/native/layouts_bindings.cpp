@@ -1,4 +1,4 @@
-// `LayoutBeam` for Python.
+// `LayoutBeam`, `OrderBeam` and `PlacedPlan` for Python.
 
 #include <nanobind/stl/vector.h>
 
@@ -16,18 +16,22 @@ namespace onchip {
 void add_layouts(nb::module_& module) {
     using namespace layouts;
     nb::class_<Tensor>(module, "LayoutTensor",
-                       "A tensor; storing it costs 0 if DRAM has a copy whenever it could leave.")
+                       "A tensor and its transfer costs; `store_cost` is 0 if DRAM has a copy whenever it could leave.")
         .def(
             "__init__", [](Tensor* place, Bytes size, Cost load, Cost store) { new (place) Tensor{size, load, store}; },
             nb::kw_only(), "size_bytes"_a, "load_cost"_a, "store_cost"_a);
-    nb::class_<Use>(module, "LayoutUse", "An operand of one operator; what is wanted should stay until its next use.")
+    nb::class_<Use>(module, "LayoutUse",
+                    "An operand of one operator.\n"
+                    "\n"
+                    "`is_wanted` is True if the tensor should stay until its next use, `is_last` if there is no next\n"
+                    "use.")
         .def(
             "__init__",
             [](Use* place, Index tensor, bool is_written, bool is_wanted, bool is_last) {
                 new (place) Use{tensor, is_written, is_wanted, is_last, none};
             },
             nb::kw_only(), "tensor"_a, "is_written"_a, "is_wanted"_a, "is_last"_a);
-    nb::class_<Stay>(module, "LayoutStay", "One tensor at one address over the half-open range of steps [start, stop).")
+    nb::class_<Stay>(module, "LayoutStay", "Residency of a tensor at one offset over the steps `start` to `stop - 1`.")
         .def(
             "__init__",
             [](Stay* place, Index tensor, Index start, Index stop, Bytes offset) {
@@ -40,9 +44,10 @@ void add_layouts(nb::module_& module) {
         .def_ro("offset_bytes", &Stay::offset);
     nb::class_<Beam>(
         module, "LayoutBeam",
-        "Gives the residencies of one order addresses, the cheapest found; `steps` lists the uses of each step.\n"
+        "Beam search for addresses in one order; `steps` lists the operands of each step.\n"
         "\n"
-        "Raises ValueError where a size, a cost or a tensor is none, or an operator's operands do not fit.")
+        "Raises ValueError, with the entry, if a size, a cost or a tensor is invalid, or if the operands of\n"
+        "an operator do not fit.")
         .def(
             "__init__",
             [](Beam* place, std::vector<Tensor> tensors, std::vector<std::vector<Use>> steps, Bytes capacity,
@@ -51,11 +56,13 @@ void add_layouts(nb::module_& module) {
             },
             "tensors"_a, "steps"_a, nb::kw_only(), "capacity_bytes"_a, "alignment_bytes"_a)
         .def("run", &Beam::run, "width"_a, "seed"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Begin anew with so many layouts at most; False if it was stopped.")
-        .def_prop_ro("cost", &Beam::cost, "What the last run that was not stopped pays beyond the compulsory.")
-        .def_prop_ro("stays", &Beam::stays, "What lies where, of that run.");
+             "Restart with at most `width` layouts; `seed` breaks ties.\n"
+             "\n"
+             "Returns False if it was stopped.")
+        .def_prop_ro("cost", &Beam::cost, "Non-compulsory transfer cost of the last complete run.")
+        .def_prop_ro("stays", &Beam::stays, "Residencies with offsets of the last complete run.");
     nb::class_<Operator>(module, "LayoutOperator",
-                         "An operator: tensors and earlier operators by their numbers, each number once.")
+                         "An operator with the numbers of its tensors and of earlier operators, without repetition.")
         .def(
             "__init__",
             [](Operator* place, std::vector<Index> reads, std::vector<Index> writes, std::vector<Index> predecessors) {
@@ -64,11 +71,11 @@ void add_layouts(nb::module_& module) {
             nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a);
     nb::class_<OrderBeam>(
         module, "OrderBeam",
-        "Looks for an order, residencies and addresses at once, among layouts that have run as many operators each.\n"
+        "Beam search for an order, its residencies and their addresses at once.\n"
         "\n"
-        "`pins_bytes` has by tensor the only offset where it may lie, or -1. Raises ValueError where a size, a cost, a "
-        "pin, a\n"
-        "tensor or an operator is none, or an operator's operands do not fit.")
+        "All layouts in the beam have executed the same number of operators. `pins_bytes` is the only legal\n"
+        "offset of each tensor, or -1. Raises ValueError, with the entry, if a size, a cost, a pin, a\n"
+        "tensor or an operator is invalid, or if the operands of an operator do not fit.")
         .def(
             "__init__",
             [](OrderBeam* place, std::vector<Tensor> tensors, std::vector<Bytes> pins, std::vector<Operator> operators,
@@ -83,29 +90,29 @@ void add_layouts(nb::module_& module) {
                const StopToken& stop) { return beam.run({width, upper_bound, ahead, soon, seed}, stop); },
             "width"_a, nb::kw_only(), "upper_bound"_a, "ahead"_a, "soon"_a, "seed"_a, "stop"_a,
             nb::call_guard<nb::gil_scoped_release>(),
-            "Begin anew with so many layouts at most, for a plan below the upper bound; False if none was found.\n"
+            "Restart with at most `width` layouts, for a plan that costs less than `upper_bound`.\n"
             "\n"
-            "No operator runs `ahead` (at most 64) numbers or more beyond the first that has not run. What is read "
-            "again\n"
-            "`soon` numbers later, or after that, counts as leaving before.")
-        .def_prop_ro("cost", &OrderBeam::cost, "What the last plan found pays beyond the compulsory.")
-        .def_prop_ro("order", &OrderBeam::order, "The order of that plan.")
-        .def_prop_ro("stays", &OrderBeam::stays, "What lies where, of that plan.");
+            "No operator runs `ahead` (at most 64) or more numbers beyond the first that has not run. A tensor\n"
+            "whose next use is at least `soon` numbers away counts as evicted before it. `seed` breaks ties.\n"
+            "Returns False if no plan was found.")
+        .def_prop_ro("cost", &OrderBeam::cost, "Non-compulsory transfer cost of the last plan found.")
+        .def_prop_ro("order", &OrderBeam::order, "Operators of that plan in execution order.")
+        .def_prop_ro("stays", &OrderBeam::stays, "Residencies with offsets of that plan.");
     nb::class_<WindowChoice>(module, "WindowChoice",
-                             "The steps [begin, stop) of a plan, and what an `OrderBeam` is told to plan them anew.")
+                             "The steps `begin` to `stop - 1` of a plan, with options for the `OrderBeam`.")
         .def(
             "__init__",
             [](WindowChoice* place, Index begin, Index stop, Index soon, std::uint64_t seed) {
                 new (place) WindowChoice{begin, stop, soon, seed};
             },
             nb::kw_only(), "begin"_a, "stop"_a, "soon"_a, "seed"_a);
-    nb::class_<PlacedPlan>(module, "PlacedPlan",
-                           "An order, what stays and where it lies, of which windows are planned anew; what crosses "
-                           "their ends stays there.\n"
-                           "\n"
-                           "Raises ValueError where a size, a cost, a tensor or an operator is none, an operator's "
-                           "operands do not fit, the\n"
-                           "order has not each of them once, or a use is in no stay.")
+    nb::class_<PlacedPlan>(
+        module, "PlacedPlan",
+        "A plan with addresses that is improved window by window.\n"
+        "\n"
+        "Tensors that cross the ends of a window keep their offsets. Raises ValueError, with the entry, if\n"
+        "a size, a cost, a tensor or an operator is invalid, if the operands of an operator do not fit, if\n"
+        "`order` does not name each operator once, or if a use lies in no stay.")
         .def(
             "__init__",
             [](PlacedPlan* place, std::vector<Tensor> tensors, std::vector<Operator> operators,
@@ -118,13 +125,13 @@ void add_layouts(nb::module_& module) {
             "tensors"_a, "operators"_a, "order"_a, "stays"_a, nb::kw_only(), "capacity_bytes"_a, "alignment_bytes"_a)
         .def("plan_anew", &PlacedPlan::plan_anew, "windows"_a, "width"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>(),
-             "Plan each window anew, one after the other, among so many layouts; False if it was stopped.\n"
+             "Plan each window again with a beam of at most `width` layouts, one window after the other.\n"
              "\n"
-             "What costs no more takes the place of what there was.")
-        .def_prop_ro("cost", &PlacedPlan::cost, "What the plan pays beyond the compulsory.")
-        .def_prop_ro("order", &PlacedPlan::order, "The order as it is now.")
+             "A result that costs no more replaces the steps of the window. Returns False if it was stopped.")
+        .def_prop_ro("cost", &PlacedPlan::cost, "Non-compulsory transfer cost of the plan.")
+        .def_prop_ro("order", &PlacedPlan::order, "Operators in execution order.")
         .def_prop_ro("stays", &PlacedPlan::stays,
-                     "What lies where now, by its first step, each residency as short as its uses allow.");
+                     "Residencies with offsets, by first step; each is as short as its uses allow.");
 }
 
 }  // namespace onchip

@@ -1,4 +1,4 @@
-// `LomaOrders` for Python: writes mappings into arrays, a row each.
+// `LomaOrders` for Python: it writes mappings into arrays, one per row.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -51,7 +51,7 @@ struct Rows {
     }
 };
 
-// How many rows are written; fewer than there are only at the end.
+// Returns the number of rows written, which is below the number of rows only at the end.
 std::size_t fill(Orders& orders, Rows rows) {
     rows.check(orders.filled(), orders.filling().levels.size());
     const nb::gil_scoped_release without_lock;
@@ -64,16 +64,20 @@ std::size_t fill(Orders& orders, Rows rows) {
 
 void add_loma(nb::module_& module) {
     nb::class_<Kind>(module, "FactorKind",
-                     "Alike factors of a loop; with one more of them inside, a tile's number is greater by `step`.")
+                     "Equal factors of a loop; one more of them inside a tile raises the number of the tile by `step`.")
         .def(
             "__init__",
             [](Kind* place, Index loop, Count size, Index step, Index count) {
                 new (place) Kind{{loop, size}, step, count};
             },
             nb::kw_only(), "loop"_a, "size"_a, "step"_a, "count"_a);
-    nb::class_<FilledLevel>(module, "FilledLevel",
-                            "A memory: `held` are three operands, or -1, in the order of the file; `elements` are of "
-                            "each operand and tile.")
+    nb::class_<FilledLevel>(
+        module, "FilledLevel",
+        "A memory that tiles are filled into.\n"
+        "\n"
+        "`adds_beside` is True if sums of several instances are added up above it. `held` are the operands\n"
+        "that it holds, in the order of the file, padded with -1 to three. `is_home` is True per operand\n"
+        "that is whole in it. `elements` is the size of each tile per operand, in elements.")
         .def(
             "__init__",
             [](FilledLevel* place, Count capacity_bits, bool is_double_buffered, bool adds_beside,
@@ -84,7 +88,15 @@ void add_loma(nb::module_& module) {
             },
             nb::kw_only(), "capacity_bits"_a, "is_double_buffered"_a, "adds_beside"_a, "held"_a, "is_home"_a,
             "elements"_a);
-    nb::class_<Orders>(module, "LomaOrders", "All orders of the factors, filled into the memories from the units up.")
+    nb::class_<Orders>(
+        module, "LomaOrders",
+        "Iterator over all orders of the factors, each filled into the memories from the array upwards.\n"
+        "\n"
+        "Tiles are numbered in a mixed radix by how many factors of each kind are inside. `iterations`,\n"
+        "`sums_are_left` and `is_left` are by tile: the product of the loops inside, True if loops outside\n"
+        "add to the outputs, and per operand True if another tile follows. `last_apart` is, for each\n"
+        "spatial loop, the last input level that does not serve it, or -1. Raises ValueError if a tile or\n"
+        "an operand does not exist.")
         .def(
             "__init__",
             [](Orders* place, std::vector<Kind> kinds, const std::vector<Count>& iterations,
@@ -108,7 +120,10 @@ void add_loma(nb::module_& module) {
             },
             "turn_count"_a.noconvert(), "turn_loop"_a.noconvert(), "turn_size"_a.noconvert(), "beside_at"_a.noconvert(),
             "cut"_a.noconvert(),
-            "Write the next mappings, a row each; how many, fewer than there are rows only at the end.");
+            "Write the next mappings into the arrays, one per row, and return their number.\n"
+            "\n"
+            "The number is below the number of rows only at the end. Raises ValueError if the arrays are too\n"
+            "small.");
 }
 
 }  // namespace onchip

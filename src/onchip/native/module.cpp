@@ -5,14 +5,15 @@
 
 NB_MODULE(_core, module) {
     module.doc() =
-        "The compiled searches; the header of each describes it.\n\n"
-        "Every search releases the interpreter lock and checks its stop token in the innermost loop. It raises "
-        "TypeError for "
-        "integers of more than 64 bits (32 for counts), and ValueError for input that its header excludes.";
-    nanobind::class_<onchip::StopToken>(module, "StopToken", "Ends a search that runs in another thread.")
+        "Compiled searches and cost models; the C++ header of each algorithm describes it.\n"
+        "\n"
+        "Every search releases the interpreter lock and checks its stop token in the innermost loop. Raises\n"
+        "TypeError if an integer does not fit in 64 bits (32 for counts), and ValueError if an input\n"
+        "violates the conditions in the header.";
+    nanobind::class_<onchip::StopToken>(module, "StopToken", "Flag that asks a search in another thread to stop.")
         .def(nanobind::init<>())
-        .def("ask", &onchip::StopToken::ask)
-        .def_prop_ro("is_asked", &onchip::StopToken::is_asked);
+        .def("ask", &onchip::StopToken::ask, "Ask the search to stop as soon as it can.")
+        .def_prop_ro("is_asked", &onchip::StopToken::is_asked, "True once the search has been asked to stop.");
     onchip::add_packing(module);
     onchip::add_peak(module);
     onchip::add_arena(module);

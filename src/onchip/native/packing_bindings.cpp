@@ -14,16 +14,21 @@ namespace onchip {
 
 void add_packing(nb::module_& module) {
     using namespace packing;
-    nb::enum_<Outcome>(module, "PackingOutcome", "Why a run of the packing search ended.")
+    nb::enum_<Outcome>(module, "PackingOutcome",
+                       "Reason why a run ended.\n"
+                       "\n"
+                       "EXHAUSTED: no packing keeps the limits. STOPPED: the nodes are spent, or it was asked to stop.")
         .value("FOUND", Outcome::found)
         .value("EXHAUSTED", Outcome::exhausted)
         .value("STOPPED", Outcome::stopped);
-    nb::class_<Buffer>(module, "PackingBuffer",
-                       "A buffer in units, alive in the sections `first` to `stop - 1`.\n"
-                       "\n"
-                       "`last` is its highest legal offset, `twin` one with the same life and size that is placed "
-                       "before it, or -1. Its\n"
-                       "neighbours live in one of its sections at least. `fixed` is its only legal offset, or -1.")
+    nb::class_<Buffer>(
+        module, "PackingBuffer",
+        "A buffer alive in the sections `first` to `stop - 1`.\n"
+        "\n"
+        "A section is a maximal set of buffers that are alive at once. Sizes and offsets are in units of\n"
+        "which every size is a multiple. `last` is the highest legal offset. `twin` is a buffer with the\n"
+        "same lifetime and size that is placed first, or -1. `neighbours` are the buffers that share a\n"
+        "section with it. `fixed` is the only legal offset, or -1.")
         .def(
             "__init__",
             [](Buffer* place, Index first, Index stop, Units size, Units last, Index twin,
@@ -35,9 +40,10 @@ void add_packing(nb::module_& module) {
         .def_ro("size", &Buffer::size)
         .def_ro("last", &Buffer::last)
         .def_ro("fixed", &Buffer::fixed);
-    nb::class_<Search>(
-        module, "PackingSearch",
-        "Packs buffers, or proves that no section's limit is kept by any packing; keeps what it learns between runs.")
+    nb::class_<Search>(module, "PackingSearch",
+                       "Exact search for offsets that keep the limit of each section; it learns from run to run.\n"
+                       "\n"
+                       "Raises ValueError, with the entry, if a buffer is invalid.")
         .def(
             "__init__",
             [](Search* place, std::vector<Buffer> buffers, std::vector<Units> limits) {
@@ -45,11 +51,15 @@ void add_packing(nb::module_& module) {
             },
             "buffers"_a, "limits"_a)
         .def("run", &Search::run, "rank"_a, "most_nodes"_a, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Begin anew, trying buffers of low rank first.")
-        .def_prop_ro("nodes", &Search::nodes, "Decisions of the last run.")
-        .def_prop_ro("offsets", &Search::offsets, "By buffer, in units; of a packing if the last run found one.")
+             "Restart the search; buffers of low rank are tried first.\n"
+             "\n"
+             "Stops after `most_nodes` decisions or if `stop` is asked. Raises ValueError if there is not one\n"
+             "rank for each buffer.")
+        .def_prop_ro("nodes", &Search::nodes, "Number of decisions in the last run.")
+        .def_prop_ro("offsets", &Search::offsets,
+                     "Offset of each buffer in units; a packing if the last run found one.")
         .def_prop_ro("hardest_section", &Search::hardest_section,
-                     "The section that was most to blame in all runs, the first of equals.");
+                     "Section with the most failures over all runs; the first of several.");
 }
 
 }  // namespace onchip

@@ -30,17 +30,19 @@ peak::Operator operator_of(Indices reads, Indices writes, Indices predecessors, 
 void add_peak(nb::module_& module) {
     using namespace peak;
     nb::enum_<Outcome>(module, "PeakOutcome",
-                       "Why a search for an order ended; exhausted: no order needs as little as was allowed.")
+                       "Reason why a search for an order ended. EXHAUSTED: every order needs more than `most_bytes`.")
         .value("FOUND", Outcome::found)
         .value("EXHAUSTED", Outcome::exhausted)
         .value("STOPPED", Outcome::stopped)
         .value("STATES_SPENT", Outcome::states_spent)
         .value("MEMORY_SPENT", Outcome::memory_spent);
-    nb::class_<Operator>(module, "PeakOperator",
-                         "An operator: tensors and other operators by their numbers, each list rising.\n"
-                         "\n"
-                         "`overwritables` are what it reads and may write to the bytes of: (tensor, group, what then "
-                         "lies within others).")
+    nb::class_<Operator>(
+        module, "PeakOperator",
+        "An operator with the numbers of its tensors and predecessors, each list ascending.\n"
+        "\n"
+        "`overwritables` are inputs whose bytes the outputs may take after their last use, as tuples of the\n"
+        "tensor, its group and the outputs that then need no room of their own. In each group the first\n"
+        "possible input is overwritten.")
         .def(
             "__init__",
             [](Operator* place, Indices reads, Indices writes, Indices predecessors,
@@ -51,9 +53,10 @@ void add_peak(nb::module_& module) {
             nb::kw_only(), "reads"_a, "writes"_a, "predecessors"_a, "overwritables"_a = Overwritables());
     nb::class_<Search>(
         module, "PeakSearch",
-        "Searches for an order without spills of which no operator needs more than `most_bytes`, and the least does.\n"
+        "Best-first search for an order without spills whose peak is least and at most `most_bytes`.\n"
         "\n"
-        "Below `least_bytes` no order is told from another.")
+        "Orders with a peak of at most `least_bytes` count as equal. The search ends if it needs more than\n"
+        "`most_memory_bytes`. Raises ValueError if a size, an alignment or an index is invalid.")
         .def(
             "__init__",
             [](Search* place, const std::vector<Bytes>& sizes_bytes, std::vector<Operator> operators,
@@ -64,11 +67,14 @@ void add_peak(nb::module_& module) {
             "sizes_bytes"_a, "operators"_a, nb::kw_only(), "alignment_bytes"_a = 1, "least_bytes"_a = 0,
             "most_bytes"_a = unlimited, "most_memory_bytes"_a = unlimited)
         .def("run", &Search::run, "stop"_a, "most_states"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Search on until it ends, or has looked at so many states in all.")
-        .def_prop_ro("states", &Search::states, "States looked at; may be read while it runs, as may `lower_bound`.")
+             "Continue until the search ends or has expanded `most_states` states in total.")
+        .def_prop_ro("states", &Search::states,
+                     "Number of expanded states.\n"
+                     "\n"
+                     "This property and `lower_bound` may be read while the search runs.")
         .def_prop_ro("lower_bound", &Search::lower_bound,
-                     "A bound on the peak of every order, at least `least_bytes`, which is taken for one.")
-        .def_prop_ro("order", &Search::order, "The order found; empty before.");
+                     "Lower bound on the peak of every order in bytes, if no order needs less than `least_bytes`.")
+        .def_prop_ro("order", &Search::order, "Operators of the order found, or an empty list.");
     module.def(
         "peak_needs",
         [](const std::vector<Bytes>& sizes_bytes, std::vector<Operator> operators, Bytes alignment_bytes,
@@ -76,7 +82,9 @@ void add_peak(nb::module_& module) {
             return needs_of(problem_of(sizes_bytes, std::move(operators), alignment_bytes), order);
         },
         "sizes_bytes"_a, "operators"_a, "alignment_bytes"_a, "order"_a,
-        "What each step of an order needs, in bytes, without spills.");
+        "Return the bytes that each step of an order needs without spills.\n"
+        "\n"
+        "Raises ValueError if `order` is not a legal order.");
 }
 
 }  // namespace onchip

@@ -16,9 +16,11 @@ namespace onchip {
 
 void add_uneven(nb::module_& module) {
     using namespace layer;
-    nb::class_<Cut>(
-        module, "UnevenCut",
-        "One cut of an operand, by tile; `need_bits` where sums arrive incomplete, and complete, by shared memory.")
+    nb::class_<Cut>(module, "UnevenCut",
+                    "One cut of an operand, with tables by tile.\n"
+                    "\n"
+                    "`need_bits` are the bits that it needs in each shared memory: first if partial sums arrive, then\n"
+                    "if complete sums arrive. `leaves_complete` is True if the sums leave the cut complete.")
         .def(
             "__init__",
             [](Cut* place, std::vector<double> energy_pj, std::array<std::vector<std::vector<Count>>, 2> need_bits,
@@ -28,7 +30,13 @@ void add_uneven(nb::module_& module) {
             nb::kw_only(), "energy_pj"_a, "need_bits"_a, "leaves_complete"_a);
     nb::class_<UnevenSearch>(
         module, "UnevenSearch",
-        "Labels from the empty tile on; lists of each operand, `least_to_come` by cuts placed and tile.")
+        "Label-setting search for the mapping of least energy over all orders and all cuts of each operand.\n"
+        "\n"
+        "`kinds` number the tiles in a mixed radix. `cuts` and `least_to_come` are by operand;\n"
+        "`least_to_come` is a lower bound in pJ on the cuts still to be placed, by number of cuts placed\n"
+        "and tile. `capacity_bits` is the room of each memory that more than one cut needs. `is_open` is\n"
+        "True, by cuts placed and memory, if a cut that needs the memory is still to be placed. `worst_pj`\n"
+        "is the energy of the best known mapping. Raises ValueError if a table has the wrong size.")
         .def(
             "__init__",
             [](UnevenSearch* place, std::vector<Kind> kinds, std::array<std::vector<Cut>, operands> cuts,
@@ -44,16 +52,17 @@ void add_uneven(nb::module_& module) {
             nb::kw_only(), "kinds"_a, "cuts"_a, "least_to_come"_a, "capacity_bits"_a, "is_open"_a, "worst_pj"_a,
             "starts_complete"_a)
         .def("go_on", &UnevenSearch::go_on, "tiles"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Go on for so many tiles; False once the last is done.")
+             "Process `tiles` more tiles; return False once the last one is done.")
         .def(
             "best",
             [](const UnevenSearch& search) {
                 UnevenSearch::Best found = search.best();
                 return std::pair(found.energy_pj, std::move(found.actions));
             },
-            "Energy in pJ and actions of the best label, infinite where there is none; once the last tile is done.\n"
+            "Return energy in pJ and actions of the best label, or infinity and no actions if none fits.\n"
             "\n"
-            "An action is a kind of factors that is added, or, after the kinds, an operand of which a cut is placed.");
+            "An action is the number of a factor kind that is added, or, after the kinds, of an operand of\n"
+            "which a cut is placed. Valid once the last tile is done.");
 }
 
 }  // namespace onchip

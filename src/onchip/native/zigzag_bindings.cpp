@@ -16,9 +16,10 @@ namespace onchip {
 
 void add_zigzag(nb::module_& module) {
     using namespace layer;
-    nb::class_<Accounting>(
-        module, "ZigzagAccounting",
-        "Where ZigZag and DeFiNES differ, in the words of `cost.layer.accounting`; `is_systolic` by array dimension.")
+    nb::class_<Accounting>(module, "ZigzagAccounting",
+                           "Options in which ZigZag and DeFiNES differ, named as in `cost.layer.accounting`.\n"
+                           "\n"
+                           "`is_systolic` is by dimension of the array.")
         .def(
             "__init__",
             [](Accounting* place, bool units_keep_operands, bool whole_operands_load_meanwhile, bool parts_are_cut_late,
@@ -33,12 +34,13 @@ void add_zigzag(nb::module_& module) {
             nb::kw_only(), "units_keep_operands"_a, "whole_operands_load_meanwhile"_a, "parts_are_cut_late"_a,
             "parts_have_whole_room"_a, "single_taps_are_channels"_a, "accesses_are_of_a_cycle"_a,
             "lone_transfers_never_stall"_a, "last_sums_overlap"_a, "is_systolic"_a);
-    nb::class_<ZigzagCosts> costs(module, "ZigzagCosts",
-                                  "Costs mappings of one layer on one machine as ZigZag or DeFiNES counts them.\n"
-                                  "\n"
-                                  "`bounds` are the layer's as they are asked for, while mappings may run longer; "
-                                  "`is_shared` says of each level, DRAM\n"
-                                  "being the last, that it holds inputs and weights.");
+    nb::class_<ZigzagCosts> costs(
+        module, "ZigzagCosts",
+        "Cost model for mappings of one layer on one machine, as ZigZag or DeFiNES counts them.\n"
+        "\n"
+        "`bounds` are the bounds of the layer; the loops of a mapping may be longer. `is_shared` is True\n"
+        "for each level, DRAM last, that holds inputs and weights. Raises ValueError if the arguments are\n"
+        "inconsistent or too large.");
     costs.def(
         "__init__",
         [](ZigzagCosts* place, const Layer& layer, const std::array<Count, loops>& bounds, const Machine& machine,
