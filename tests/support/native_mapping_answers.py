@@ -88,7 +88,7 @@ def exact_way(seed: int) -> Answered:
 
 
 def exact_refiner(seed: int) -> Answered:
-    """A random mapping refined twice."""
+    """A random mapping refined in three steps."""
     case = next(_legal_cases(seed))
     problem, chosen = case.problem, LayerCosts(case.problem).encode([case.mapping])
     search = native.ExactRefiner(
@@ -100,7 +100,7 @@ def exact_refiner(seed: int) -> Answered:
         *chosen,
     )
     found: list[object] = [search.value]
-    for mappings in (300, 700):
+    for mappings in (500, 1_500, 5_000):
         search.go_on(mappings)
         found += [search.value, _plain_nest(search.nest)]
     return Answered(case, search.value, found)
@@ -108,7 +108,7 @@ def exact_refiner(seed: int) -> Answered:
 
 def _legal_cases(seed: int) -> Iterator[Case]:
     for drawn in count(1000 * seed):
-        case = random_case(drawn, most_macs=1500)
+        case = random_case(drawn, most_macs=20_000)
         if LayerCosts(case.problem).of([case.mapping]).status[0] == CostStatus.COSTED:
             yield case
 

@@ -9,7 +9,7 @@ from random import Random
 from onchip import native
 from onchip.answer.packing import Buffer
 from onchip.facts.ways_to_run import WaysToRun
-from onchip.simulate.network_on_chip.traffic import KINDS
+from onchip.simulate.network_on_chip.traffic import KINDS, TaskKind, TrafficTask
 from onchip.solve.allocation.sections import sections_of
 from onchip.solve.latency.homes import HomesOfOperands
 from onchip.solve.latency.network import latency_bands
@@ -481,10 +481,12 @@ def _plain_timing(timing: native.LatencyTiming) -> list[object]:
 
 
 def network_run(seed: int) -> Answered:
-    """First to a cycle, then to the end."""
+    """First to a cycle, then to the end; all endpoints send at once besides the drawn tasks."""
     random = Random(seed)
     network = random_network(random)
-    tasks = random_tasks(random, len(network.endpoints), most_receivers=1 + 3 * (seed % 2))
+    endpoints = range(len(network.endpoints))
+    tasks = random_tasks(random, len(endpoints), most_receivers=1 + 3 * (seed % 2))
+    tasks += [TrafficTask(TaskKind.SEND, one, random.randint(2, 9), (random.choice(endpoints),)) for one in endpoints]
     simulation = native.NetworkSimulation(
         network.shape(),
         [
