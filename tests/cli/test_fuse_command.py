@@ -222,7 +222,7 @@ NO_ENERGY = {"access_bits: 32, read_energy_pj: 5, write_energy_pj: 6,": ""}
     [
         (NO_WEIGHTS, "chip.yaml: accelerator 'chip': no memory on the chip holds weight; expected at least one"),
         (NO_ARRAY, "chip.yaml: accelerator 'chip': it has no array"),
-        (NO_ENERGY, "chip.yaml: accelerator 'chip': it does not state access_bits, read_energy_pj and write_energy_pj of memory 'buffer'"),
+        (NO_ENERGY, "'chip': it does not state access_bits, read_energy_pj and write_energy_pj of memory 'buffer'"),
     ],
 )
 def test_a_bad_machine_ends_in_one_line(

@@ -51,8 +51,8 @@ def test_the_wheel_plans_maps_and_schedules(built: Path, version: str, tmp_path:
     subprocess.run([base, "-m", "venv", tmp_path / "venv"], check=True)
     binaries = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
     (wheel,) = built.glob("*.whl")
-    install = [binaries / "python", "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel]
-    subprocess.run(install, check=True)
+    install = ("-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel))
+    subprocess.run([str(binaries / "python"), *install], check=True)
     outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "LD_PRELOAD")}
     for command in COMMANDS:
         ended = subprocess.run(

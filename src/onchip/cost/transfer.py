@@ -58,6 +58,6 @@ def _access(accelerator: Accelerator, memory: str) -> Access:
             if memory == DRAM
             else f"it does not say what accesses to memory {memory!r} cost",
             place=f"accelerator {accelerator.name!r}",
-            expected="access_bits, read_energy_pj and write_energy_pj, or an objective that needs no energy, as traffic",
+            expected="access_bits, read_energy_pj and write_energy_pj, or an objective without energy, such as traffic",
         )
     return access

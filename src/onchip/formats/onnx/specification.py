@@ -196,7 +196,10 @@ def _einsum(node: SpecifiedNode) -> _Outputs:
 
 
 def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
-    """Return the shape of an Einsum's output; a letter of size 1 in one operand is broadcast to the others' size."""
+    """Return the shape of an Einsum's output; a letter of size 1 in one operand is broadcast to the others' size.
+
+    Raises UnspecifiedError if the equation does not fit the shapes.
+    """
     left, arrow, written = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
