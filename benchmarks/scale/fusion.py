@@ -1,4 +1,4 @@
-"""Fusion through whole networks: value, bound, gap and time of `onchip fuse` by energy.
+"""Fusion through whole networks: value, bound for the tiles of the list, gap to it and time of `onchip fuse` by energy.
 
     PYTHONPATH=benchmarks python -m scale.fusion [--machines NAME ...] [--networks NAME ...] [--seconds 40]
                                                [--processor]
@@ -63,8 +63,8 @@ def _row(machine: str, network: str, source: str, seconds: int, of_processor: bo
     answer = json.loads(done.stdout)
     if answer.get("objective_value") is None:
         return f"| {machine} | {network} | {answer.get('status', answer)} | | | | {took:.1f} | {cpu:.1f} |"
-    value, bound = (answer[key] / 1e12 for key in ("objective_value", "lower_bound"))
-    status = "proven" if answer["status"] == "OPTIMAL" else f"{answer['gap']:.1%}"
+    value, bound = (answer[key] / 1e12 for key in ("objective_value", "bound_among"))
+    status = "proven" if answer["optimal_among"] else f"{answer['gap_among']:.1%}"
     stacks = len(answer["stacks"])
     return f"| {machine} | {network} | {value:.4f} | {bound:.4f} | {status} | {stacks} | {took:.1f} | {cpu:.1f} |"
 

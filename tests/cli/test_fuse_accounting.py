@@ -12,6 +12,7 @@ import pytest
 
 from onchip.answer.document import CostModel, Reading
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
+from onchip.app.fusion_claims import NONE_OF_THESE
 from onchip.app.networks import read_network
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
@@ -70,7 +71,7 @@ def test_the_answer_is_that_of_a_search_with_the_mapper_of_the_rule(asked: tuple
     request = FusionRequest("lenet5", "meta-prototype-df", objective, OPTIONS, method, accounting=DEFINES)
     outcome = fuse_network(request)
     assert outcome.result.answer == expected.result.answer
-    assert outcome.result.objective_value == outcome.result.lower_bound == expected.result.objective_value
+    assert outcome.result.objective_value == outcome.result.bound_among == expected.result.objective_value
     assert [one.cost for one in outcome.stacks] == [cost for _, cost in expected.stacks]
 
 
@@ -78,8 +79,9 @@ def test_json_and_tables_say_who_maps_and_how_that_is_counted(fuse: Program) -> 
     ended = fuse("--json", *BY_DEFINES)
     assert ended.code == 0
     answer = ended.json
-    assert (answer["accounting"], answer["method"], answer["status"]) == ("defines", "uneven", "OPTIMAL")
-    assert answer["objective_value"] == answer["lower_bound"] > 0
+    assert (answer["accounting"], answer["method"], answer["status"]) == ("defines", "uneven", "FEASIBLE")
+    assert answer["objective_value"] == answer["bound_among"] > answer["lower_bound"] > 0
+    assert answer["optimal_among"] == answer["space"]
     assert answer["space"].endswith(RULE)
     assert RULE in " ".join(fuse(*BY_DEFINES, "--method", "loma").out.split())
     plain = fuse("--json", "--method", "loma").json
@@ -208,8 +210,9 @@ def test_where_nothing_fits_there_is_no_strategy(fuse: Program, chip: Path) -> N
     """Buffers have room for an element of each operand, but not for those that the rule has side by side."""
     chip.write_text(CHIP.replace("512B", "6B").replace("1KiB", "6B"))
     ended = fuse(*BY_DEFINES, "--json")
-    assert (ended.code, ended.json["status"]) == (3, "INFEASIBLE")
+    assert (ended.code, ended.json["status"], ended.json["stopped_by"]) == (4, "UNKNOWN", "completed")
     assert ended.json["stacks"] == []
+    assert NONE_OF_THESE in ended.json["error"]
     assert "no mapping" in ended.json["error"]
 
 
@@ -229,7 +232,8 @@ def test_a_run_that_has_to_stop_has_every_layer_alone_and_checks_nothing(network
     assert all(len(stack.layers) == 1 for stack in outcome.result.answer.stacks)
     assert outcome.result.status == "FEASIBLE"
     assert outcome.result.objective_value is not None
-    assert 0 < outcome.result.lower_bound < outcome.result.objective_value
+    assert outcome.result.bound_among is not None
+    assert 0 < outcome.result.lower_bound <= outcome.result.bound_among < outcome.result.objective_value
     assert best.result.objective_value is not None
     assert outcome.result.objective_value >= best.result.objective_value
     document = best.document

@@ -194,7 +194,8 @@ def test_strategies_tell_of_the_space_asked_for(
     outcome = fuse_network(request, told.started)
 
     assert told.heard or seconds is not None  # of a slow machine one second may be the first mapping's
-    told.ensure_true_of(outcome.result.objective_value, outcome.result.lower_bound)
+    assert outcome.result.bound_among is not None
+    told.ensure_true_of(outcome.result.objective_value, outcome.result.bound_among)
 
 
 @pytest.mark.parametrize("objective", ScheduleObjective)

@@ -49,4 +49,5 @@ def test_no_stack_costs_less_than_its_bound(
     write_graph(windowed(*window), network)
     found = fuse_network(FusionRequest(str(network), machine, objective, limits=Limits(5.0), use_cache=False))
     assert found.result.objective_value is not None
-    assert found.result.lower_bound <= found.result.objective_value
+    assert found.result.bound_among is not None
+    assert found.result.lower_bound <= found.result.bound_among <= found.result.objective_value

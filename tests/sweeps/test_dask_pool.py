@@ -105,7 +105,7 @@ def test_fuse_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Progra
     asked = ("fuse", "lenet5", "--accelerator", "meta-prototype-df", "--no-cache", "--json")
     here, there = onchip(*asked), onchip(*asked, "--dask", address)
     assert here.code == there.code == 0
-    for key in ("status", "objective_value", "lower_bound", "stacks"):
+    for key in ("status", "objective_value", "lower_bound", "optimal_among", "bound_among", "stacks"):
         assert there.json[key] == here.json[key]
 
 

@@ -90,7 +90,8 @@ class Claim:
 
     Energies are in femtojoules, latencies in cycles, their product in both, sizes in bytes or bits, as the
     objective says. `figures` are what else is said of the answer, by the names of the file's fields; `space` says
-    what the bound is proven among, by what may be chosen.
+    what the bound is proven among, by what may be chosen. Where the bound holds for all answers and a greater one for
+    those of the space, that is `bound_among`.
     """
 
     method: str
@@ -100,6 +101,7 @@ class Claim:
     lower_bound: float
     figures: Mapping[str, float] = field(default_factory=dict, hash=False)
     space: Mapping[str, str] = field(default_factory=dict, hash=False)
+    bound_among: float | None = None
 
 
 def as_written(figure: float) -> float:

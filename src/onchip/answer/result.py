@@ -36,10 +36,11 @@ class Result(Generic[AnswerT_co]):
     """`answer` and `objective_value` are None where the status is INFEASIBLE or UNKNOWN.
 
     `space` names the set of answers for which status and bound hold, where that is not every answer. `optimal_among`
-    names a smaller set in which the answer is proven to be the best. `why_not` is the reason why there is no answer.
+    names a smaller set in which the answer is proven to be the best, and `bound_among` is the greater lower bound that
+    is proven for the set that was searched. `why_not` is the reason why there is no answer.
 
     Raises InternalError where the claims contradict each other: a bound above the objective, or below it though the
-    answer is OPTIMAL.
+    answer is OPTIMAL, or `bound_among` below the lower bound.
     """
 
     status: Status
@@ -52,6 +53,7 @@ class Result(Generic[AnswerT_co]):
     space: str | None = None
     why_not: str | None = None
     optimal_among: str | None = None
+    bound_among: int | None = None
 
     def __post_init__(self) -> None:
         has_answer = self.status in (Status.OPTIMAL, Status.FEASIBLE)
@@ -64,6 +66,14 @@ class Result(Generic[AnswerT_co]):
         if self.status is Status.OPTIMAL and self.lower_bound != self.objective_value:
             what = f"it is OPTIMAL at {self.objective_value}, and its lower bound is {self.lower_bound}"
             raise InternalError(what, place=f"method {self.method}")
+        if self.bound_among is not None:
+            self._ensure_between(self.bound_among)
+
+    def _ensure_between(self, bound_among: int) -> None:
+        if bound_among < self.lower_bound or (self.objective_value is not None and bound_among > self.objective_value):
+            between = f"{self.lower_bound} and its objective {self.objective_value}"
+            what = f"its bound among some answers, {bound_among}, is not between its lower bound {between}"
+            raise InternalError(what, place=f"method {self.method}")
 
     @property
     def bound(self) -> int | None:
@@ -73,9 +83,17 @@ class Result(Generic[AnswerT_co]):
     @property
     def gap(self) -> float | None:
         """(objective - bound) / objective; 0 when the objective is 0; None without an answer."""
+        return self._gap_to(self.lower_bound)
+
+    @property
+    def gap_among(self) -> float | None:
+        """The gap to `bound_among`; None without an answer or such a bound."""
+        return None if self.bound_among is None else self._gap_to(self.bound_among)
+
+    def _gap_to(self, bound: int) -> float | None:
         if self.objective_value is None:
             return None
-        return (self.objective_value - self.lower_bound) / self.objective_value if self.objective_value else 0.0
+        return (self.objective_value - bound) / self.objective_value if self.objective_value else 0.0
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -40,7 +40,7 @@ NO_MAPPINGS = (
 )
 PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
 LAYERS = "that layers and their windows are those of the network: they are as `fuse` reads them"
-BOUND = "that no strategy of the space is below the lower bound"
+BOUND = "that no strategy is below the lower bound, and none of the space below its own bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,5 +149,6 @@ def strategy_claim_object(claim: Claim) -> dict[str, object]:
         "objective": claim.objective,
         "objective_value": claim.objective_value,
         "lower_bound": claim.lower_bound,
+        **({} if claim.bound_among is None else {"bound_among": claim.bound_among}),
         **nested_figures(claim.figures),
     }

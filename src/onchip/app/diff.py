@@ -145,7 +145,9 @@ def _claimed(claim: Claim | None) -> dict[str, Figure]:
     if claim is None:
         return {}
     named = {"method": claim.method, "status": str(claim.status), "objective": claim.objective}
-    return {**named, "objective_value": claim.objective_value, "lower_bound": claim.lower_bound, **claim.figures}
+    among = {} if claim.bound_among is None else {"bound_among": claim.bound_among}
+    bounds = {"lower_bound": claim.lower_bound, **among}
+    return {**named, "objective_value": claim.objective_value, **bounds, **claim.figures}
 
 
 def _plan_figures(check: Check) -> dict[str, Figure]:

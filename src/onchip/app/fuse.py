@@ -17,6 +17,7 @@ from onchip.app.check_strategy import (
     strategy_figures_object,
 )
 from onchip.app.fused_parts import costed_stacks, outside_operators
+from onchip.app.fusion_claims import bound_of_any, for_all_strategies
 from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -97,6 +98,12 @@ class _Problem:
         return self.fusable.network
 
     @property
+    def bound_of_any(self) -> int:
+        """Return the lower bound that holds for all stacks, tiles and mappings, and for schedules."""
+        objective, precision = self.request.objective, Precision(self.request.bits, self.request.partial_bits)
+        return bound_of_any(objective, self.graph, self.network, self.accelerator, precision)
+
+    @property
     def costing(self) -> Costing:
         """As is asked for."""
         request, machine = self.request, self.accelerator
@@ -114,7 +121,8 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
         in_time = solve_in_time(problem.costing, request.options, run, pool)
     space = _space(in_time.found.space, request.accounting)
-    found = replace(in_time.found, space=space, result=replace(in_time.found.result, space=space))
+    result = for_all_strategies(in_time.found.result, problem.bound_of_any, space)
+    found = replace(in_time.found, space=space, result=result)
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
         request.source,
@@ -131,7 +139,8 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         operators=len(problem.graph.operators),
     )
     if found.result.answer is None:
-        return replace(outcome, why_not=in_time.why_not)
+        reasons = filter(None, (found.result.why_not, in_time.why_not))
+        return replace(outcome, why_not=": ".join(reasons) or None)
     figures = _figures(problem, [cost for _, cost in found.stacks])
     if figures.objective_value != found.result.objective_value:
         what = f"its strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
@@ -271,7 +280,8 @@ def _document(
     reading = Reading.of(request.bindings, request.granularity)
     reading = replace(reading, bits=request.bits, partial_bits=request.partial_bits)
     value, space = figures.objective_value, {STRATEGIES: found.space}
-    claim = Claim(problem.mapper, result.status, request.objective, value, result.lower_bound, figures.named, space)
+    bounds = result.lower_bound, figures.named, space, result.bound_among
+    claim = Claim(problem.mapper, result.status, request.objective, value, *bounds)
     return StrategyDocument(
         Source(problem.network.name, graph_sha256(problem.graph)),
         Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),

@@ -91,7 +91,12 @@ def network_to_plan(source: str, reading: Reading) -> Graph:
 @without_collecting()
 def network_to_schedule(source: str, reading: Reading) -> Graph:
     """The network as schedules have it: as `read_network` reads it, attention, recurrences and Splits taken apart."""
-    return SplitsApart()(RecurrenceApart()(AttentionApart()(read_network(source, reading))))
+    return taken_apart(read_network(source, reading))
+
+
+def taken_apart(graph: Graph) -> Graph:
+    """Return the network with attention, recurrences and Splits as the simpler operators that schedules run."""
+    return SplitsApart()(RecurrenceApart()(AttentionApart()(graph)))
 
 
 @phase("splitting operators")

@@ -47,6 +47,9 @@ def verify_strategy_claim(
     bound = f"{claim.lower_bound} with an objective value of {claimed}"
     if claim.lower_bound > claimed:
         found.append(Violation(Rule.BOUND_ABOVE_OBJECTIVE, "result.lower_bound", bound))
+    if claim.bound_among is not None and not claim.lower_bound <= claim.bound_among <= claimed:
+        detail = f"{claim.bound_among} with a lower bound of {bound}"
+        found.append(Violation(Rule.BOUND_ABOVE_OBJECTIVE, "result.bound_among", detail))
     if claim.status is Status.OPTIMAL and claim.lower_bound < claimed:
         found.append(Violation(Rule.OPTIMAL_UNPROVEN, "result.lower_bound", bound))
     if claim.status not in (Status.OPTIMAL, Status.FEASIBLE):

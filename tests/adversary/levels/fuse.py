@@ -182,17 +182,17 @@ class _Case:
             return Verdict(refused=True)
         truth = self.least(options)
         if truth is None:
-            is_right = ended.code == 3 and ended.answer.get("status") == "INFEASIBLE"
+            is_right = ended.code == 4 and _is_proven_empty(ended.answer)
             return Verdict(1, None if is_right else f"fuses what cannot be: {ended.code} {ended.out[:200]}{ended.err}")
         if ended.code != 0:
             return Verdict(1, f"ends without an answer: {ended.code} {ended.err}")
         answer = ended.answer
-        figures = f"{answer['status']} {answer['objective_value']} with bound {answer['lower_bound']}, it is {truth}"
-        if answer["lower_bound"] > truth:
+        figures = f"{answer['status']} {answer['objective_value']} with bound {answer['bound_among']}, it is {truth}"
+        if max(answer["bound_among"], answer["lower_bound"]) > truth:
             return Verdict(1, f"false bound: {figures}")
         if answer["objective_value"] < truth:
             return Verdict(1, f"impossible value: {figures}")
-        if answer["status"] != "OPTIMAL" or answer["objective_value"] != truth:
+        if answer["optimal_among"] is None or answer["objective_value"] != truth:
             return Verdict(1, f"not the best: {figures}")
         return Verdict(1, self._strategy_is_so(options, answer) or self._check_says(strategy, answer))
 
@@ -254,15 +254,20 @@ def _with_little_time(case: _Case) -> Verdict:
     if "exact or loma" in str(answer.get("space")):
         other = case.least(options, "loma")
         truth = min((one for one in (truth, other) if one is not None), default=None)
-    if answer.get("status") == "INFEASIBLE":
-        return Verdict(1, None if truth is None else f"a false claim in no time: INFEASIBLE for {truth}")
-    bound, value = answer.get("lower_bound"), answer.get("objective_value")
+    if _is_proven_empty(answer):
+        return Verdict(1, None if truth is None else f"a false claim in no time: nothing fits for {truth}")
+    bound, value = answer.get("bound_among"), answer.get("objective_value")
     if truth is not None and bound is not None and bound > truth:
         return Verdict(1, f"a false claim in no time: bound {bound} for {truth}")
     if value is not None and (truth is None or value < truth):
         return Verdict(1, f"a false claim in no time: value {value} for {truth}")
-    is_false = answer.get("status") == "OPTIMAL" and value != truth
-    return Verdict(1, f"a false claim in no time: OPTIMAL {value} for {truth}" if is_false else None)
+    is_false = answer.get("optimal_among") is not None and value != truth
+    return Verdict(1, f"a false claim in no time: optimal {value} for {truth}" if is_false else None)
+
+
+def _is_proven_empty(answer: Facts) -> bool:
+    """True if no strategy of the space fits: nothing was found, and nothing stopped the search."""
+    return answer.get("status") == "UNKNOWN" and answer.get("stopped_by") == "completed"
 
 
 def _with_more_room_for_maps(case: _Case) -> Verdict:

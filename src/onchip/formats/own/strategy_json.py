@@ -69,7 +69,10 @@ class TileMappingFields(NestFields):
 
 
 class StrategyResultFields(TypedDict):
-    """What the maker of a strategy claims of it."""
+    """Claims of the maker: `lower_bound` holds for all strategies, `bound_among` for those that `space` names.
+
+    Without `bound_among` the lower bound is that of the space.
+    """
 
     status: Status
     objective: Literal["energy", "latency", "edp", "dram"]
@@ -82,6 +85,7 @@ class StrategyResultFields(TypedDict):
     energies_pj: NotRequired[dict[str, dict[EnergyCause, int | float]]]
     peak_bytes: NotRequired[dict[str, int]]
     space: NotRequired[str]
+    bound_among: NotRequired[int | float]
 
 
 class StrategyFields(TypedDict):
@@ -166,4 +170,4 @@ def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
     figures |= named_parts(by_cause, fields.get("peak_bytes", {}))
     space = {STRATEGIES: fields["space"]} if fields.get("space") else {}
     value, bound = fields["objective_value"], fields["lower_bound"]
-    return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space)
+    return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space, fields.get("bound_among"))

@@ -84,7 +84,11 @@ def _claim_fields(claim: Claim) -> dict[str, object]:
         "lower_bound": as_written(claim.lower_bound),
     }
     fields |= nested_figures({name: as_written(figure) for name, figure in claim.figures.items()})
-    return fields | {"space": claim.space[STRATEGIES]} if claim.space else fields
+    if claim.space:
+        fields["space"] = claim.space[STRATEGIES]
+    if claim.bound_among is not None:
+        fields["bound_among"] = as_written(claim.bound_among)
+    return fields
 
 
 def _json(value: object) -> str:

@@ -60,7 +60,7 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
     """What the reader wants to know first."""
     sums, result = outcome.sums, outcome.result
     dram_bytes = outcome.figures.dram_bits // 8 if outcome.figures else 0
-    gap = "proven for these stacks and tiles" if not result.gap else f"gap {percent(result.gap)}"
+    gap = "proven" if not result.gap else f"gap {percent(result.gap)}"
     bound = value_words(result.lower_bound, outcome.unit)
     whole = sum(layer.layer.macs for layer in outcome.network.layers)
     return [
@@ -72,9 +72,20 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
         ),
         Card("DRAM", short_bytes(dram_bytes), "read and written"),
         Card("tiles", f"{outcome.tiles:,}", counted(outcome.tile_types, "type")),
-        Card("lower bound", bound, f"{gap}, objective {outcome.objective}"),
+        Card("lower bound", bound, f"{gap}, objective {outcome.objective}, any strategy"),
+        *_cards_of_space(outcome),
         Card("search", f"{result.seconds:.2f} s", f"{counted(outcome.costed, 'stack')} costed"),
     ]
+
+
+def _cards_of_space(outcome: FusionOutcome) -> list[Card]:
+    """Return the card of the bound for the stacks and tiles that were searched."""
+    result = outcome.result
+    if result.bound_among is None:
+        return []
+    gap = "optimal" if result.optimal_among else f"gap {percent(result.gap_among or 0.0)}"
+    bound = value_words(result.bound_among, outcome.unit)
+    return [Card("bound among", bound, f"{gap} for the stacks and tiles listed")]
 
 
 def _used(sums: FusedSums) -> float:

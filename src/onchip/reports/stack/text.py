@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from onchip.answer.result import Status
+from onchip.answer.result import Stop
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import TileTypeCost
@@ -37,11 +37,13 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
         yield table
     else:
         reason = f": {outcome.why_not}" if outcome.why_not else ""
-        what = "no strategy fits" if result.status is Status.INFEASIBLE else "no strategy was found in time"
+        what = "no strategy was found" if result.stopped_by is Stop.COMPLETED else "no strategy was found in time"
         yield Text(f"{what}{reason}")
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     bound = value_words(result.lower_bound, outcome.unit)
-    yield Text(f"{status_words(outcome)}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
+    yield Text(f"{result.status}: lower bound {bound}{gap}; {counted(outcome.costed, 'stack')} costed")
+    if among := proof_words(outcome):
+        yield Text(among)
     yield Text(f"among {outcome.space}")
     yield Text("not covered: other tiles, homes and mappings, of which `schedule` may find cheaper ones")
     if outcome.answer is not None:
@@ -75,7 +77,9 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "space": outcome.space,
-        "optimal_among": outcome.space if result.status is Status.OPTIMAL else None,
+        "optimal_among": result.optimal_among,
+        "bound_among": result.bound_among,
+        "gap_among": result.gap_among,
         "energy_pj": figures and figures.energy_pj,
         "latency_cycles": figures and round(figures.latency_cycles),
         "latency_parts": sums and _latency_object(sums.latency),
@@ -95,10 +99,15 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
     }
 
 
-def status_words(outcome: FusionOutcome) -> str:
-    """Return the status with the strategies that it covers."""
-    status = outcome.result.status
-    return f"{status} for the stacks and tiles named below" if status is Status.OPTIMAL else str(status)
+def proof_words(outcome: FusionOutcome, where: str = "named below") -> str | None:
+    """Return what is proven of the stacks and tiles that were searched, None if nothing is."""
+    result, these = outcome.result, f"for the stacks and tiles {where}"
+    if result.optimal_among is not None:
+        return f"optimal {these}"
+    if result.bound_among is None:
+        return None
+    gap = "" if result.gap_among is None else f", gap {percent(result.gap_among)}"
+    return f"lower bound {these}: {value_words(result.bound_among, outcome.unit)}{gap}"
 
 
 def value_words(value: int, unit: str) -> str:

@@ -57,28 +57,19 @@ class NetworkFloor:
         self._every_shape = EveryShape(self.bounds, self.network.maps)
         first_readers = {read.source: at for at in reversed(range(len(layers))) for read in layers[at].reads}
         loaded = {one.name: first_readers.get(one.name) for one in self.network.inputs}
-        needed: dict[str, _Crossing] = {}
-        floors = []
-        for at in reversed(range(len(layers))):
-            own = {name for name, reader in loaded.items() if reader == at}
-            floors.append(self._floor(layers[at], needed, own))
         self._until = [AloneBound(0.0, 0.0, 0)]
-        for floor in reversed(floors):
-            self._until.append(self._until[-1].plus(floor))
+        for at, computed in enumerate(_computed(self.network)):
+            own = {name for name, reader in loaded.items() if reader == at}
+            self._until.append(self._until[-1].plus(self._floor(layers[at], computed, own)))
 
     def of(self, span: LayerSpan) -> AloneBound:
         """Return what the layers of a span cost at least together, in one stack or in several."""
         return self._until[span.stop].less(self._until[span.start])
 
-    def _floor(self, layer: FusableLayer, needed: dict[str, _Crossing], loaded: set[str]) -> AloneBound:
-        """Of a layer behind which all is `needed` that is known to be; `loaded` are inputs counted with this layer."""
-        machine, maps, name = self.bounds.machine, self.network.maps, layer.output.name
-        leaves = name in self.network.outputs or name not in needed
-        own = _Crossing.all_of(layer.output) if leaves or layer.runs_alone else needed[name]
-        for read in layer.reads:
-            seen = _through(read, own, maps[read.source], reaches=not layer.runs_alone)
-            known = needed.get(read.source)
-            needed[read.source] = seen if known is None or known.count < seen.count else known
+    def _floor(self, layer: FusableLayer, own: _Crossing, loaded: set[str]) -> AloneBound:
+        """Return the floor of a layer that computes `own` pixels; `loaded` are inputs counted with this layer."""
+        machine, maps = self.bounds.machine, self.network.maps
+        leaves = _leaves(self.network, layer.output.name)
         if layer.runs_alone:
             elsewhere = {read.source: "" for read in layer.reads if read.source not in loaded}
             return alone_bound(layer, maps, elsewhere, DRAM if leaves else "", machine)
@@ -118,6 +109,33 @@ class NetworkFloor:
         read = layer.reads[0]
         source = self.network.maps[read.source]
         return _inner(read.rows, own.rows, source.rows) * _inner(read.columns, own.columns, source.columns)
+
+
+def least_macs(network: FusableNetwork) -> list[int]:
+    """Return the multiply-accumulates that each layer does at least, whatever the stacks, tiles and overlap mode."""
+    computed = zip(network.layers, _computed(network), strict=True)
+    return [_macs(layer, pixels.count) for layer, pixels in computed]
+
+
+def _computed(network: FusableNetwork) -> list[_Crossing]:
+    """Return for each layer the pixels that it computes in the finest tiles, and so in all tiles."""
+    needed: dict[str, _Crossing] = {}
+    found = []
+    for layer in reversed(network.layers):
+        name = layer.output.name
+        is_whole = layer.runs_alone or _leaves(network, name)
+        own = _Crossing.all_of(layer.output) if is_whole else needed[name]
+        found.append(own)
+        for read in layer.reads:
+            seen = _through(read, own, network.maps[read.source], reaches=not layer.runs_alone)
+            known = needed.get(read.source)
+            needed[read.source] = seen if known is None or known.count < seen.count else known
+    return found[::-1]
+
+
+def _leaves(network: FusableNetwork, name: str) -> bool:
+    """True if the feature map is an output of the network, or nobody reads it."""
+    return name in network.outputs or name not in network.last_readers
 
 
 def _macs(layer: FusableLayer, pixels: int) -> int:
