@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status
-from onchip.native import ArenaBlock, ArenaRepair, StopToken
+from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, StopToken
 from onchip.solve.allocation.attempt import arena_bytes, least_arena_bytes
 from onchip.solve.allocation.low_packing import LowPacking, blocks_of
 from onchip.solve.allocation.pack import pack
@@ -127,10 +127,10 @@ def test_nothing_is_done_once_it_is_asked_to_stop() -> None:
 
 
 def test_there_is_an_offset_for_every_block() -> None:
-    blocks = [ArenaBlock(first=0, stop=1, size=4, used=3, steps=1)] * 2
+    blocks = ArenaBlocks([ArenaBlock(first=0, stop=1, size=4, used=3, steps=1)] * 2)
     with pytest.raises(ValueError, match="one offset for every block"):
         ArenaRepair(blocks, [0], 0)
     with pytest.raises(ValueError, match="one offset for every block"):
         ArenaRepair(blocks, [0, 4], 0).offer([0])
     with pytest.raises(ValueError, match="lives in no section"):
-        ArenaRepair([ArenaBlock(first=1, stop=1, size=4, used=3, steps=1)], [0], 0)
+        ArenaRepair(ArenaBlocks([ArenaBlock(first=1, stop=1, size=4, used=3, steps=1)]), [0], 0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
-from onchip.native import ArenaBlock, ArenaSearch, JoinedBlocks, StopToken
+from onchip.native import ArenaBlock, ArenaBlocks, ArenaSearch, JoinedBlocks, StopToken
 from onchip.solve.allocation.low_packing import blocks_of
 from onchip.solve.allocation.pack import least_capacity
 from onchip.solve.run.limits import Limits, Run
@@ -29,7 +29,7 @@ def problems(draw: st.DrawFn) -> PackingProblem:
     return PackingProblem(buffers, 1 << 40, draw(st.sampled_from((1, 1, 4, 4096))))
 
 
-def loads(blocks: list[ArenaBlock]) -> list[int]:
+def loads(blocks: ArenaBlocks) -> list[int]:
     stop = max(one.stop for one in blocks)
     return [sum(one.size for one in blocks if one.first <= section < one.stop) for section in range(stop)]
 
@@ -63,7 +63,7 @@ def test_the_upper_one_is_that_with_the_most_padding() -> None:
         ArenaBlock(first=0, stop=1, size=4, used=4, steps=1),
     ]
     for given_order in (blocks, blocks[::-1]):
-        (whole,) = JoinedBlocks(given_order, StopToken()).left()
+        (whole,) = JoinedBlocks(ArenaBlocks(given_order), StopToken()).left()
         assert (whole.size, whole.used) == (12, 9)
 
 
@@ -90,7 +90,7 @@ def test_asked_to_stop_it_has_joined_nothing_wrong() -> None:
 
 
 def test_offsets_are_as_many_as_blocks() -> None:
-    blocks = [ArenaBlock(first=0, stop=1, size=2, used=2, steps=1)] * 2
+    blocks = ArenaBlocks([ArenaBlock(first=0, stop=1, size=2, used=2, steps=1)] * 2)
     joined, search = JoinedBlocks(blocks, StopToken()), ArenaSearch(blocks, 0)
     assert joined.offsets([4]) == [4, 6]
     for offsets in ([], [0, 2]):
@@ -99,11 +99,11 @@ def test_offsets_are_as_many_as_blocks() -> None:
     with pytest.raises(ValueError, match="one offset for every block"):
         search.offer([0])
     with pytest.raises(ValueError, match="size is below 1"):
-        JoinedBlocks([ArenaBlock(first=0, stop=1, size=0, used=0, steps=1)], StopToken())
+        JoinedBlocks(ArenaBlocks([ArenaBlock(first=0, stop=1, size=0, used=0, steps=1)]), StopToken())
 
 
 def test_a_packing_is_kept_only_if_it_is_lower() -> None:
-    search = ArenaSearch([ArenaBlock(first=0, stop=1, size=4, used=3, steps=1)] * 2, 0)
+    search = ArenaSearch(ArenaBlocks([ArenaBlock(first=0, stop=1, size=4, used=3, steps=1)] * 2), 0)
     search.offer([8, 0])
     search.offer([0, 4])
     search.offer([4, 8])

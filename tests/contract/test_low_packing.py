@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.answer.result import Status
-from onchip.native import ArenaBlock, ArenaSearch, StopToken
+from onchip.answer.result import Status, Stop
+from onchip.native import ArenaBlock, ArenaBlocks, ArenaSearch, StopToken
+from onchip.solve.allocation import low_packing as low_packing_module
+from onchip.solve.allocation import pack as pack_module
 from onchip.solve.allocation.attempt import least_arena_bytes
-from onchip.solve.allocation.low_packing import LowPacking
+from onchip.solve.allocation.low_packing import LowPacking, blocks_of
 from onchip.solve.allocation.pack import least_capacity, pack
+from onchip.solve.allocation.sections import sections_of
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.greedy_packing import arena_of_order, arenas_of_baselines
@@ -64,12 +67,48 @@ def test_an_order_is_placed_as_the_plain_allocator_does(
     order = Random(seed).sample(range(len(blocks)), len(blocks))
     # Steps are sections enough for the search, if there are not too many of them.
     blocks += [ArenaBlock(first=99, stop=100, size=1, used=1, steps=1)] * 60
-    search = ArenaSearch(blocks, 0)
+    search = ArenaSearch(ArenaBlocks(blocks), 0)
 
     assert search.place([*order, *range(len(order), len(blocks))], in_smallest_gap=in_smallest_gap, stop=StopToken())
 
     expected = arena_of_order(plain(unaligned), order, 1, in_smallest_gap=in_smallest_gap)
     assert search.arena == max(expected, 60)
+
+
+@settings(max_examples=150, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_a_sweep_packs_without_overlap_above_fixed_buffers(problem: PackingProblem, seed: int) -> None:
+    chance, buffers, top = Random(seed), list(problem.buffers), 0
+    for index in chance.sample(range(len(buffers)), chance.randrange(len(buffers))):
+        buffers[index] = replace(buffers[index], offset_bytes=top)
+        top += problem.aligned(buffers[index].size_bytes)
+    mixed = replace(problem, buffers=tuple(buffers))
+    search = ArenaSearch(blocks_of(mixed), 0)
+
+    search.sweep()
+
+    assert verify_packing(mixed, Packing(tuple(search.offsets)), search.arena) == ()
+    assert search.arena <= mixed.roomy_bytes
+
+
+@settings(max_examples=150, deadline=None)
+@given(problem=problems())
+def test_blocks_live_in_the_sections_of_their_buffers(problem: PackingProblem) -> None:
+    blocks = blocks_of(problem)
+
+    assert [(one.first, one.stop) for one in blocks] == sections_of(problem.buffers)[0]
+    assert [one.size for one in blocks] == [problem.aligned(one.size_bytes) for one in problem.buffers]
+
+
+@settings(max_examples=150, deadline=None)
+@given(problem=problems())
+def test_the_bound_is_the_greatest_load_with_the_most_padding_left_out(problem: PackingProblem) -> None:
+    loads = []
+    for step in problem.steps:
+        living = [(problem.aligned(b.size_bytes), b.size_bytes) for b in problem.buffers if b.start <= step < b.stop]
+        loads.append(sum(size for size, _ in living) - max((size - used for size, used in living), default=0))
+
+    assert least_arena_bytes(problem) == max(loads)
 
 
 @settings(max_examples=60, deadline=None)
@@ -143,11 +182,49 @@ def test_there_is_a_packing_though_no_time_is_left() -> None:
 def test_a_block_that_there_cannot_be_is_refused(changed: dict[str, int], what: str) -> None:
     fields = {"first": 0, "stop": 1, "size": 2, "used": 2, "steps": 1}
     with pytest.raises(ValueError, match=what):
-        ArenaSearch([ArenaBlock(**{**fields, **changed})], 0)
+        ArenaSearch(ArenaBlocks([ArenaBlock(**{**fields, **changed})]), 0)
 
 
 def test_an_order_names_every_block_once() -> None:
-    search = ArenaSearch([ArenaBlock(first=0, stop=1, size=2, used=2, steps=1)] * 2, 0)
+    search = ArenaSearch(ArenaBlocks([ArenaBlock(first=0, stop=1, size=2, used=2, steps=1)] * 2), 0)
     for order in ([0], [0, 0], [0, 2], [0, 1, 1]):
         with pytest.raises(ValueError, match="every block once"):
             search.place(order, in_smallest_gap=True, stop=StopToken())
+
+
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_only_a_sweep_is_done_when_no_time_is_left(is_fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skylines, joins, orders, and the count of pairs all begin before the limit or not at all."""
+    first, *others = drawn_windows(3_000, 400, 5)
+    problem = PackingProblem((replace(first, offset_bytes=0 if is_fixed else None), *others), 1 << 40)
+    done: list[str] = []
+
+    class CountedSearch(ArenaSearch):
+        def sweep(self) -> None:
+            done.append("sweep")
+            super().sweep()
+
+        def place(self, *_: object, **__: object) -> bool:
+            done.append("place")
+            return False
+
+        def fill_skylines(self, *_: object) -> None:
+            done.append("skylines")
+
+    monkeypatch.setattr(low_packing_module, "ArenaSearch", CountedSearch)
+    monkeypatch.setattr(pack_module, "has_too_many_pairs", lambda *_: done.append("pairs"))
+    result = least_capacity(problem, Run(Limits(time_limit_seconds=0)))
+
+    assert done == ["sweep"]
+    assert result.answer is not None
+    assert verify_packing(problem, result.answer, result.objective_value) == ()
+
+
+def test_a_capacity_that_is_not_met_in_time_stays_open_without_an_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = drawn_windows(8_000, 400, 5)
+    monkeypatch.setattr(pack_module, "Attempt", None)
+    roomy = PackingProblem(buffers, 1 << 40)
+
+    result = pack(replace(roomy, capacity_bytes=least_arena_bytes(roomy)), Run(Limits(time_limit_seconds=0)))
+
+    assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.TIME_LIMIT)

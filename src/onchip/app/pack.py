@@ -19,11 +19,14 @@ from onchip.solve.run.limits import Limits
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.packing import verify_overflow, verify_packing
 from onchip.verify.rules import Violation
+from onchip.without_collecting import without_collecting
 
-CHECKING_TO_READING: Final = 2.0
+CHECKING_TO_READING: Final = 1.0
+"""Verifying and writing take 0.65 times as long as reading 200,000 buffers, and 0.8 times as long as a million."""
 
 
 @phase("packing")
+@without_collecting()
 def pack_file(
     file: Path,
     capacity_bytes: int | None,
@@ -49,6 +52,7 @@ def pack_file(
 
 
 @phase("packing")
+@without_collecting()
 def overflow_file(
     file: Path, capacity_bytes: int, alignment_bytes: int | None, limits: Limits, start: RunStarter = silent_run
 ) -> OverflowOutcome:

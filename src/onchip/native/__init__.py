@@ -7,8 +7,10 @@ algorithm. Networks, files and messages stay in Python, and so does all code tha
 from onchip.native import _core
 
 ArenaBlock = _core.ArenaBlock
+ArenaBlocks = _core.ArenaBlocks
 ArenaRepair = _core.ArenaRepair
 ArenaSearch = _core.ArenaSearch
+BufferLives = _core.BufferLives
 ExactCriterion = _core.ExactCriterion
 ExactMapper = _core.ExactMapper
 ExactNest = _core.ExactNest
@@ -74,8 +76,10 @@ peak_needs = _core.peak_needs
 
 __all__ = [
     "ArenaBlock",
+    "ArenaBlocks",
     "ArenaRepair",
     "ArenaSearch",
+    "BufferLives",
     "ExactCriterion",
     "ExactMapper",
     "ExactNest",

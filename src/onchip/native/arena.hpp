@@ -32,6 +32,21 @@ struct Block {
     Units fixed = none;  // its only offset, or none; only `place` and `offer` of ArenaSearch know fixed blocks
 };
 
+// Buffers in columns: half-open lives in steps, sizes in bytes, and fixed offsets, `none` where a buffer has none.
+struct Lives {
+    std::vector<std::int64_t> starts;
+    std::vector<std::int64_t> stops;
+    std::vector<Units> sizes;
+    std::vector<Units> fixed;
+    Units alignment = 1;
+};
+
+// Counts lives in sections and pads sizes. Throws std::invalid_argument for columns that differ in length.
+std::vector<Block> blocks_of(const Lives& lives);
+
+// The most bytes that live at one step: sizes are padded, but for the one with the most padding. Throws as above.
+Units most_live(const Lives& lives);
+
 // The blocks, if they can be; throws std::invalid_argument, saying which entry cannot.
 std::vector<Block> checked(std::vector<Block> blocks);
 
@@ -153,6 +168,10 @@ public:
 
     // Fixed blocks first, then one after another; false if it was asked to stop before the last.
     bool place(const std::vector<Index>& order, Gap gap, const StopToken& stop);
+
+    // One pass over the sections: each block into the smallest free range when it begins, above all fixed ones. It
+    // takes n log n and cannot be stopped.
+    void sweep();
 
     // A packing found elsewhere, by block; throws std::invalid_argument for another number of offsets.
     void offer(const std::vector<Units>& offsets);

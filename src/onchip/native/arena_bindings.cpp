@@ -1,5 +1,6 @@
 // `ArenaSearch`, `ArenaRepair` and `JoinedBlocks` for Python.
 
+#include <nanobind/stl/bind_vector.h>
 #include <nanobind/stl/vector.h>
 
 #include <utility>
@@ -8,6 +9,9 @@
 #include "arena_joined.hpp"
 #include "arena_repair.hpp"
 #include "bindings.hpp"
+
+// Not copied into Python: a million blocks are read there one at a time, if at all.
+NB_MAKE_OPAQUE(std::vector<onchip::arena::Block>)
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -35,6 +39,26 @@ void add_arena(nb::module_& module) {
         .def_ro("used", &Block::used)
         .def_ro("steps", &Block::steps)
         .def_ro("fixed", &Block::fixed);
+    nb::bind_vector<std::vector<Block>>(module, "ArenaBlocks",
+                                        "Sequence of ArenaBlock; a list of blocks converts to it.");
+    nb::class_<Lives>(
+        module, "BufferLives",
+        "Buffers as columns: half-open lifetimes in steps, sizes in bytes, fixed offsets in bytes (-1: none).")
+        .def(
+            "__init__",
+            [](Lives* place, std::vector<std::int64_t> starts, std::vector<std::int64_t> stops,
+               std::vector<Units> sizes, std::vector<Units> fixed, Units alignment) {
+                new (place) Lives{std::move(starts), std::move(stops), std::move(sizes), std::move(fixed), alignment};
+            },
+            nb::kw_only(), "starts"_a, "stops"_a, "sizes"_a, "fixed"_a, "alignment"_a)
+        .def("blocks", &blocks_of, nb::call_guard<nb::gil_scoped_release>(),
+             "Return the blocks, with lifetimes in sections and sizes padded to the alignment.\n"
+             "\n"
+             "Raises ValueError if the columns differ in length.")
+        .def("most_live", &most_live, nb::call_guard<nb::gil_scoped_release>(),
+             "Return a lower bound on the arena in bytes: the most that live at one step, all padded but one.\n"
+             "\n"
+             "The one left unpadded has the most padding. Raises ValueError if the columns differ in length.");
     nb::class_<JoinedBlocks>(
         module, "JoinedBlocks",
         "Blocks merged in pairs without wasted space, until no pair is left to merge.\n"
@@ -70,6 +94,10 @@ void add_arena(nb::module_& module) {
             "\n"
             "Each block goes to the lowest or to the smallest gap in which it fits. Returns False if `stop` is\n"
             "asked before the last block. Raises ValueError if `order` does not name every block once.")
+        .def("sweep", &ArenaSearch::sweep, nb::call_guard<nb::gil_scoped_release>(),
+             "Place each block, in order of its first section, in the smallest free range above all fixed blocks.\n"
+             "\n"
+             "Keeps the packing if its arena is the lowest. Takes n log n time and cannot be stopped.")
         .def("fill_skylines", &ArenaSearch::fill_skylines, "rounds"_a, "target"_a, "stop"_a,
              nb::call_guard<nb::gil_scoped_release>(),
              "Build `rounds` more skyline packings; end early if the arena is at most `target` bytes.")

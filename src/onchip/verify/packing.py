@@ -98,18 +98,28 @@ def _overlaps(placed: Sequence[Placed]) -> Iterator[Violation]:
 
 
 def _any_overlap(placed: Sequence[Placed]) -> bool:
-    """Whether any two overlap: as long as none do, who begins can only overlap the next one below or above it."""
-    alive: list[tuple[int, int]] = []  # [offset, end), sorted
-    changes = [(one.start, True, offset, offset + one.size_bytes) for _, one, offset in placed]
-    changes += [(one.stop, False, offset, offset + one.size_bytes) for _, one, offset in placed]
-    for _, begins, offset, end in sorted(changes):
-        at = bisect_left(alive, (offset, end))
-        if not begins:
-            del alive[at]
-        elif (at > 0 and alive[at - 1][1] > offset) or (at < len(alive) and alive[at][0] < end):
+    """Return True if any two overlap: as long as none do, a buffer that begins can only meet the next below or above.
+
+    What lives is held as two lists in the same order, the offsets and the ends.
+    """
+    lows, highs = [offset for _, _, offset in placed], [offset + one.size_bytes for _, one, offset in placed]
+    starts, stops = [one.start for _, one, _ in placed], [one.stop for _, one, _ in placed]
+    numbers = range(len(placed))
+    ending = sorted(numbers, key=stops.__getitem__)
+    alive_lows: list[int] = []
+    alive_highs: list[int] = []
+    ended = 0
+    for number in sorted(numbers, key=starts.__getitem__):
+        start, low, high = starts[number], lows[number], highs[number]
+        while stops[ending[ended]] <= start:
+            at = bisect_left(alive_lows, lows[ending[ended]])
+            del alive_lows[at], alive_highs[at]
+            ended += 1
+        at = bisect_left(alive_lows, low)
+        if (at > 0 and alive_highs[at - 1] > low) or (at < len(alive_lows) and alive_lows[at] < high):
             return True
-        else:
-            alive.insert(at, (offset, end))
+        alive_lows.insert(at, low)
+        alive_highs.insert(at, high)
     return False
 
 

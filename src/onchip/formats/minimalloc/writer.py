@@ -23,6 +23,8 @@ def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for name, buffer, offset in zip(ids, problem.buffers, packing.offsets_bytes, strict=True):
-        writer.writerow((name, buffer.start, buffer.stop, buffer.size_bytes, offset))
+    writer.writerows(
+        (name, buffer.start, buffer.stop, buffer.size_bytes, offset)
+        for name, buffer, offset in zip(ids, problem.buffers, packing.offsets_bytes, strict=True)
+    )
     return text.getvalue()

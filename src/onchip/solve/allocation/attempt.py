@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import accumulate
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
@@ -11,6 +10,7 @@ from onchip.solve.allocation.best_fit import BestFit
 from onchip.solve.allocation.branching import BranchingSearch, Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
+from onchip.solve.allocation.sections import lives_of
 from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.run.limits import Run
 
@@ -128,33 +128,9 @@ def fixed_overlap(problem: PackingProblem) -> bool:
 
 def least_arena_bytes(problem: PackingProblem) -> int:
     """Return a lower bound: the most that lives at once, all but the topmost padded; the end of each fixed buffer."""
-    alignment = problem.alignment_bytes
-    if alignment == 1:
-        return max(_most_live_bytes(problem), _highest_fixed_end(problem))
-    changes: dict[int, list[tuple[int, int]]] = {}
-    for buffer in problem.buffers:
-        size = -(-buffer.size_bytes // alignment) * alignment
-        changes.setdefault(buffer.start, []).append((size, size - buffer.size_bytes))
-        changes.setdefault(buffer.stop, []).append((-size, size - buffer.size_bytes))
-    bound, live = _highest_fixed_end(problem), 0
-    paddings: dict[int, int] = {}
-    for step in sorted(changes):
-        for size, padding in changes[step]:
-            live += size
-            paddings[padding] = paddings.get(padding, 0) + (1 if size > 0 else -1)
-        most_padding = max((padding for padding, count in paddings.items() if count), default=0)
-        bound = max(bound, live - most_padding)
-    return bound
+    return max(lives_of(problem).most_live(), _highest_fixed_end(problem))
 
 
 def _highest_fixed_end(problem: PackingProblem) -> int:
     fixed = (one.offset_bytes + one.size_bytes for one in problem.buffers if one.offset_bytes is not None)
     return max(fixed, default=0)
-
-
-def _most_live_bytes(problem: PackingProblem) -> int:
-    """The most bytes that live at one step; what ends at a step is gone before the next begins."""
-    changes = [(buffer.stop, -buffer.size_bytes) for buffer in problem.buffers]
-    changes += [(buffer.start, buffer.size_bytes) for buffer in problem.buffers]
-    changes.sort()
-    return max(accumulate((size for _, size in changes), initial=0))

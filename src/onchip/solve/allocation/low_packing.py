@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.native import ArenaBlock, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
+from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
 from onchip.solve.allocation.attempt import FIRST_NODES, Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.greedy_by_size import order_by_size
-from onchip.solve.allocation.sections import NOT_FIXED, sections_of
+from onchip.solve.allocation.sections import lives_of, sections_of
 from onchip.solve.run.interruptible import run_watched
 from onchip.solve.run.limits import Run
 
+NO_ARENA: Final = 1 << 60
+"""The arena while there is no packing."""
 GIVEN_ROUNDS: Final = 6
 """Skylines whose ranking is not drawn."""
 GREEDY_SHARE: Final = 0.5
@@ -60,29 +62,28 @@ class LowPacking:
     def place_quickly(self, target_bytes: int) -> None:
         """Fill the given skylines, pack what can be joined, then place by size and by life; end at the target.
 
-        The first skyline is finished whatever the limit: there is always a packing. Of the time left the greedy
-        orders take half. Fixed buffers must not overlap.
+        If the time is over before the first of them ends, each buffer goes into the smallest free range when it
+        begins: there is always a packing. Of the time left the greedy orders take half. Fixed buffers must not overlap.
         """
-        if self.is_greedy_only:
-            order = sorted(range(len(self._blocks)), key=lambda i: -self._problem.buffers[i].size_bytes)
-            self._search.place(order, in_smallest_gap=True, stop=StopToken())
-            self._watched(lambda token: self._place_in_orders(target_bytes, token), self._run)
-            return
-        self._search.fill_skylines(1, target_bytes, StopToken())
-        self.fill(GIVEN_ROUNDS - 1, target_bytes)
+        if not self.is_greedy_only:
+            self.fill(1, target_bytes)
+            self.fill(GIVEN_ROUNDS - 1, target_bytes)
+            if self.arena_bytes > target_bytes and self._run.stop is None:
+                self._pack_joined(target_bytes)
         if self.arena_bytes > target_bytes and self._run.stop is None:
-            self._pack_joined(target_bytes)
-        if self.arena_bytes <= target_bytes or self._run.stop is not None:
-            return
-        greedy = self._run.within(self._run.seconds_left * GREEDY_SHARE) if self._run.deadline.is_set else self._run
-        self._watched(lambda token: self._place_in_orders(target_bytes, token), greedy)
+            share = 1.0 if self.is_greedy_only else GREEDY_SHARE
+            greedy = self._run.within(self._run.seconds_left * share) if self._run.deadline.is_set else self._run
+            self._watched(lambda token: self._place_in_orders(target_bytes, token), greedy)
+        if self.arena_bytes == NO_ARENA:
+            self._search.sweep()
 
     def fill(self, rounds: int, target_bytes: int) -> None:
         """Fill so many skylines more, or until the arena is the target or the run has to stop."""
         self.rounds += rounds
         if self.is_greedy_only:
             return
-        self._watched(lambda token: self._search.fill_skylines(rounds, target_bytes, token), self._run)
+        if self._run.stop is None:
+            self._watched(lambda token: self._search.fill_skylines(rounds, target_bytes, token), self._run)
 
     def repair(self, rounds: int, target_bytes: int) -> None:
         """Put in again what ends too high, as long as so many skylines take, or until the arena is the target."""
@@ -104,7 +105,7 @@ class LowPacking:
         if len(left) > MOST_LEFT * len(self._blocks):
             return
         buffers = tuple(Buffer(one.first, one.stop, one.size) for one in left)
-        search, token = ArenaSearch(_in_their_sections(left, buffers), self._run.limits.seed), StopToken()
+        search, token = ArenaSearch(_in_their_sections(left), self._run.limits.seed), StopToken()
         run_watched(lambda: search.fill_skylines(JOINED_ROUNDS, target_bytes, token), token.ask, self._run)
         if search.arena > target_bytes:
             self._search_for_joined(buffers, search, target_bytes)
@@ -124,41 +125,35 @@ class LowPacking:
     def _place_in_orders(self, target_bytes: int, token: StopToken) -> None:
         """Best fit by size, TFLite's and TFLite Micro's; best fit by life, the longest and the shortest first."""
         buffers = self._problem.buffers
-        numbers = range(len(buffers))
-        by_size = sorted(numbers, key=lambda i: (-buffers[i].size_bytes, buffers[i].start))
-        last_first = sorted(numbers, key=lambda i: (-buffers[i].size_bytes, -i))
-        by_life = sorted(numbers, key=lambda i: (buffers[i].start - buffers[i].stop, -buffers[i].size_bytes))
-        orders = ((by_size, True), (by_life, True), (order_by_size(self._problem), True), (last_first, False))
+        sizes, starts = [-one.size_bytes for one in buffers], [one.start for one in buffers]
+        lives = [one.start - one.stop for one in buffers]
+        numbers, last_first = range(len(buffers)), range(len(buffers) - 1, -1, -1)
+        orders: tuple[tuple[Callable[[], list[int]], bool], ...] = (
+            (lambda: sorted(sorted(numbers, key=starts.__getitem__), key=sizes.__getitem__), True),
+            (lambda: sorted(sorted(numbers, key=sizes.__getitem__), key=lives.__getitem__), True),
+            (lambda: order_by_size(self._problem), True),
+            (lambda: sorted(last_first, key=sizes.__getitem__), False),
+        )
         for order, in_smallest_gap in orders:
             if self.arena_bytes > target_bytes and not token.is_asked:
-                self._search.place(order, in_smallest_gap=in_smallest_gap, stop=token)
+                self._search.place(order(), in_smallest_gap=in_smallest_gap, stop=token)
 
     def _watched(self, work: Callable[[StopToken], None], run: Run) -> None:
         token = StopToken()
         run_watched(lambda: work(token), token.ask, run)
 
 
-def _in_their_sections(blocks: Sequence[ArenaBlock], buffers: Sequence[Buffer]) -> list[ArenaBlock]:
-    """Count lives in the sections of these blocks alone; `buffers` have theirs in others."""
-    lives, _ = sections_of(buffers)
-    return [
-        ArenaBlock(first=first, stop=stop, size=one.size, used=one.used, steps=one.steps)
-        for (first, stop), one in zip(lives, blocks, strict=True)
-    ]
-
-
-def blocks_of(problem: PackingProblem) -> list[ArenaBlock]:
+def blocks_of(problem: PackingProblem) -> ArenaBlocks:
     """Count lives in sections and pad sizes to the alignment."""
-    alignment = problem.alignment_bytes
-    lives, _ = sections_of(problem.buffers)
-    return [
-        ArenaBlock(
-            first=first,
-            stop=stop,
-            size=-(-buffer.size_bytes // alignment) * alignment,
-            used=buffer.size_bytes,
-            steps=buffer.stop - buffer.start,
-            fixed=NOT_FIXED if buffer.offset_bytes is None else buffer.offset_bytes,
-        )
-        for (first, stop), buffer in zip(lives, problem.buffers, strict=True)
-    ]
+    return lives_of(problem).blocks()
+
+
+def _in_their_sections(blocks: ArenaBlocks) -> ArenaBlocks:
+    """Count lives in the sections of these blocks alone; they have theirs in others."""
+    lives, _ = sections_of([Buffer(one.first, one.stop, one.size) for one in blocks])
+    return ArenaBlocks(
+        [
+            ArenaBlock(first=first, stop=stop, size=one.size, used=one.used, steps=one.steps)
+            for (first, stop), one in zip(lives, blocks, strict=True)
+        ]
+    )

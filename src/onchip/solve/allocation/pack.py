@@ -57,7 +57,8 @@ def pack(
     bound = least_arena_bytes(problem)
     if bound > problem.capacity_bytes or fixed_overlap(problem):
         return _infeasible(problem, bound, run)
-    if has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH):
+    is_large = has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
+    if is_large:
         repair_rounds = max(repair_rounds, FIRST_ROUNDS)
     if problem.buffers and repair_rounds > 0:
         low_packing = LowPacking(problem, run)
@@ -66,6 +67,8 @@ def pack(
         low_packing.fill(FIRST_ROUNDS, problem.capacity_bytes)
         if low_packing.arena_bytes <= problem.capacity_bytes:
             return found(problem, low_packing.offsets_bytes, bound, run)
+    if is_large and run.stop is not None:
+        return Result(Status.UNKNOWN, None, None, bound, run.seconds, METHOD, run.stop)
     attempt = Attempt(problem, run)
     finding = attempt.go_on(most_nodes)
     if finding is Knowledge.UNPACKABLE:
@@ -102,7 +105,7 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
     low_packing.place_quickly(low)
     low_packing.repair(FIRST_ROUNDS, low)
     low_packing.fill(FIRST_ROUNDS, low)
-    is_large = has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
+    is_large = run.stop is not None or has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
     while (
         is_large
         and not low_packing.is_greedy_only

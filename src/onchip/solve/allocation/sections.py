@@ -8,7 +8,7 @@ from math import gcd
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.native import PackingBuffer
+from onchip.native import BufferLives, PackingBuffer
 from onchip.solve.allocation.best_fit import overlapping_pairs
 
 NO_TWIN: Final = -1
@@ -51,6 +51,18 @@ def sections_of(buffers: Sequence[Buffer]) -> tuple[list[tuple[int, int]], list[
             steps[section:] = [step]
             is_open = True
     return [(section_at[b.start], section_at[b.stop]) for b in buffers], steps
+
+
+def lives_of(problem: PackingProblem) -> BufferLives:
+    """Return the buffers in columns, as native searches of large problems take them."""
+    buffers = problem.buffers
+    return BufferLives(
+        starts=[one.start for one in buffers],
+        stops=[one.stop for one in buffers],
+        sizes=[one.size_bytes for one in buffers],
+        fixed=[NOT_FIXED if one.offset_bytes is None else one.offset_bytes for one in buffers],
+        alignment=problem.alignment_bytes,
+    )
 
 
 def packing_in_units(problem: PackingProblem) -> PackingInUnits:

@@ -1,0 +1,172 @@
+// Blocks of lives in steps, the most bytes that live at once, and a packing in one pass over time.
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "arena.hpp"
+
+namespace onchip::arena {
+
+namespace {
+
+// A buffer begins or ends; at one step all ends come first.
+struct Change {
+    std::int64_t step = 0;
+    bool begins = false;
+    Index buffer = 0;
+
+    bool operator<(const Change& other) const { return std::pair{step, begins} < std::pair{other.step, other.begins}; }
+};
+
+std::vector<Change> changes_of(const Lives& lives) {
+    const std::size_t count = lives.starts.size();
+    if (lives.stops.size() != count || lives.sizes.size() != count || lives.fixed.size() != count) {
+        throw std::invalid_argument("the columns of the lives differ in length");
+    }
+    if (lives.alignment < 1) throw std::invalid_argument("the alignment is below 1");
+    std::vector<Change> changes;
+    changes.reserve(2 * count);
+    for (std::size_t buffer = 0; buffer < count; ++buffer) {
+        changes.push_back({lives.starts[buffer], true, static_cast<Index>(buffer)});
+        changes.push_back({lives.stops[buffer], false, static_cast<Index>(buffer)});
+    }
+    std::sort(changes.begin(), changes.end());
+    return changes;
+}
+
+Units padded(const Lives& lives, Index buffer) {
+    return (lives.sizes[buffer] + lives.alignment - 1) / lives.alignment * lives.alignment;
+}
+
+// The free ranges above a base and below what is taken, none touching another; above those all is free.
+class FreeRanges {
+public:
+    explicit FreeRanges(Units base) : top_(base) {}
+
+    // The smallest free range that is large enough, else the top.
+    Units take(Units size) {
+        const auto found = by_size_.lower_bound({size, 0});
+        if (found == by_size_.end()) return std::exchange(top_, top_ + size);
+        const auto [length, low] = *found;
+        forget(low, length);
+        if (length > size) remember(low + size, length - size);
+        return low;
+    }
+
+    void give(Units low, Units size) {
+        const auto next = by_low_.lower_bound(low);
+        if (next != by_low_.begin()) {
+            const auto [before, length] = *std::prev(next);
+            if (before + length == low) {
+                forget(before, length);
+                low = before;
+                size += length;
+            }
+        }
+        const auto above = by_low_.find(low + size);
+        if (above != by_low_.end()) {
+            const Units length = above->second;
+            forget(low + size, length);
+            size += length;
+        }
+        if (low + size == top_) {
+            top_ = low;
+        } else {
+            remember(low, size);
+        }
+    }
+
+private:
+    void remember(Units low, Units length) {
+        by_low_.emplace(low, length);
+        by_size_.emplace(length, low);
+    }
+
+    void forget(Units low, Units length) {
+        by_low_.erase(low);
+        by_size_.erase({length, low});
+    }
+
+    Units top_;
+    std::map<Units, Units> by_low_;
+    std::set<std::pair<Units, Units>> by_size_;
+};
+
+}  // namespace
+
+std::vector<Block> blocks_of(const Lives& lives) {
+    std::vector<Block> blocks(lives.starts.size());
+    Index section = 0;
+    bool is_open = false;  // something began since the last end
+    for (const Change& change : changes_of(lives)) {
+        if (change.begins) {
+            blocks[change.buffer].first = section;
+            is_open = true;
+            continue;
+        }
+        if (std::exchange(is_open, false)) ++section;
+        blocks[change.buffer].stop = section;
+    }
+    for (Index buffer = 0; buffer < static_cast<Index>(blocks.size()); ++buffer) {
+        Block& one = blocks[buffer];
+        one.used = lives.sizes[buffer];
+        one.size = padded(lives, buffer);
+        one.steps = lives.stops[buffer] - lives.starts[buffer];
+        one.fixed = lives.fixed[buffer];
+    }
+    return blocks;
+}
+
+Units most_live(const Lives& lives) {
+    std::map<Units, Index> paddings;  // of what lives
+    Units live = 0, most = 0;
+    for (const Change& change : changes_of(lives)) {
+        const Units size = padded(lives, change.buffer), padding = size - lives.sizes[change.buffer];
+        if (change.begins) {
+            live += size;
+            ++paddings[padding];
+            most = std::max(most, live - paddings.rbegin()->first);
+        } else {
+            live -= size;
+            if (--paddings[padding] == 0) paddings.erase(padding);
+        }
+    }
+    return most;
+}
+
+void ArenaSearch::sweep() {
+    std::vector<Index> order;
+    Units base = 0, arena = 0;
+    for (Index block = 0; block < static_cast<Index>(blocks_.size()); ++block) {
+        const Block& one = blocks_[block];
+        if (one.fixed == none) {
+            order.push_back(block);
+            continue;
+        }
+        tried_[block] = one.fixed;
+        base = std::max(base, one.fixed + one.size);
+        arena = std::max(arena, one.fixed + one.used);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Index one, Index other) { return blocks_[one].first < blocks_[other].first; });
+    FreeRanges free(base);
+    using Ending = std::pair<Index, Index>;  // the section in which a block no longer lives, and the block
+    std::priority_queue<Ending, std::vector<Ending>, std::greater<>> living;
+    for (const Index block : order) {
+        const Block& one = blocks_[block];
+        for (; !living.empty() && living.top().first <= one.first; living.pop()) {
+            free.give(tried_[living.top().second], blocks_[living.top().second].size);
+        }
+        tried_[block] = free.take(one.size);
+        arena = std::max(arena, tried_[block] + one.used);
+        living.emplace(one.stop, block);
+    }
+    keep(arena);
+}
+
+}  // namespace onchip::arena
