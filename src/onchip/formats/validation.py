@@ -16,6 +16,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from onchip.errors import InputError
+from onchip.formats.files import GREATEST_FILE_BYTES
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -27,6 +28,8 @@ Location = tuple[int | str, ...]
 LARGEST_INTEGER: Final = 2**63 - 1
 GREATEST_CONTAINERS: Final = 6_000_000
 """Objects and lists of a file: each takes Python 60 to 200 bytes, however short it is written."""
+GREATEST_VALUES: Final = GREATEST_FILE_BYTES // 8
+"""Values of a file, each up to 40 bytes in Python: the largest networks have one for about every ten bytes of text."""
 _EXPECTED_BY_ERROR: Final = {
     "int_type": "an integer",
     "float_type": "a number",
@@ -37,6 +40,8 @@ _EXPECTED_BY_ERROR: Final = {
     "dict_type": "an object",
 }
 
+_MAY_BE_TOO_LARGE: Final = re.compile(rb"[0-9](?:[0-9]{18}|[eE])")
+"""Begins in every number that is beyond 64 bits or not finite; text may have it, too."""
 _FORMAT_IN_YAML: Final = re.compile(rb"""(?m)^format:[ \t]*["']?(onchip-[a-z]+)\b""")
 
 
@@ -194,18 +199,25 @@ class _Hooks:
 
 
 def _load(encoded: bytes, file_format: Format, file: str) -> object:
-    """The JSON as Python objects; raises for what is malformed or refused in every format."""
+    """Return the JSON as Python objects; raises for text that is malformed or refused in every format.
+
+    Too many values are refused before any is made. Python looks at numbers one by one only if some may be too large.
+    """
     containers = encoded.count(b"{") + encoded.count(b"[")
-    if containers > GREATEST_CONTAINERS:
-        what = f"it has {containers} objects and lists"
-        raise file_format.error(what, file=file, expected=f"at most {GREATEST_CONTAINERS}")
+    for count, what, most in (
+        (containers, "objects and lists", GREATEST_CONTAINERS),
+        (containers + encoded.count(b","), "values", GREATEST_VALUES),
+    ):
+        if count > most:
+            raise file_format.error(f"it has {count} {what}", file=file, expected=f"at most {most}")
+    has_large = _MAY_BE_TOO_LARGE.search(encoded) is not None
     hooks = _Hooks()
     try:
         value = json.loads(
             encoded.decode(),
             parse_constant=hooks.constant,
-            parse_int=hooks.integer,
-            parse_float=hooks.real,
+            parse_int=hooks.integer if has_large else None,
+            parse_float=hooks.real if has_large else None,
             object_pairs_hook=hooks.members,
         )
     except json.JSONDecodeError as error:

@@ -15,7 +15,7 @@ from onchip.formats.own.tile_fields import (
     without_tile_attributes,
 )
 from onchip.formats.validation import LARGEST_INTEGER, placed
-from onchip.ir.operator import AttributeValue, InPlace, Operator
+from onchip.ir.operator import InPlace, Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 
 
@@ -59,7 +59,8 @@ def operator_of_fields(fields: OperatorFields, place: str) -> Operator:
     """The operator that the fields say, at `place` in errors; raises GraphError."""
     attributes = fields.get("attributes", {})
     for name, value in attributes.items():
-        _check_attribute(value, f"{place}.attributes.{name}")
+        if isinstance(value, (dict, list)):
+            _check_attribute(value, f"{place}.attributes.{name}")
     try:
         tile = tile_of_fields(fields["tile"]) if "tile" in fields else tile_of_attributes(attributes)
         is_older = tile is not None and "tile" not in fields
@@ -80,13 +81,14 @@ def operator_of_fields(fields: OperatorFields, place: str) -> Operator:
         raise placed(error, place) from None
 
 
-def _check_attribute(value: AttributeValue, place: str) -> None:
+def _check_attribute(value: dict[str, Any] | list[Any], place: str) -> None:
+    """Raise GraphError for an object; the places of entries are made only for lists and objects."""
     if isinstance(value, dict):
         raise GraphError(
             "it is an object", place=place, expected="a number, string, truth value, null or list of these"
         )
-    if isinstance(value, list):
-        for index, entry in enumerate(value):
+    for index, entry in enumerate(value):
+        if isinstance(entry, (dict, list)):
             _check_attribute(entry, f"{place}[{index}]")
 
 

@@ -1,0 +1,57 @@
+"""Large JSON files are refused, or read, without work for each value in Python."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from onchip.errors import GraphError
+from onchip.formats import validation
+from onchip.formats.own.graph_json import graph_from_json
+
+
+def graph_with(attribute: str) -> str:
+    return (
+        '{"format": "onchip-graph", "version": 1, "name": "g", "tensors": ['
+        '{"name": "a", "bytes": 1, "role": "input"}, {"name": "b", "bytes": 1, "role": "output"}], "operators": ['
+        '{"name": "o", "kind": "Relu", "inputs": ["a"], "outputs": ["b"], "attributes": {"x": ' + attribute + "}}]}"
+    )
+
+
+def test_too_many_values_are_refused_before_any_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = graph_with("[" + "1," * validation.GREATEST_VALUES + "1]")
+    monkeypatch.setattr(json, "loads", None)
+
+    with pytest.raises(GraphError, match=f"values; expected at most {validation.GREATEST_VALUES}"):
+        graph_from_json(text, "g.json")
+
+
+def test_numbers_are_looked_at_one_by_one_only_if_some_may_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    integer = validation._Hooks.integer
+
+    def counted(hooks: validation._Hooks, text: str) -> object:
+        seen.append(text)
+        return integer(hooks, text)
+
+    monkeypatch.setattr(validation._Hooks, "integer", counted)
+
+    graph_from_json(graph_with("[" + "999999999999999999, -1.5, " * 1_000 + "0]"), "g.json")
+    assert seen == []
+    graph_from_json(graph_with("[1, 9223372036854775807]"), "g.json")
+    assert "9223372036854775807" in seen
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["9223372036854775808", "-9223372036854775808", "1e999", "-1E999", "1.5E+400", "9" * 400 + ".5", "9" * 9999],
+)
+def test_a_number_that_is_too_large_is_refused(number: str) -> None:
+    with pytest.raises(GraphError, match=r"attributes\.x\[1\]: the (integer|number) is too large"):
+        graph_from_json(graph_with(f"[1, {number}]"), "g.json")
+
+
+def test_an_object_deep_in_a_list_is_refused_with_its_place() -> None:
+    with pytest.raises(GraphError, match=r"attributes\.x\[2\]\[1\]: it is an object"):
+        graph_from_json(graph_with("[1, 2, [3, {}]]"), "g.json")
