@@ -276,8 +276,8 @@ def joined_blocks(seed: int) -> Answered:
     return Answered(buffers, len(left), [rows, joined.offsets(offsets)])
 
 
-def _blocks(buffers: Sequence[Buffer]) -> list[native.ArenaBlock]:
-    return [native.ArenaBlock(**one) for one in _block_fields(buffers)]
+def _blocks(buffers: Sequence[Buffer]) -> native.ArenaBlocks:
+    return native.ArenaBlocks([native.ArenaBlock(**one) for one in _block_fields(buffers)])
 
 
 def _block_fields(buffers: Sequence[Buffer]) -> list[dict[str, int]]:
