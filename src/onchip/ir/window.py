@@ -73,7 +73,7 @@ def shapes_computed(operator: Operator, stored: Sequence[Shape]) -> Sequence[Sha
     if any(parts_read(operator)):
         return stored
     shapes, factors = shapes_as_read(operator, stored), stated_factors(operator)
-    if operator.kind != "MatMul" or len(factors) != len(shapes):
+    if operator.kind != "MatMul" or not factors or len(factors) != len(shapes):
         return shapes
     orders = (factors, factors[::-1])  # a parameter stands behind the input, though it be the left factor
     fitting = [order for order in orders if [*map(prod, order)] == [*map(prod, shapes)]]
