@@ -78,7 +78,7 @@ sanitize: $(VENV)/.installed-test build/sanitized/.installed
 
 # Fresh random cases at every level, held against oracles: `make adversary SECONDS=3600` is the long run.
 adversary: $(VENV)/.installed-test
-	PYTHONPATH=tests $(BIN)/python -m adversary --seconds $(SECONDS) $(if $(LEVELS),--levels $(LEVELS))
+	PYTHONPATH=tests $(BIN)/python -m adversary --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(LEVELS),--levels $(LEVELS))
 
 # Plants faults one at a time, and shows that the adversary finds each.
 planted: $(VENV)/.installed-test
