@@ -46,7 +46,7 @@ def network(random: Random) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stacks", ["layers", "optimal"])
 def test_a_convolution_with_negative_padding_is_scheduled(stacks: str, onchip: Program, tmp_path: Path) -> None:
-    path = FOLDER / "negative-pads.graph.json"
+    path = FOLDER / "schedules" / "negative-pads.graph.json"
     schedule_check_and_run(onchip, path, tmp_path, "simba", "--objective", "traffic", "--stacks", stacks)
 
 
