@@ -72,7 +72,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "module: compare=False -> compare=True (2)": _UNCOMPARED,
         "NestDerivation.of: if region is not None: -> if True:": _FASTER,
         "NestDerivation.of: if operator.name not in self._whole: -> if True:": _FASTER,
-        "NestDerivation._of_region: if (operator.name, layers) not in self._known: -> if True:": _FASTER,
+        "NestDerivation._of_region: if key not in self._known: -> if True:": _FASTER,
         "NestDerivation._with_bits: self.network.tensor[name].bits or 8 -> self.network.tensor[name].bits or 9": _BITS,
         "NestDerivation._with_bits: self.network.tensor[name].bits or 8 -> self.network.tensor[name].bits": _BITS,
         "_phase: not places or not taps -> not places": "outputs without taps make no nest, whatever else is said",

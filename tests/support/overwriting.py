@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
-from onchip.ir.operator import InPlace
+from onchip.ir.operator import SEEN_ORDERS, SEEN_PARTS, SEEN_SHAPES, AttributeValue, InPlace
 from support.programs import Case, graph, sram
 
 
@@ -121,3 +122,36 @@ UNREAD_OVER = Case(
     """,
 )
 """What nobody reads lies over x."""
+
+_ADDED = Case(
+    Problem(_in_place(graph("x:input:8 w:input:8 y:output:8", f="x x w -> y"), f=(InPlace("x", "y"),)), sram(16)),
+    """
+    allocate x sram 0
+    copy x dram sram
+    allocate w sram 8
+    copy w dram sram
+    allocate y sram 0
+    compute f
+    free x sram
+    copy y sram dram
+    """,
+)
+
+
+def _added_as(attributes: Mapping[str, AttributeValue]) -> Case:
+    """Return the sum of x, x and w over the bytes of x, with these views of the three."""
+    plain = _ADDED.problem.graph
+    operators = tuple(replace(one, attributes=attributes) for one in plain.operators)
+    return replace(_ADDED, problem=replace(_ADDED.problem, graph=replace(plain, operators=operators)))
+
+
+_WHOLE: list[AttributeValue] = [4, 2]
+_TURNED: list[AttributeValue] = [2, 4]
+_FIRST_ROW: list[AttributeValue] = [0, 2, 1]
+PART_OF_ANOTHER = _added_as({SEEN_PARTS: [[], [], _FIRST_ROW], SEEN_SHAPES: [_WHOLE, _WHOLE, [1, 2]]})
+"""A part is read of w, not of x."""
+PART_OF_ITSELF = _added_as({SEEN_PARTS: [[], _FIRST_ROW, []]})
+ALIKE = _added_as({SEEN_SHAPES: [_WHOLE, _WHOLE, _TURNED], SEEN_ORDERS: [[0, 1], [0, 1], [1, 0]]})
+"""Both views of x are the same."""
+OTHER_SHAPE = _added_as({SEEN_SHAPES: [_WHOLE, _TURNED, _WHOLE]})
+OTHER_ORDER = _added_as({SEEN_ORDERS: [[0, 1], [1, 0], [0, 1]]})

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onchip.verify.rules import Rule
-from support.overwriting import APART, CUT, EARLY, JOINED, OVERWRITING, UNREAD_OVER
+from support.overwriting import (
+    ALIKE,
+    APART,
+    CUT,
+    EARLY,
+    JOINED,
+    OTHER_ORDER,
+    OTHER_SHAPE,
+    OVERWRITING,
+    PART_OF_ANOTHER,
+    PART_OF_ITSELF,
+    UNREAD_OVER,
+)
 from support.refusal import Refusal
 
 _LENT = Rule.OVERWRITTEN_NOT_FREED
@@ -30,6 +42,9 @@ OVERWRITING_REFUSALS = (
         )
         for at in (2, 6, 11)
     ),
+    Refusal(Rule.OVERLAP, "a part is read, too", PART_OF_ANOTHER, PART_OF_ITSELF, 4, 0, "'x'"),
+    Refusal(Rule.OVERLAP, "read in another shape, too", ALIKE, OTHER_SHAPE, 4, 0, "'x'"),
+    Refusal(Rule.OVERLAP, "read in another order, too", ALIKE, OTHER_ORDER, 4, 0, "'x'"),
     Refusal(
         _LENT,
         "the output is copied",

@@ -62,12 +62,6 @@ class Figures:
         return self.transfer_cost - self.compulsory_cost
 
     @property
-    def beyond_traffic(self) -> tuple[str, ...]:
-        """What an objective of transfers counts besides non-compulsory transfers, in words."""
-        state = ("state loaded and written",) if self.states_loaded else ()
-        return (*state, "operators run again") if self.recomputation_cost else state
-
-    @property
     def arena_bytes(self) -> int:
         """The highest end addresses of all scratchpads, added up."""
         return sum(bytes_of_one for _, bytes_of_one in self.arenas)

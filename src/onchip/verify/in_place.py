@@ -37,11 +37,8 @@ class Overwritten:
 
         Returns the names of what it overlaps otherwise, and how many bytes are shared from now on.
         """
-        producer = self.graph.producer.get(name)
         overlapped = addresses.take(name, new.start_bytes, new.stop_bytes)
-        pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name} if producer else {}
-        pairs |= {state: 0 for state in (self.states.overwritten_by(name),) if state is not None}
-        pairs = {read: shift for read, shift in pairs.items() if producer and not reads_elsewhere(producer, read)}
+        pairs = self._pairs(name)
         lenders = [one for one in overlapped if one in pairs and there[one].start_bytes + pairs[one] == new.start_bytes]
         if len(lenders) < len(overlapped):
             return [one for one in overlapped if one not in lenders], 0
@@ -51,6 +48,15 @@ class Overwritten:
             self._lent.setdefault(lender, []).append(_Lent(self.graph.producer[name].name, name))
         addresses.take(name, new.start_bytes, new.stop_bytes)
         return [], shared
+
+    def _pairs(self, name: str) -> dict[str, int]:
+        """Map each input whose bytes a tensor may take to the shift of its offset in bytes."""
+        producer = self.graph.producer.get(name)
+        if producer is None:
+            return {}
+        pairs = {one.input: one.shift_bytes for one in producer.in_place if one.output == name}
+        pairs |= {state: 0 for state in (self.states.overwritten_by(name),) if state is not None}
+        return {read: shift for read, shift in pairs.items() if not reads_elsewhere(producer, read)}
 
     def copied(self, tensor: str) -> None:
         """Neither of the two may be copied before the input is freed."""
@@ -85,17 +91,15 @@ class Overwritten:
 
 def reads_elsewhere(operator: Operator, name: str) -> bool:
     """True if the operator reads the input at other places than those that it writes: through a second view of it."""
-    seen = set()
-    for at, one in enumerate(operator.inputs):
-        if one == name:
-            parts, shapes, orders = (
-                listed[at] if isinstance(listed := operator.attributes.get(kind), list) and at < len(listed) else None
-                for kind in (SEEN_PARTS, SEEN_SHAPES, SEEN_ORDERS)
-            )
-            if parts:
-                return True
-            seen.add((repr(shapes), repr(orders)))
-    return len(seen) > 1
+    parts, shapes, orders = (_listed(operator, kind) for kind in (SEEN_PARTS, SEEN_SHAPES, SEEN_ORDERS))
+    places = [at for at, one in enumerate(operator.inputs) if one == name]
+    return any(parts.get(at) for at in places) or len({repr((shapes.get(at), orders.get(at))) for at in places}) > 1
+
+
+def _listed(operator: Operator, kind: str) -> dict[int, object]:
+    """Return what an attribute lists, by the place of the input; nothing if it lists nothing."""
+    listed = operator.attributes.get(kind)
+    return dict(enumerate(listed)) if isinstance(listed, list) else {}
 
 
 def _lend(name: str, lender: LiveResidency, output: LiveResidency, addresses: Addresses) -> int:

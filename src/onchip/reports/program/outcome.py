@@ -129,3 +129,9 @@ class Description:
     def min_peak_bytes(self) -> int | None:
         """M_P, or None where it is not proven."""
         return self.least_peak.objective_value if self.least_peak.status is Status.OPTIMAL else None
+
+
+def beyond_traffic(figures: Figures) -> tuple[str, ...]:
+    """Return what an objective of transfers counts besides non-compulsory transfers, in words."""
+    state = ("state loaded and written",) if figures.states_loaded else ()
+    return (*state, "operators run again") if figures.recomputation_cost else state

@@ -12,6 +12,7 @@ from onchip.facts.residencies import TransferKind
 from onchip.ir.tensor import Tensor
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import arenas_words, links_words, operand_words
+from onchip.reports.program.outcome import beyond_traffic
 from onchip.reports.shared.latency import latency_rows
 from onchip.reports.shared.page import Card
 from onchip.reports.shared.words import amount, counted, exact_bytes, percent, short_amount, short_bytes
@@ -90,10 +91,10 @@ def _claims(findings: Findings) -> tuple[Card, ...]:
 def _value_beyond_traffic(findings: Findings) -> tuple[Card, ...]:
     """Return the objective value if it counts more than the non-compulsory transfers."""
     objective = findings.problem.objective
-    if not findings.figures.beyond_traffic or not objective.counts_transfers:
+    if not beyond_traffic(findings.figures) or not objective.counts_transfers:
         return ()
     value = short_amount(findings.figures.objective_value(objective), objective.unit)
-    return (Card("Objective value", value, f"with {' and '.join(findings.figures.beyond_traffic)}"),)
+    return (Card("Objective value", value, f"with {' and '.join(beyond_traffic(findings.figures))}"),)
 
 
 def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
@@ -151,7 +152,8 @@ def _placement(findings: Findings) -> list[tuple[str, str]]:
 
 def _what_is_least(findings: Findings) -> str:
     beyond = "non-compulsory traffic and moves" if findings.problem.transfers.links else "non-compulsory traffic"
-    beyond += f", with {' and '.join(findings.figures.beyond_traffic)}" if findings.figures.beyond_traffic else ""
+    counted_too = beyond_traffic(findings.figures)
+    beyond += f", with {' and '.join(counted_too)}" if counted_too else ""
     return {
         Objective.TRAFFIC: beyond,
         Objective.PEAK: "arena, without spills",

@@ -20,7 +20,7 @@ from onchip.ir.tensor import Role
 from onchip.reports.program.infeasible import SPLIT, expected_instead, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
 from onchip.reports.program.memories import arenas_words, links_words, memory_words
-from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed
+from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed, beyond_traffic
 from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, printable
 from onchip.verify.figures import Figures
@@ -107,10 +107,10 @@ def _transfers(outcome: Outcome) -> list[tuple[str, str]]:
 def _value_beyond_traffic(outcome: Outcome) -> list[tuple[str, str]]:
     """Return the objective value if it counts more than the non-compulsory transfers."""
     figures, objective = outcome.figures, outcome.problem.objective
-    if figures is None or not figures.beyond_traffic or not objective.counts_transfers:
+    if figures is None or not beyond_traffic(figures) or not objective.counts_transfers:
         return []
     value = amount(figures.objective_value(objective), objective.unit)
-    return [("objective value", f"{value}, with {' and '.join(figures.beyond_traffic)}")]
+    return [("objective value", f"{value}, with {' and '.join(beyond_traffic(figures))}")]
 
 
 def _runs_again(figures: Figures, objective: Objective) -> str:
