@@ -1,19 +1,18 @@
-"""The version of the methods follows from their sources: nobody raises a number, and nobody can forget to."""
+"""Tests that the version of the methods follows from every source that decides an answer."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from onchip.sweeps.method_version import ROOMS, method_version, sources_of, version_of
+import onchip
+from onchip.errors import InternalError
+from onchip.sweeps.method_version import NOT_HASHED, method_version, sources_of, version_of
 
-PACKAGE = Path(method_version.__wrapped__.__code__.co_filename).parent.parent
-NO_METHODS = ("audits", "commands", "data", "explanations", "formats", "reports", "simulate", "sweeps", "verify")
-"""What these read is hashed as such; they check, show and keep answers, and decide none."""
+PACKAGE = Path(onchip.__file__).parent
+HASHED = sorted({path.relative_to(PACKAGE).parts[0] for path in sources_of(PACKAGE)})
 
 
 @pytest.fixture(scope="module")
@@ -23,16 +22,22 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = copied / source.relative_to(PACKAGE)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    _make_not_hashed(copied)
     return copied
 
 
-def test_it_is_that_of_the_sources_wherever_they_lie(package: Path) -> None:
+def _make_not_hashed(package: Path) -> None:
+    for name in NOT_HASHED:
+        (package / name).mkdir()
+
+
+def test_version_does_not_depend_on_the_folder_of_installation(package: Path) -> None:
     assert version_of(package) == method_version()
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_changed_source_is_another_version(package: Path, room: str) -> None:
-    source = next(path for path in sources_of(package) if path.is_relative_to(package / room))
+@pytest.mark.parametrize("name", HASHED)
+def test_changed_byte_in_any_hashed_package_changes_the_version(package: Path, name: str) -> None:
+    source = next(path for path in sources_of(package) if path.is_relative_to(package / name))
     before, content = version_of(package), source.read_bytes()
     source.write_bytes(content + b"\n")
     assert version_of(package) != before
@@ -40,7 +45,7 @@ def test_a_changed_source_is_another_version(package: Path, room: str) -> None:
     assert version_of(package) == before
 
 
-def test_a_renamed_source_is_another_version(package: Path) -> None:
+def test_renamed_source_changes_the_version(package: Path) -> None:
     source = next(path for path in sources_of(package) if path.suffix == ".cpp")
     before = version_of(package)
     moved = source.rename(source.with_name("another.cpp"))
@@ -48,10 +53,9 @@ def test_a_renamed_source_is_another_version(package: Path) -> None:
     moved.rename(source)
 
 
-def test_without_sources_the_compiled_library_counts(tmp_path: Path) -> None:
-    for room in ROOMS:
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "__init__.py").write_text(room)
+def test_compiled_library_is_hashed_if_there_are_no_cpp_sources(tmp_path: Path) -> None:
+    _make_not_hashed(tmp_path)
+    (tmp_path / "native").mkdir()
     before = version_of(tmp_path)
     (tmp_path / "native" / "_core.so").write_bytes(b"compiled")
     with_library = version_of(tmp_path)
@@ -59,12 +63,14 @@ def test_without_sources_the_compiled_library_counts(tmp_path: Path) -> None:
     assert len({before, with_library, version_of(tmp_path)}) == 3
 
 
-def test_all_that_answers_points_is_hashed() -> None:
-    program = (
-        "import sys\nfrom onchip.app.point_answer import prepare_for\nfrom onchip.sweeps.verbs import SweptVerb\n"
-        "for verb in SweptVerb: prepare_for(verb)\n"
-        "print(*{name.split('.')[1] for name in sys.modules if name.startswith('onchip.')})"
-    )
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    folders = {name for name in loaded if (PACKAGE / name).is_dir()}
-    assert folders <= {*ROOMS, *NO_METHODS}
+def test_every_package_is_hashed_or_listed_as_not_hashed() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == {name for name in (*HASHED, *NOT_HASHED) if not name.endswith(".py")}
+
+
+@pytest.mark.parametrize("name", NOT_HASHED)
+def test_missing_name_of_the_list_is_an_error(package: Path, name: str) -> None:
+    (package / name).rmdir()
+    with pytest.raises(InternalError, match=f"'{name}' of NOT_HASHED does not exist"):
+        version_of(package)
+    (package / name).mkdir()

@@ -1,4 +1,4 @@
-"""What version the methods are of: a hash of the sources that answer questions, so that nobody raises a number."""
+"""Version of the methods: a hash of the sources that decide an answer, so that nobody has to raise a number."""
 
 from __future__ import annotations
 
@@ -8,23 +8,38 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-ROOMS: Final = ("answer", "app", "arch", "cost", "facts", "ir", "lower", "native", "solve")
-"""The folders of what decides an answer; what is read has hashes of its own, and whatever else only checks or shows."""
-WRITTEN: Final = (".py", ".cpp", ".hpp")
+from onchip.errors import InternalError
+
+NOT_HASHED: Final = (
+    "__main__.py",
+    "audits",
+    "cli.py",
+    "commands",
+    "data",
+    "executorch",
+    "explanations",
+    "formats",
+    "reports",
+    "simulate",
+    "sweeps",
+    "verify",
+)
+"""Parts of onchip that decide no answer: they read, check, show or store. What they read has hashes of its own."""
+SOURCES: Final = (".py", ".cpp", ".hpp")
 COMPILED: Final = (".so", ".pyd")
 PREFIX: Final = "sha256:"
 
 
 @cache
 def method_version() -> str:
-    """Return the hash of the methods that are installed: the same question may have another answer by another one."""
+    """Return the hash of the installed methods: another version may answer the same question differently."""
     return version_of(Path(__file__).parent.parent)
 
 
 def version_of(package: Path) -> str:
-    """Return the hash of the methods in a package: of their sources by name, in the order of the names.
+    """Return the hash of the methods in a package: names and contents of their sources, in the order of the names.
 
-    Where it was installed without the sources of what is compiled, the compiled library stands for them.
+    Raises InternalError if a name of NOT_HASHED is missing.
     """
     found = sha256()
     for path in sources_of(package):
@@ -34,9 +49,11 @@ def version_of(package: Path) -> str:
 
 
 def sources_of(package: Path) -> Iterator[Path]:
-    """Yield the files that the version is a hash of."""
-    for room in ROOMS:
-        paths = sorted(path for path in (package / room).rglob("*") if path.is_file())
-        has_sources = room != "native" or any(path.suffix in WRITTEN[1:] for path in paths)
-        suffixes = WRITTEN if has_sources else (*WRITTEN, *COMPILED)
-        yield from (path for path in paths if path.suffix in suffixes and "CMakeFiles" not in path.parts)
+    """Yield the hashed files. The compiled library is one of them if the C++ sources are not installed."""
+    for name in NOT_HASHED:
+        if not (package / name).exists():
+            raise InternalError(f"{name!r} of NOT_HASHED does not exist in onchip", place="sweeps.method_version")
+    paths = sorted(path for path in package.rglob("*") if path.relative_to(package).parts[0] not in NOT_HASHED)
+    has_sources = any(path.suffix in SOURCES[1:] for path in paths)
+    suffixes = SOURCES if has_sources else (*SOURCES, *COMPILED)
+    yield from (path for path in paths if path.suffix in suffixes and "CMakeFiles" not in path.parts and path.is_file())
