@@ -34,7 +34,7 @@ from onchip.solve.mapping.wide.remainders import ended_short
 from onchip.solve.mapping.wide.turns import first_and_last, turns_of, waiting_turns
 from onchip.solve.mapping.wide.ways import all_ways, some_ways
 from onchip.solve.mapping.wide.wide import solve_widely
-from onchip.solve.run.limits import Limits, Run
+from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy
 from oracles.wide_mapspace import every_cost, tiny
@@ -57,6 +57,15 @@ def test_no_mapping_is_below_the_bound_and_no_answer_below_the_best_mapping(seed
         assert result.lower_bound <= least
         if result.status is Status.OPTIMAL:
             assert result.objective_value == least
+
+
+@pytest.mark.parametrize("objective", MappingObjective)
+def test_progress_tells_values_and_bounds_of_the_final_answer(objective: MappingObjective) -> None:
+    problem = LayerProblem(Layer(k=16, c=16, p=7, q=7, r=3, s=3, padding=(1, 1, 1, 1)), load_accelerator("simba"))
+    told: list[Progress] = []
+    result = solve_widely(problem, objective, Run(Limits(2.0), told.append))
+    assert min(one.best for one in told if one.best is not None) == result.objective_value
+    assert 0 < max(one.lower_bound for one in told) <= result.lower_bound
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ class WayBounds:
         floor = floor_of_any(self.problem, self.objective)
         if self.problem.weight_is_an_input or floor >= value:
             return min(floor, value)
+        run.report(value, floor, "lower bound of every mapping")
         least = self.least(value, run)
         return value if least >= value * SAFE else max(floor, ceil(least * SAFE))
 
@@ -113,6 +114,7 @@ class WayBounds:
             node = self._open[0]
             if node.floor >= enough:
                 break
+            run.report(None, int(node.floor * SAFE), f"lower bound, {self.nodes} spatial unrollings")
             parts, stage = self._parts(node)
             if stage == len(STAGES):
                 break

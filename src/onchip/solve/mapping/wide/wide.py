@@ -215,6 +215,7 @@ class WideMapper:
         value = self.objective.of(cost.energy_pj, cost.cycles)
         if value < self.value:
             self.value, self.answer = value, mapping
+            self.run.report(round(value), 0, "mappings")
 
     def _even(self) -> Result[LayerMapping] | None:
         """The best even mapping that is no worse than what is known; None for a layer with too many tiles.
