@@ -49,7 +49,10 @@ def version_of(package: Path) -> str:
 
 
 def sources_of(package: Path) -> Iterator[Path]:
-    """Yield the hashed files. The compiled library is one of them if the C++ sources are not installed."""
+    """Yield the hashed files. The compiled library is one of them if the C++ sources are not installed.
+
+    Raises InternalError if a name of NOT_HASHED is missing.
+    """
     for name in NOT_HASHED:
         if not (package / name).exists():
             raise InternalError(f"{name!r} of NOT_HASHED does not exist in onchip", place="sweeps.method_version")
