@@ -12,6 +12,7 @@ import pytest
 from adversary.found import read_found
 from adversary.frame import Facts, Level, Program, Verdict
 from adversary.levels import LEVELS
+from adversary.plant import ROOT, Planted, all_planted
 from adversary.shrinking import smaller_values, weight
 from adversary.worker import Worker
 
@@ -72,3 +73,9 @@ def test_a_level_makes_cases_that_the_program_takes(level: Level, tmp_path: Path
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
 def test_the_same_seed_makes_the_same_case(level: Level) -> None:
     assert level.generate(random.Random("7")) == level.generate(random.Random("7"))
+
+
+@pytest.mark.parametrize("fault", all_planted(), ids=lambda fault: fault.name)
+def test_the_text_that_a_planted_fault_replaces_stands_once_in_its_file(fault: Planted) -> None:
+    assert (ROOT / fault.file).read_text().count(fault.old) == 1
+    assert fault.level in {level.name for level in LEVELS}

@@ -19,8 +19,8 @@ FAULTS: Final = (
     Planted(
         "a label's bits of shared memories are forgotten before all its cuts are placed",
         f"{FOLDER}/baselines/uneven.py",
-        "np.concatenate([_open(cuts, shared)] * 2),",
-        "np.concatenate([_open(cuts, shared) & False] * 2),",
+        "is_open=_open(cuts, shared),",
+        "is_open=[[False] * len(shared) for _ in _open(cuts, shared)],",
         "baselines",
     ),
     Planted(

@@ -52,8 +52,9 @@ FAULTS: Final = (
     Planted(
         "a map that two stacks read is alive for the first of them alone",
         SPACE,
-        "read = {read.source for layer in self.network.layers[cut:] for read in layer.reads}",
-        "read = {read.source for layer in self.network.layers[cut : cut + 1] for read in layer.reads}",
+        "(layer.output for layer in self.network.layers[:cut]), self.network.last_readers",
+        "(layer.output for layer in self.network.layers[:cut]), "
+        "{one.source: at for at, layer in reversed([*enumerate(self.network.layers)]) for one in layer.reads}",
         "fuse",
     ),
     Planted(

@@ -7,7 +7,6 @@ from typing import Final
 from adversary.plant import Planted
 
 OVERFLOW = "src/onchip/solve/allocation/overflow.py"
-ATTEMPT = "src/onchip/solve/allocation/attempt.py"
 SECTIONS = "src/onchip/solve/allocation/sections.py"
 ARENA = "src/onchip/formats/tflite/arena_plan.py"
 CHECK_ARENA = "src/onchip/app/check_arena_plan.py"
@@ -16,9 +15,9 @@ KEPT = "src/onchip/solve/allocation/kept_buffers.py"
 FAULTS: Final = (
     Planted(
         "the least arena pads the topmost buffer, too",
-        ATTEMPT,
-        "bound = max(bound, live - most_padding)",
-        "bound = max(bound, live)",
+        "src/onchip/native/arena_blocks.cpp",
+        "most = std::max(most, live - paddings.rbegin()->first);",
+        "most = std::max(most, live);",
         "pack",
     ),
     Planted(

@@ -59,7 +59,7 @@ FAULTS: Final = (
     ),
     Planted(
         "the last, partial unit takes a tensor that ends one byte beyond",
-        INDEXED,
+        "src/onchip/facts/scratchpad_room.py",
         "if 0 < size % alignment <= partial)",
         "if 0 < size % alignment <= partial + 1)",
         "plan",

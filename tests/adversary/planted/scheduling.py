@@ -9,7 +9,7 @@ from adversary.plant import Planted
 FLOORS = "src/onchip/cost/schedule/nest_floor.py"
 FIGURES = "src/onchip/cost/schedule/figures.py"
 WORKSPACES = "src/onchip/cost/layer/workspace.py"
-SOLVE = "src/onchip/solve/schedule/solve.py"
+STAGES = "src/onchip/solve/schedule/stage_by_stage.py"
 
 FAULTS: Final = (
     Planted(
@@ -35,7 +35,7 @@ FAULTS: Final = (
     ),
     Planted(
         "operators alone are not among what stacks are compared with",
-        SOLVE,
+        STAGES,
         "if self.options.leaves_stacks_open or self.options.runs_layers_whole:",
         "if self.options.runs_layers_whole:",
         "schedule",
