@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.minimalloc.reader import read_buffers
-from onchip.solve.allocation import attempt, overflow
+from onchip.solve.allocation import attempt, best_fit, overflow
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
@@ -102,7 +102,7 @@ def brimful_problems(seeds: int) -> list[PackingProblem]:
 
 def test_it_agrees_where_addresses_cost_bytes() -> None:
     problems = brimful_problems(1200)
-    by_bytes_alone = [KeptBuffers(problem).solve(Run()).objective_value for problem in problems]
+    by_bytes_alone = [KeptBuffers(problem, Run()).solve(Run()).objective_value for problem in problems]
 
     results = [least_overflow(problem, Run()) for problem in problems]
 
@@ -157,7 +157,7 @@ def test_nothing_is_outside_exactly_where_all_packs(problem: PackingProblem) -> 
 @settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_the_bounds_are_below_the_least(problem: PackingProblem) -> None:
-    by_bytes_alone = KeptBuffers(problem).solve(Run()).objective_value
+    by_bytes_alone = KeptBuffers(problem, Run()).solve(Run()).objective_value
 
     assert by_bytes_alone is not None
     assert bytes_surely_outside(problem) <= by_bytes_alone <= oracle_outside_bytes(problem)
@@ -179,16 +179,16 @@ def test_filling_is_legal_and_leaves_out_only_what_finds_no_gap(problem: Packing
     order = random.Random(seed).sample(range(len(problem.buffers)), len(problem.buffers))
     filling = Filling(problem)
 
-    filled = filling.fill(order, (None,) * len(order))
+    filled = filling.fill(order, (None,) * len(order), Run())
 
     assert verify_overflow(problem, filled, outside_bytes(problem, filled)) == ()
-    assert filling.fill(order, filled.offsets_bytes) == filled
+    assert filling.fill(order, filled.offsets_bytes, Run()) == filled
 
 
 def test_a_conflict_forbids_all_that_are_alike_or_larger() -> None:
     """Any two of the three large ones are too much, once that is known of parts of two; the small one is not."""
     buffers = (Buffer(0, 4, 3), Buffer(0, 5, 3), Buffer(1, 4, 4), Buffer(9, 10, 1), Buffer(0, 4, 2))
-    model = KeptBuffers(PackingProblem(buffers, 10))
+    model = KeptBuffers(PackingProblem(buffers, 10), Run())
 
     model.forbid(Conflict(range(2, 4), (Buffer(2, 4, 3), Buffer(2, 4, 3))))
 
@@ -291,4 +291,38 @@ def test_an_interruption_leaves_the_best_so_far() -> None:
     result = least_overflow(hard(), run)
 
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.INTERRUPTED)
+    assert is_legal(hard(), result)
+
+
+def test_no_row_of_the_model_is_added_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    monkeypatch.setattr(KeptBuffers, "_a_section_holds", lambda model, indices: rows.append(len(indices)))
+
+    KeptBuffers(hard(), Run(Limits(time_limit_seconds=0.0)))
+    late = len(rows)
+    KeptBuffers(hard(), Run())
+
+    assert late == 0 < len(rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems())
+def test_a_sweep_is_legal_and_a_stopped_filling_keeps_what_is_placed(problem: PackingProblem) -> None:
+    filling, stopped = Filling(problem), Run()
+    stopped.interrupt.set()
+
+    swept = filling.sweep()
+    filled = filling.fill(range(len(problem.buffers)), swept.offsets_bytes, stopped)
+
+    for answer in (swept, filled):
+        assert verify_overflow(problem, answer, outside_bytes(problem, answer)) == ()
+    assert set(swept.kept) <= set(filled.kept)
+
+
+def test_more_pairs_than_fit_in_memory_leave_a_greedy_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(best_fit, "MOST_PAIRS", 10)
+
+    result = least_overflow(hard(), Run())
+
+    assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.MEMORY_LIMIT)
     assert is_legal(hard(), result)

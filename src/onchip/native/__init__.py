@@ -69,10 +69,12 @@ UnevenSearch = _core.UnevenSearch
 WindowChoice = _core.WindowChoice
 ZigzagAccounting = _core.ZigzagAccounting
 ZigzagCosts = _core.ZigzagCosts
+fill_within = _core.fill_within
 highest_mean = _core.highest_mean
 least_chain = _core.least_chain
 least_chain_below = _core.least_chain_below
 peak_needs = _core.peak_needs
+sweep_within = _core.sweep_within
 
 __all__ = [
     "ArenaBlock",
@@ -138,8 +140,10 @@ __all__ = [
     "WindowChoice",
     "ZigzagAccounting",
     "ZigzagCosts",
+    "fill_within",
     "highest_mean",
     "least_chain",
     "least_chain_below",
     "peak_needs",
+    "sweep_within",
 ]

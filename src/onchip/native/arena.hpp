@@ -93,6 +93,16 @@ private:
     std::vector<Ranges::Range> merged_;
 };
 
+// One pass over the sections: each block goes into the smallest free range when it begins, above all fixed blocks. A
+// block that would end above `most` stays at `none`. Takes n log n and cannot be stopped.
+std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most);
+
+// Places the blocks without an offset, in this order, each at the lowest free offset at which it ends at `most` or
+// below; the others stay at `none`. Fixed offsets are ignored. Returns the offsets set so far once asked to stop.
+// Throws std::invalid_argument for another number of offsets and for an entry of the order that names no block.
+std::vector<Units> fill_within(const std::vector<Block>& blocks, const std::vector<Index>& order,
+                               std::vector<Units> offsets, Units most, const StopToken& stop);
+
 // What is not placed yet, by first section: finds the greatest key among the blocks that lie within some sections.
 class Candidates {
 public:
@@ -169,9 +179,8 @@ public:
     // Fixed blocks first, then one after another; false if it was asked to stop before the last.
     bool place(const std::vector<Index>& order, Gap gap, const StopToken& stop);
 
-    // One pass over the sections: each block into the smallest free range when it begins, above all fixed ones. It
-    // takes n log n and cannot be stopped.
-    void sweep();
+    // Offers what `sweep_within` places when nothing bounds it.
+    void sweep() { offer(sweep_within(blocks_, most_units)); }
 
     // A packing found elsewhere, by block; throws std::invalid_argument for another number of offsets.
     void offer(const std::vector<Units>& offsets);

@@ -41,6 +41,16 @@ void add_arena(nb::module_& module) {
         .def_ro("fixed", &Block::fixed);
     nb::bind_vector<std::vector<Block>>(module, "ArenaBlocks",
                                         "Sequence of ArenaBlock; a list of blocks converts to it.");
+    module.def("sweep_within", &sweep_within, "blocks"_a, "most"_a, nb::call_guard<nb::gil_scoped_release>(),
+               "Return an offset for each block: the smallest free range, in order of the first sections, or -1.\n"
+               "\n"
+               "A block that would end above `most` bytes gets -1. Takes n log n time and cannot be stopped.");
+    module.def("fill_within", &fill_within, "blocks"_a, "order"_a, "offsets"_a, "most"_a, "stop"_a,
+               nb::call_guard<nb::gil_scoped_release>(),
+               "Return the offsets with more blocks placed: each in its turn at the lowest free offset, or -1.\n"
+               "\n"
+               "A block gets -1 if it would end above `most` bytes, or if `stop` is asked before its turn.\n"
+               "Raises ValueError if there is not one offset for each block or `order` names no block.");
     nb::class_<Lives>(
         module, "BufferLives",
         "Buffers as columns: half-open lifetimes in steps, sizes in bytes, fixed offsets in bytes (-1: none).")

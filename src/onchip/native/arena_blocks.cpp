@@ -139,34 +139,38 @@ Units most_live(const Lives& lives) {
     return most;
 }
 
-void ArenaSearch::sweep() {
+std::vector<Units> sweep_within(const std::vector<Block>& blocks, Units most) {
+    std::vector<Units> offsets(blocks.size(), none);
     std::vector<Index> order;
-    Units base = 0, arena = 0;
-    for (Index block = 0; block < static_cast<Index>(blocks_.size()); ++block) {
-        const Block& one = blocks_[block];
+    Units base = 0;
+    for (Index block = 0; block < static_cast<Index>(blocks.size()); ++block) {
+        const Block& one = blocks[block];
         if (one.fixed == none) {
             order.push_back(block);
             continue;
         }
-        tried_[block] = one.fixed;
+        offsets[block] = one.fixed;
         base = std::max(base, one.fixed + one.size);
-        arena = std::max(arena, one.fixed + one.used);
     }
     std::stable_sort(order.begin(), order.end(),
-                     [&](Index one, Index other) { return blocks_[one].first < blocks_[other].first; });
+                     [&](Index one, Index other) { return blocks[one].first < blocks[other].first; });
     FreeRanges free(base);
     using Ending = std::pair<Index, Index>;  // the section in which a block no longer lives, and the block
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> living;
     for (const Index block : order) {
-        const Block& one = blocks_[block];
+        const Block& one = blocks[block];
         for (; !living.empty() && living.top().first <= one.first; living.pop()) {
-            free.give(tried_[living.top().second], blocks_[living.top().second].size);
+            free.give(offsets[living.top().second], blocks[living.top().second].size);
         }
-        tried_[block] = free.take(one.size);
-        arena = std::max(arena, tried_[block] + one.used);
+        const Units offset = free.take(one.size);
+        if (offset + one.used > most) {
+            free.give(offset, one.size);
+            continue;
+        }
+        offsets[block] = offset;
         living.emplace(one.stop, block);
     }
-    keep(arena);
+    return offsets;
 }
 
 }  // namespace onchip::arena

@@ -1,6 +1,8 @@
 // Greedy placing: the tree of what is taken, and the gaps in it.
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "arena.hpp"
 
@@ -102,6 +104,27 @@ Units TakenBytes::smallest_gap(Units size) {
         top = std::max(top, one.high);
     }
     return best == none ? top : best;
+}
+
+std::vector<Units> fill_within(const std::vector<Block>& blocks, const std::vector<Index>& order,
+                               std::vector<Units> offsets, Units most, const StopToken& stop) {
+    if (offsets.size() != blocks.size()) throw std::invalid_argument("there is not one offset for every block");
+    TakenBytes taken(sections_of(blocks));
+    for (std::size_t block = 0; block < blocks.size(); ++block) {
+        if (offsets[block] != none) taken.take(blocks[block], offsets[block]);
+    }
+    for (const Index block : order) {
+        if (stop.is_asked()) break;
+        if (block < 0 || static_cast<std::size_t>(block) >= blocks.size()) {
+            throw std::invalid_argument("the order names a block that does not exist");
+        }
+        if (offsets[block] != none) continue;
+        const Units offset = taken.offset_for(blocks[block], Gap::lowest);
+        if (offset + blocks[block].used > most) continue;
+        taken.take(blocks[block], offset);
+        offsets[block] = offset;
+    }
+    return offsets;
 }
 
 }  // namespace onchip::arena

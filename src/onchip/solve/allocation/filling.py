@@ -1,27 +1,37 @@
-"""As much as fits, one buffer after another: an answer at once, and one out of a choice that does not pack."""
+"""Greedy packings within a capacity: buffers are placed one after another, and those without a gap stay outside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from onchip.answer.packing import Overflow, PackingProblem
-from onchip.solve.allocation.best_fit import overlapping_pairs
+from onchip.native import StopToken, fill_within, sweep_within
+from onchip.solve.allocation.sections import lives_of
+from onchip.solve.run.interruptible import run_watched
+from onchip.solve.run.limits import Run
+
+OUTSIDE = -1
 
 
 class Filling:
-    """Places buffers of one problem in any order and leaves outside what finds no gap."""
+    """Places the buffers of one problem without fixed offsets, in any order."""
 
     def __init__(self, problem: PackingProblem) -> None:
         self._problem = problem
-        self._neighbours = overlapping_pairs(problem.buffers)
+        self._blocks = lives_of(problem).blocks()
 
-    def fill(self, order: Iterable[int], given: Sequence[int | None]) -> Overflow:
-        """Place in this order, each at the lowest offset that is free, what the given offsets leave outside."""
-        offsets = list(given)
-        for index in order:
-            if offsets[index] is None:
-                offsets[index] = self._lowest_offset(index, offsets)
-        return Overflow(tuple(offsets))
+    def sweep(self) -> Overflow:
+        """Place each buffer when it begins, in the smallest free range; takes n log n time and cannot be stopped."""
+        return _overflow(sweep_within(self._blocks, self._problem.capacity_bytes))
+
+    def fill(self, order: Iterable[int], given: Sequence[int | None], run: Run) -> Overflow:
+        """Place, in this order, the buffers that the given offsets leave outside, each at the lowest free offset.
+
+        Buffers whose turn has not come when the run has to stop are outside.
+        """
+        offsets = [OUTSIDE if offset is None else offset for offset in given]
+        indices, token, most = list(order), StopToken(), self._problem.capacity_bytes
+        return _overflow(run_watched(lambda: fill_within(self._blocks, indices, offsets, most, token), token.ask, run))
 
     def orders(self, first: Sequence[int] = ()) -> Iterator[list[int]]:
         """Yield all buffers by size, by life, by start and by least use of room; those in `first` come first."""
@@ -34,18 +44,8 @@ class Filling:
         )
         for key in keys:
             by_key = sorted(range(len(buffers)), key=key)
-            yield sorted(by_key, key=lambda i: i not in is_first)
+            yield sorted(by_key, key=lambda i: i not in is_first) if is_first else by_key
 
-    def _lowest_offset(self, index: int, offsets: Sequence[int | None]) -> int | None:
-        buffers, alignment = self._problem.buffers, self._problem.alignment_bytes
-        placed = sorted(
-            (offset, offset + buffers[other].size_bytes)
-            for other in self._neighbours[index]
-            if (offset := offsets[other]) is not None
-        )
-        size, top = buffers[index].size_bytes, 0
-        for offset, end in placed:
-            if offset - top >= size:
-                break
-            top = max(top, -(-end // alignment) * alignment)
-        return top if top + size <= self._problem.capacity_bytes else None
+
+def _overflow(offsets: Sequence[int]) -> Overflow:
+    return Overflow(tuple(None if offset == OUTSIDE else offset for offset in offsets))

@@ -42,9 +42,12 @@ class Conflict:
 
 
 class KeptBuffers:
-    """The least bytes outside under the conflicts learnt so far: never more than with addresses."""
+    """The least bytes outside under the conflicts learnt so far: never more than with addresses.
 
-    def __init__(self, problem: PackingProblem) -> None:
+    Rows are missing, which leaves a weaker relaxation, if the run has to stop while the model is built.
+    """
+
+    def __init__(self, problem: PackingProblem, run: Run) -> None:
         from ortools.sat.python import cp_model
 
         self._problem = problem
@@ -54,20 +57,24 @@ class KeptBuffers:
             for index, buffer in enumerate(problem.buffers)
             if buffer.size_bytes <= problem.capacity_bytes
         }
-        self._each_section_holds_what_is_kept()
+        self._each_section_holds_what_is_kept(run)
         self._minimise()
 
     # Constraints
 
-    def _each_section_holds_what_is_kept(self) -> None:
+    def _each_section_holds_what_is_kept(self, run: Run) -> None:
         fitting = list(self._is_kept)
         spans, steps = sections_of([self._problem.buffers[index] for index in fitting])
-        living: list[list[int]] = [[] for _ in steps]
-        for index, (first, stop) in zip(fitting, spans, strict=True):
-            for section in range(first, stop):
-                living[section].append(index)
-        for indices in living:
-            self._a_section_holds(indices)
+        begins: list[list[int]] = [[] for _ in steps]
+        stops = dict(zip(fitting, (stop for _, stop in spans), strict=True))
+        for index, (first, _) in zip(fitting, spans, strict=True):
+            begins[first].append(index)
+        living: list[int] = []
+        for section, beginning in enumerate(begins):
+            if run.stop is not None:
+                return
+            living = sorted([*(index for index in living if stops[index] > section), *beginning])
+            self._a_section_holds(living)
 
     def _a_section_holds(self, indices: Sequence[int]) -> None:
         """No more than the greatest sum of sizes within the capacity.

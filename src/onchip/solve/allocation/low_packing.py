@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.clock import Stopwatch
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
 from onchip.solve.allocation.attempt import FIRST_NODES, Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
@@ -39,8 +40,10 @@ class LowPacking:
         self._problem = problem
         self._run = run
         self.rounds = 0
+        watch = Stopwatch()
         self._blocks = blocks_of(problem)
         self._search = ArenaSearch(self._blocks, run.limits.seed)
+        self._setup_seconds = watch.seconds
         self._repair: ArenaRepair | None = None
         self._is_greedy_only = problem.has_fixed
 
@@ -89,6 +92,8 @@ class LowPacking:
         """Put in again what ends too high, as long as so many skylines take, or until the arena is the target."""
         self.rounds += rounds
         if self.is_greedy_only or self.arena_bytes <= target_bytes or self._run.stop is not None:
+            return
+        if self._repair is None and self._run.seconds_left < self._setup_seconds:  # its set-up takes about as long
             return
         repair = self._repair or ArenaRepair(self._blocks, self._search.offsets, self._run.limits.seed)
         self._repair = repair

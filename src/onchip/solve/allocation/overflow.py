@@ -10,12 +10,14 @@ from dataclasses import replace
 
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.clock import Stopwatch
 from onchip.solve.allocation.attempt import Attempt
+from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.conflicts import conflict_in, unpackable_stretches
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, Kept, KeptBuffers
-from onchip.solve.allocation.sections import sections_of
+from onchip.solve.allocation.sections import lives_of
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.limits import Run
 
@@ -57,10 +59,17 @@ class OverflowSearch:
 
     def solve(self) -> None:
         """Raise the bound and offer answers until they meet."""
+        self._offer(self._filling.sweep(), "filling")
         self._fill()
         if self.is_proven or not cp_sat_is_within_reach(self._run):
             return
-        master = KeptBuffers(self._problem)
+        if has_too_many_pairs(self._problem.buffers):
+            self._stopped_by = Stop.MEMORY_LIMIT
+            return
+        watch = Stopwatch()
+        master = KeptBuffers(self._problem, self._run)
+        # Loading the model, and listing the pairs of an attempt, take about as long as building it and do not stop.
+        self._run = self._run.within(self._run.seconds_left - watch.seconds)
         while not self.is_proven and self._run.stop is None:
             chosen = master.solve(self._run)
             if chosen.answer is None or chosen.objective_value is None:
@@ -108,6 +117,8 @@ class OverflowSearch:
         self._fill(kept)
         conflicts = self._conflicts(problem, attempt, finding)
         for conflict in conflicts:
+            if self._run.stop is not None:
+                return
             master.forbid(conflict)
         if not conflicts:
             if not self._open:
@@ -120,7 +131,7 @@ class OverflowSearch:
         capacity_bytes = self._problem.capacity_bytes
         for percent in SLACK_PERCENTS:
             smaller = replace(self._problem, capacity_bytes=capacity_bytes - capacity_bytes * percent // 100)
-            kept = KeptBuffers(smaller).solve(self._run).answer
+            kept = KeptBuffers(smaller, self._run).solve(self._run).answer
             if kept is None or self._run.stop is not None:
                 return
             attempt = Attempt(self._problem_of(kept), self._run)
@@ -141,19 +152,22 @@ class OverflowSearch:
             tuple(problem.buffers[index] for index in kept), problem.capacity_bytes, problem.alignment_bytes
         )
 
-    def _fill(self, first: Kept = ()) -> None:
-        nothing = (None,) * len(self._problem.buffers)
-        for order in self._filling.orders(first):
-            if self._run.stop is None:
-                self._offer(self._filling.fill(order, nothing), "filling")
+    def _fill(self, first: Kept = (), given: Overflow | None = None, phase: str = "filling") -> None:
+        """Offer the given answer, and what else finds a gap in it by each order, until the run has to stop."""
+        offsets: tuple[int | None, ...] = (None,) * len(self._problem.buffers)
+        if given is not None:
+            offsets = given.offsets_bytes
+            self._offer(given, phase)
+        orders = self._filling.orders(first)
+        while self._run.stop is None and (order := next(orders, None)) is not None:
+            self._offer(self._filling.fill(order, offsets, self._run), phase)
 
     def _offer_packed(self, kept: Kept, attempt: Attempt) -> None:
-        """Offer what is packed, with whatever else finds a gap in it."""
+        """Offer the packing of an attempt, with whatever else finds a gap in it."""
         offsets: list[int | None] = [None] * len(self._problem.buffers)
         for index, offset in zip(kept, attempt.offsets_bytes or (), strict=True):
             offsets[index] = offset
-        for order in self._filling.orders():
-            self._offer(self._filling.fill(order, offsets), "packing")
+        self._fill(given=Overflow(tuple(offsets)), phase="packing")
 
     def _offer(self, overflow: Overflow, phase: str) -> None:
         """Keep the answer if it is the best so far."""
@@ -176,10 +190,9 @@ class OverflowSearch:
 
 
 def in_sections(problem: PackingProblem) -> PackingProblem:
-    """Return the same problem with a step for each section: whoever met still meets, and nobody else."""
-    spans, _ = sections_of(problem.buffers)
-    lives = zip(spans, problem.buffers, strict=True)
-    return replace(problem, buffers=tuple(Buffer(first, stop, b.size_bytes) for (first, stop), b in lives))
+    """Return the same problem with lives counted in sections: the same pairs of buffers are alive together."""
+    lives = zip(lives_of(problem).blocks(), problem.buffers, strict=True)
+    return replace(problem, buffers=tuple(Buffer(one.first, one.stop, b.size_bytes) for one, b in lives))
 
 
 def outside_bytes(problem: PackingProblem, overflow: Overflow) -> int:
