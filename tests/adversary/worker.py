@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from adversary.found import FOLDER, Found
-from adversary.frame import Level, Program, Verdict
+from adversary.frame import Level, Program, Verdict, write_new
 from adversary.shrinking import shrink
 from oracles.packing import TooLargeError
 
@@ -78,7 +78,7 @@ class Worker:
         if verdict.kind is not None:
             self._keep(level, facts, verdict, program, tally)
         tally.seconds += time.monotonic() - started
-        self.tally_file.write_text(json.dumps({name: asdict(one) for name, one in self.tallies.items()}))
+        write_new(self.tally_file, json.dumps({name: asdict(one) for name, one in self.tallies.items()}))
 
     def _keep(self, level: Level, facts: dict[str, object], verdict: Verdict, program: Program, tally: Tally) -> None:
         kind, fault = verdict.kind or "", (verdict.fault or "").replace(str(self.folder), "FOLDER")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from inspect import Parameter, Signature
 from typing import Any, Final, TypeVar, get_type_hints
 
@@ -49,15 +50,16 @@ def _parameters(options: type) -> Iterator[Parameter]:
 
 def _made(options: type[Options], given: Mapping[str, object]) -> Options:
     """Return options, their groups included, made of the values of their fields by name."""
+    hashable: type = options
     values = {
         field.name: _made(kind, given) if isinstance(kind, type) and is_dataclass(kind) else given[field.name]
-        for field, kind in _kinds(options)
+        for field, kind in _kinds(hashable)
     }
     return options(**values)
 
 
-def _kinds(options: type) -> Iterator[tuple[Field[Any], Any]]:
-    """Yield each field with its type, which `from __future__ import annotations` leaves as text."""
+@cache
+def _kinds(options: type) -> tuple[tuple[Field[Any], Any], ...]:
+    """Return each field with its type, which `from __future__ import annotations` leaves as text."""
     kinds = get_type_hints(options, include_extras=True)
-    for field in fields(options):
-        yield field, kinds[field.name]
+    return tuple((field, kinds[field.name]) for field in fields(options))

@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+import pickle
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from oracles.packing import is_legal, least_capacity
 from support.fused_files import CHIP, three_convolutions
 
 FORMATS: Final = ("mapping", "mapping", "schedule", "strategy", "packing", "packing")
-BASES: Final = 4
+OBJECTIVES: Final = ("energy", "latency", "edp")
 MUTANTS: Final = 20
 NUMBERS: Final = (0, 1, -1, 2, 3, 7, 2**31, 2**53 - 1, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30, 0.5)
 FIGURES: Final = ("objective_value", "energy_pj", "latency_cycles", "traffic_bytes")
@@ -50,22 +51,24 @@ class MutantsLevel:
     """Answers of the program to a few questions, each changed in one to three places."""
 
     name: str = "mutants"
-    weight: float = 3.0
+    weight: float = 4.0
 
     def generate(self, chance: random.Random) -> Facts:
         """A format, a question of it, and the seeds of its mutants."""
         seeds = [chance.randrange(2**31) for _ in range(MUTANTS)]
-        return {"format": chance.choice(FORMATS), "base": chance.randrange(BASES), "seeds": seeds}
+        return {"format": chance.choice(FORMATS), "base": chance.randrange(len(OBJECTIVES)), "seeds": seeds}
 
     def judge(self, facts: Facts, program: Program) -> Verdict:
         """Mutate the answer and compare each verdict with a rule of its own."""
         if facts["format"] not in FORMATS:
             return Verdict(refused=True)
-        question, original = _answer(facts["format"], facts["base"] % BASES)
+        base = 0 if facts["format"] == "packing" else facts["base"] % len(OBJECTIVES)
+        question, original = _answer(facts["format"], base)
+        copied = pickle.dumps(original)
         program.write("network.json", question)
         program.write("chip.yaml", CHIP)
         for seed in facts["seeds"]:
-            document = mutated(original, random.Random(seed))
+            document = mutated(pickle.loads(copied), random.Random(seed))
             fault = _fault(facts["format"], question, document, original, program)
             if fault is not None:
                 return Verdict(1, f"{facts['format']}, {fault}")
@@ -108,8 +111,7 @@ def _answer(form: str, base: int) -> tuple[str, Json]:
         question = "\n".join(lines) + "\n"
     else:
         verb = {"mapping": "map", "strategy": "fuse", "schedule": "schedule"}[form]
-        objectives = ("energy", "latency", "edp", "energy")
-        arguments = (verb, "--accelerator", "chip.yaml", "--objective", objectives[base], "--time-limit", 3)
+        arguments = (verb, "--accelerator", "chip.yaml", "--objective", OBJECTIVES[base], "--time-limit", 3)
         question = _network(base) if form == "mapping" else three_convolutions()
     with TemporaryDirectory() as folder:
         program = Program(Path(folder))
@@ -130,13 +132,12 @@ def _answer(form: str, base: int) -> tuple[str, Json]:
 
 
 def mutated(value: Json, chance: random.Random) -> Json:
-    """A copy with one to three changes: numbers, texts, and entries that are missing, doubled or elsewhere."""
-    changed = copy.deepcopy(value)
+    """Change one to three places of the value and return it: numbers, texts, entries missing, doubled or moved."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        places = list(_places(changed))
+        places = list(_places(value))
         if places:
             _change(chance.choice(places), places, chance)
-    return changed
+    return value
 
 
 def _places(value: Json) -> Iterator[tuple[Any, Any]]:

@@ -23,9 +23,9 @@ FAULTS: Final = (
     ),
     Planted(
         "a stack's output is taken to DRAM wherever it lies, in the bound",
-        BOUNDS,
-        "dram_bits += stack.output.size_bits if choice.output_home == DRAM else 0",
-        "dram_bits += stack.output.size_bits",
+        "src/onchip/solve/stacks/stack_grids.py",
+        "written = output.size_bits if output_home == DRAM else 0",
+        "written = output.size_bits",
         "fuse",
     ),
     Planted(
