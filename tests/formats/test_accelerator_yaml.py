@@ -121,7 +121,7 @@ def test_an_accelerator_is_a_name_or_a_file() -> None:
         ("clock_mhz: 200", 'clock_mhz: "200"', 'line 4: clock_mhz: it is "200"; expected a number'),
         ("K: 4", "K: 0", "line 5: array: 'K' has 0 units"),
         ("K: 4", f"K: {2**40}", "line 5: array: it has 2,199,023,255,552 units; expected at most 1,099,511,627,776"),
-        ("K: 4", "4: K", 'line 5: array.dimensions: the field name "4" is no text'),
+        ("K: 4", "4: K", 'line 5: array.dimensions.4: it is "K"; expected an integer'),
         ("array: {", "array: {free: 8, ", "line 5: array: it has dimensions and free units, or neither"),
         ("capacity: 1B", "capacity: 1Kb", "line 7: memories[0].capacity: '1Kb' is not a size"),
         ("capacity: 1B", "capacity: 0", "line 7: memories[0].capacity: '0' is out of range"),
@@ -145,7 +145,7 @@ def test_an_accelerator_is_a_name_or_a_file() -> None:
         ("memories:", "memory:", "memories: the field is missing"),
         ("name: small", "name: *x", "line 3: name: it is an alias"),
         ("name: small", "name: \x01", "malformed YAML"),
-        ("[weight]", "!!binary weight", 'line 7: memories[0].holds: it is "weight"; expected text'),
+        ("[weight]", "!!binary weight", 'line 7: memories[0].holds: it is tagged "tag:yaml.org,2002:binary"'),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line(old: str, new: str, message: str) -> None:

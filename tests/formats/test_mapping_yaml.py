@@ -12,7 +12,7 @@ from onchip.answer.document import Claim, Document, MappingDocument, NamedMappin
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.result import Status
 from onchip.errors import InputError
-from onchip.formats import yaml_nodes
+from onchip.formats import yaml_documents
 from onchip.formats.own.mapping_yaml import mappings_from_yaml
 from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
 from onchip.ir.layer import Layer
@@ -92,8 +92,8 @@ def test_layers_may_stand_before_all_other_fields() -> None:
 def test_a_file_holds_more_layers_than_one_value_may_have_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all the entries together, each of which is small, no more is asked than of ZigZag's workloads."""
     head, layer = TEXT.split("layers:\n")
-    monkeypatch.setattr(yaml_nodes, "GREATEST_VALUES", 100)
-    monkeypatch.setattr(yaml_nodes, "GREATEST_VALUES_OF_ENTRIES", 5_000)
+    monkeypatch.setattr(yaml_documents, "GREATEST_VALUES", 100)
+    monkeypatch.setattr(yaml_documents, "GREATEST_VALUES_OF_ENTRIES", 5_000)
 
     def renamed(count: int) -> str:
         return "".join(layer.replace("conv1", f"a{at}").replace("conv2", f"b{at}") for at in range(count))

@@ -12,9 +12,7 @@ from onchip.arch.memory import Direction, Operand, Port
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.foreign_files import load_any_accelerator, read_layers
 from onchip.formats.timeloop.architecture import timeloop_architecture
-from onchip.formats.timeloop.document import read_document
 from onchip.formats.timeloop.expressions import evaluated
-from onchip.formats.validation import Format
 from onchip.ir.layer import Layer
 
 MACHINE = """\
@@ -205,26 +203,3 @@ def test_all_parts_may_stand_in_one_file(tmp_path: Path) -> None:
 )
 def test_expressions_are_arithmetic_and_nothing_else(text: str, value: object) -> None:
     assert evaluated(text, {"WIDE": 8}) == value
-
-
-def test_merges_and_aliases_are_read_and_do_not_grow_without_end() -> None:
-    def value(text: str) -> object:
-        return read_document(text, Format("Timeloop file", 4, InputError), "x.yaml").value
-
-    base = "base: &base {a: {b: 1, c: 2}, d: 3}\n"
-    assert value(f"{base}over:\n  <<<: *base\n  a: {{c: 4}}\n")["over"] == {"a": {"b": 1, "c": 4}, "d": 3}  # type: ignore[index]
-    assert value(f"{base}over:\n  <<: *base\n  a: {{c: 4}}\n")["over"] == {"a": {"c": 4}, "d": 3}  # type: ignore[index]
-    laughs = "a: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
-        f"a{one}: &a{one} [{', '.join([f'*a{one - 1}'] * 10)}]\n" for one in range(1, 9)
-    )
-    for text, message in (
-        (laughs, "it is too large"),
-        ("a: &a [*a]\n", "an alias stands inside what it repeats"),
-        ("a: {<<: 3}\n", "merges what is no mapping"),
-        ("a: 1\na: 2\n", "stands twice"),
-        ("[" * 200 + "]" * 200, "it is nested too deeply"),
-        ("? [a]\n: 1\n", "a field name is no text"),
-        ("", "it is empty"),
-    ):
-        with pytest.raises(InputError, match=message):
-            value(text)

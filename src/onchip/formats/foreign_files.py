@@ -11,17 +11,16 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, UsageError
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.timeloop.document import field_names
-from onchip.formats.timeloop.templates import is_template
+from onchip.formats.timeloop.document import without_templates
 from onchip.formats.validation import Format
-from onchip.formats.yaml_events import leading_field_names
-from onchip.formats.yaml_nodes import parse_yaml
+from onchip.formats.yaml_documents import Dialect, yaml_parts
 from onchip.ir.layer import Layer
 
 SUFFIXES: Final = (".yaml", ".yml")
 TIMELOOP_ARCHITECTURE: Final = frozenset({"architecture", "arch"})
 TIMELOOP_LOOPS: Final = frozenset("RSPQCK")
-LAYER_FILE: Final = Format("layer file", 1, InputError)
+ANY_FILE: Final = Format("YAML file", 1, InputError)
+ANY_DIALECT: Final = Dialect(repeated_fields=True, shared_nodes=True)
 
 
 def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Accelerator:
@@ -50,11 +49,10 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
 
 
 def _field_names(path: Path) -> frozenset[str]:
-    """Return the fields that a file begins with; a template, as Timeloop has them, is rendered first."""
-    content = read_file(path)
-    if is_template(content):
-        return field_names(content, str(path))
-    return leading_field_names(content)
+    """Return the fields of a file, or of the first entry of its list. Raises InputError for what is no YAML."""
+    text = without_templates(read_file(path), ANY_FILE, str(path))
+    first = next(yaml_parts(text, ANY_FILE, str(path), "", ANY_DIALECT), None)
+    return frozenset(first.value) if first and isinstance(first.value, dict) else frozenset()
 
 
 def layer_file(source: str) -> tuple[Path, str | None] | None:
@@ -79,6 +77,5 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
                 raise InputError("two layers have this name", file=str(path), place=one.name, expected="one each")
             layers[one.name] = one.layer
         return layers
-    parse_yaml(read_file(path), LAYER_FILE, str(path))  # what is no YAML at all has a line where it is wrong
     expected = "Timeloop's `problem`, or ZigZag's list of layers with `operator_type`"
     raise InputError("it describes no layer", file=str(path), place="the whole file", expected=expected)

@@ -20,7 +20,7 @@ from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
 from onchip.formats.validation import Format, check_format, field_path, placed, validate
-from onchip.formats.yaml_nodes import parse_yaml
+from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 
 ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)

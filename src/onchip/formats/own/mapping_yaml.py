@@ -21,7 +21,7 @@ from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import SourceFields
 from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.validation import Format, check_format, placed, validate
-from onchip.formats.yaml_nodes import NO_LINES, YamlDocument, yaml_with_entries
+from onchip.formats.yaml_documents import NO_LINES, YamlDocument, yaml_parts
 from onchip.without_collecting import without_collecting
 
 MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
@@ -69,7 +69,7 @@ def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
     mappings: list[NamedMapping] = []
     named: set[str] = set()
     part = YamlDocument(None, 1, NO_LINES)
-    for part in yaml_with_entries(text, MAPPING_FORMAT, file, "layers"):
+    for part in yaml_parts(text, MAPPING_FORMAT, file, "layers"):
         with _errors_of(part, file):
             if part.at:
                 entry = validate(MappingFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format, check_format, validate
-from onchip.formats.yaml_nodes import YamlDocument, parse_yaml
+from onchip.formats.yaml_documents import YamlDocument, parse_yaml
 
 STUDY_FORMAT: Final = Format("onchip-study", 1, InputError)
 

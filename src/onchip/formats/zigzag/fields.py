@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from onchip.errors import InputError
 from onchip.formats.validation import Format, validate
-from onchip.formats.yaml_nodes import yaml_entries
+from onchip.formats.yaml_documents import Dialect, yaml_parts
 
+ZIGZAG: Final = Dialect(repeated_fields=True)
 ShapeT = TypeVar("ShapeT", bound=Hashable)
 
 
@@ -18,7 +19,7 @@ def read_fields(shape: type[ShapeT], file_format: Format, text: str | bytes, fil
 
     Of a field that stands twice the last value counts, as ZigZag reads it.
     """
-    for entry in yaml_entries(text, file_format, file):
+    for entry in yaml_parts(text, file_format, file, "", ZIGZAG):
         try:
             yield validate(shape, json.dumps(entry.value).encode(), file_format, file)
         except InputError as error:

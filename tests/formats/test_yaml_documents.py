@@ -1,0 +1,275 @@
+"""YAML documents as JSON values, compared with PyYAML's own loaders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onchip.errors import InputError
+from onchip.formats import yaml_documents
+from onchip.formats.validation import Format, field_path
+from onchip.formats.yaml_documents import Dialect, YamlDocument, parse_yaml, yaml_parts
+
+ROOT = Path(__file__).parents[2]
+FORMAT = Format("some", 1, InputError)
+SHARED = Dialect(shared_nodes=True)
+REPEATED = Dialect(repeated_fields=True)
+FILES = sorted(path for room in ("src", "tests", "examples") for path in (ROOT / room).rglob("*.yaml"))
+
+TEXTS = st.text("abcXY_é日 :#-'\"{}[],&*!\\\n", max_size=8) | st.sampled_from(
+    ["yes", "N", "null", "1e3", "~", "<<", ""]
+)
+SCALARS = TEXTS | st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abcNY é-", min_size=1), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def read(text: str | bytes, dialect: Dialect = Dialect()) -> YamlDocument:  # noqa: B008 - frozen
+    return parse_yaml(text, FORMAT, "file", dialect)
+
+
+def value(text: str, dialect: Dialect = Dialect()) -> Any:  # noqa: ANN401, B008 - JSON, frozen
+    return read(text, dialect).value
+
+
+def lines_of(node: yaml.Node, path: tuple[int | str, ...] = ()) -> dict[tuple[int | str, ...], int]:
+    """Map the path of each part of a node to its line, by PyYAML's marks."""
+    found: dict[tuple[int | str, ...], int] = {}
+    parts: list[tuple[int | str, yaml.Node, yaml.Node]] = []
+    if isinstance(node, yaml.SequenceNode):
+        parts = [(at, entry, entry) for at, entry in enumerate(node.value)]
+    elif isinstance(node, yaml.MappingNode):
+        parts = [(key.value, key, entry) for key, entry in node.value]
+    for name, start, entry in parts:
+        found[(*path, name)] = start.start_mark.line + 1
+        found |= lines_of(entry, (*path, name))
+    return found
+
+
+@given(VALUES, st.booleans(), st.integers(2, 6), st.integers(20, 100))
+def test_dumped_values_are_read_with_the_lines_of_all_parts(dumped: Any, flow: bool, indent: int, width: int) -> None:  # noqa: ANN401
+    text = yaml.dump(dumped, Dumper=Quoting, default_flow_style=flow, indent=indent, width=width, sort_keys=False)
+    document = read(text)
+    assert repr(document.value) == repr(dumped)
+    for path, line in lines_of(yaml.compose(text)).items():
+        assert document.place(field_path(path)) == f"line {line}: {field_path(path)}"
+
+
+class Quoting(yaml.SafeDumper):  # type: ignore[misc]
+    """Quotes every text, as YAML 1.1 and 1.2 do not agree on which may stand without quotes."""
+
+
+Quoting.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_of_the_repository_have_the_structure_that_pyyaml_finds(path: Path) -> None:
+    def texts(read: Any) -> Any:  # noqa: ANN401 - JSON
+        if isinstance(read, dict):
+            return {name: texts(part) for name, part in read.items() if name != "!"}
+        if isinstance(read, list):
+            return [texts(part) for part in read]
+        return read
+
+    def is_alike(found: Any, expected: Any) -> bool:  # noqa: ANN401 - JSON
+        if isinstance(found, dict):
+            return found.keys() == expected.keys() and all(is_alike(found[name], expected[name]) for name in found)
+        if isinstance(found, list):
+            return len(found) == len(expected) and all(map(is_alike, found, expected))
+        return bool(found == (expected if isinstance(found, str) else yaml.safe_load(expected.replace("_", ""))))
+
+    text = path.read_text(encoding="utf-8")
+    assert is_alike(texts(value(text, SHARED)), yaml.load(text, yaml.BaseLoader))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *[(text, text) for text in ("yes", "no", "on", "off", "Y", "N", "n", "a b", "<a", "-a", "--", "1:20", "45nm")],
+        *[
+            (text, text)
+            for text in ("2001-01-01", "2001-01-01 10:20:30", "12:30:45", "1.2.3", "0x", "1e", ".", "._", "=")
+        ],
+        *[(text, True) for text in ("true", "True", "TRUE", "!!bool true")],
+        *[(text, None) for text in ("~", "null", "!!null null")],
+        *[
+            ("32_000", 32000),
+            ("+7", 7),
+            ("-0", 0),
+            ("017", 17),
+            ("-3_2", -32),
+            ('!!int "7"', 7),
+            (str(2**63 - 1), 2**63 - 1),
+        ],
+        *[
+            ("1e-3", 0.001),
+            ("1E3", 1000.0),
+            ("1.", 1.0),
+            (".5", 0.5),
+            ("-.5e1", -5.0),
+            ("1_0.5", 10.5),
+            ("1.5e+3", 1500.0),
+        ],
+        *[('"7"', "7"), ("'true'", "true"), ("!!str 7", "7"), ('"\\u00e9"', "é"), ("|\n  7\n", "7\n"), ("a # b", "a")],
+    ],
+)
+def test_a_scalar_means_text_unless_it_is_a_decimal_number_or_a_constant(text: str, expected: object) -> None:
+    found = value(f"a: {text}\n")
+    assert repr(found) == repr({"a": expected})
+
+
+def test_names_of_fields_are_text_as_written() -> None:
+    assert value("N: 1\nY: 2\nyes: 3\n12: 4\ntrue: 5\n1e3: 6\n2001-01-01: 7\n") == {
+        "N": 1,
+        "Y": 2,
+        "yes": 3,
+        "12": 4,
+        "true": 5,
+        "1e3": 6,
+        "2001-01-01": 7,
+    }
+
+
+DEEP = "a: " + "[" * 97 + "&a [[1]]" + "]" * 97
+CHAIN = "".join(f"a{at}: &a{at} [*a{at - 1}]\n" for at in range(1, 200))
+LAUGHS = "a0: &a0 {x: [1]}\n" + "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]\n" for at in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1: it is empty; expected a mapping"),
+        ("# nothing\n", "line 1: it is empty; expected a mapping"),
+        ("%YAML 1.1\n---\na: yes\n", "line 1: the whole file: it is YAML 1.1; expected YAML 1.2"),
+        ("a: 1\n---\nb: 2\n", "line 2: the whole file: another document begins; expected one document"),
+        ("a: &x [1]\nb: *x\n", "line 2: b: it is an alias of another value; expected each value written out"),
+        (
+            "a: 1\nb: {c: 2,\n  c: 3}\n",
+            "line 3: b.c: the field stands twice, first in line 2; expected each field once",
+        ),
+        ("a: 1\nb: !!set {c}\n", 'line 2: b: it is tagged "tag:yaml.org,2002:set"; expected a plain mapping or list'),
+        ("a: !include b.yaml\n", 'line 1: a: it is tagged "!include"; expected a plain value'),
+        ("a:\n  <<: {b: 1}\n", "line 2: a: `<<` merges another mapping; expected each field written out"),
+        ("a: 1\n[b]: 2\n", "line 2: the whole file: the field name is a list; expected plain names of fields"),
+        (f"{'a' * 1001}: 2\n", "line 1: the whole file: a field name is too long; expected at most 1000 characters"),
+        (f"{'a' * 999}: 0x1", f'line 1: {"a" * 297}...: it is "0x1"; expected a decimal integer'),
+        ("a: [1\nb: 2\n", "line 2: malformed YAML: did not find expected ',' or ']'; expected YAML"),
+        ("a:\n\tb: 1\n", "line 2: malformed YAML: found character that cannot start any token; expected YAML"),
+        ("a: 1\nb: \x07\n", "line 2: malformed YAML: control characters are not allowed; expected YAML"),
+        (
+            f"a:\n {'[' * 2000}",
+            f"line 2: a{'[0]' * 99}: it is nested too deeply; expected the format's few levels",
+        ),
+        *[
+            (f"a:\n- {text}", f'line 2: a[0]: it is "{text}"; expected a decimal integer')
+            for text in ("0x10", "0o7", "0b1", "0_7")
+        ],
+        *[
+            (f"a: {text}", f'line 1: a: it is "{text}"; expected a finite number')
+            for text in (".nan", "-.inf", "1e400")
+        ],
+        ("a: 9223372036854775808", "line 1: a: the integer is too large; expected at most 2^63-1"),
+    ],
+)
+def test_what_json_lacks_is_refused_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(text)
+    assert str(raised.value) == f"file: {said}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: &a [*a]\n", 'line 1: a[0]: the alias "*a" stands inside the value that it repeats'),
+        ("a: *b\nb: &b 1\n", 'line 1: a: the alias "*b" stands before the value that it repeats'),
+        ("a: {<<: [{}, 3]}\n", "line 1: a: `<<` merges what is no mapping; expected an alias of a mapping"),
+        (LAUGHS, "it is too large; expected at most 1000000 values"),
+        (LAUGHS.replace("[*", "{<<<: [*").replace("]\n", "]}\n"), "it is too large"),
+        (f"a0: &a0 1\n{CHAIN}", "line 101: a100[0]: it is nested too deeply"),
+        (DEEP + "\nb: [*a]\nc: [" + "[" * 97 + "*a" + "]" * 98, "line 3: c[0]"),
+        (f"a: &a {{{','.join(f'k{at}' for at in range(2000))}}}\nb: {{<<: [{'*a,' * 400}]}}", "line 2: b"),
+    ],
+)
+def test_shared_nodes_count_as_if_they_were_written_out(text: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(text, SHARED)
+    assert said in str(raised.value)
+
+
+def test_merges_add_the_fields_that_a_mapping_leaves_out_the_first_base_first() -> None:
+    bases = "x: &x {a: {b: 1, c: 2}, d: 3}\ny: &y {d: 4, e: [5]}\n"
+    document = read(f"{bases}z:\n  <<: [*x, *y]\n  a: {{c: 6}}\n", SHARED)
+    assert document.value["z"] == {"a": {"c": 6}, "d": 3, "e": [5]}  # type: ignore[index]
+    assert [document.place(f"z.{name}")[:6] for name in "ade"] == ["line 5", "line 1", "line 2"]
+    deep = value(f"{bases}z: &z\n  <<<: [*x, *y]\n  a: {{c: 6}}\n  e: [7]\nw: *z\n", SHARED)
+    assert deep["z"] == deep["w"] == {"a": {"c": 6, "b": 1}, "e": [7, 5], "d": 3}
+    assert deep["x"] == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+def test_tags_name_the_kind_of_a_mapping_and_are_not_merged() -> None:
+    text = "- !One &a {x: 1}\n- !Two {<<: *a}\n- {<<: *a}\n- !Three\n- !Four text\n- !Five [2]\n- '!Six'\n"
+    assert value(text, SHARED) == [
+        *({"x": 1, "!": "One"}, {"x": 1, "!": "Two"}, {"x": 1}, {"!": "Three"}, "text", [2], "!Six")
+    ]
+
+
+@pytest.mark.parametrize("text", ["\ufeffa: é\n".encode(), b"a: \xc3\xa9\r\n", b"%YAML 1.2\n---\na: \xc3\xa9\n...\n"])
+def test_encodings_and_markers_change_nothing(text: bytes) -> None:
+    assert read(text).value == {"a": "é"}
+
+
+@pytest.mark.parametrize("text", [b"a: \xff\n", "a: b\n".encode("utf-16")])
+def test_what_is_not_utf_8_is_refused(text: bytes) -> None:
+    with pytest.raises(InputError, match=r"file: position [03]: it is not UTF-8; expected UTF-8 text"):
+        read(text)
+
+
+def test_without_libyaml_the_parser_of_pyyaml_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml, "__with_libyaml__", False)
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    assert value("a: !K {b: &x [1, 'c']}\nd: *x\n", SHARED) == {"a": {"!": "K", "b": [1, "c"]}, "d": [1, "c"]}
+    for text, said in (("a: [1\nb: 2\n", "line 2: malformed"), ("a: \x07", "line 1: malformed"), ("[" * 999, "deeply")):
+        with pytest.raises(InputError, match=said):
+            read(text)
+
+
+def test_reading_stops_at_the_greatest_number_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_documents, "GREATEST_VALUES", 1000)
+    with pytest.raises(InputError, match=r"line 2: a\[998\]: it is too large; expected at most 1000 values"):
+        read("a:\n [" + "1," * 100_000 + "\x07")
+
+
+def test_entries_come_one_by_one_until_one_is_wrong() -> None:
+    entries = yaml_parts("- {a: 1}\n- {a: 2,\n   a: 3}\n- *b\n", FORMAT, "file", "", REPEATED)
+    first, second = next(entries), next(entries)
+    assert (first.value, second.value) == ({"a": 1}, {"a": 3})
+    assert (first.place("a"), second.place("a")) == ("line 1: [0].a", "line 3: [1].a")
+    assert second.place("b.c") == "line 2: [1].b.c"
+    with pytest.raises(InputError, match=r"file: line 4: \[2\]: it is an alias"):
+        next(entries)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), VALUES), st.lists(VALUES, max_size=4))
+def test_entries_of_a_field_equal_those_of_the_whole_document(others: dict[str, Any], listed: list[Any]) -> None:
+    text = yaml.dump({**others, "b": listed}, Dumper=Quoting, sort_keys=False)
+    whole = read(text)
+    before, *entries, rest = yaml_parts(text, FORMAT, "file", "b")
+    assert whole.value == {**others, "b": listed}
+    assert before.value == {name: others[name] for name in list(others)[: list({**others, "b": 0}).index("b")]}
+    assert [entry.value for entry in entries] == listed
+    assert rest.value == {**others, "b": []}
+    for at, entry in enumerate(entries):
+        assert (entry.at, (entry.line, entry.lines)) == (f"b[{at}]", whole.lines["b"][1][at])
+
+
+def test_a_document_without_the_named_list_comes_whole() -> None:
+    for text, name in (("a: 1\n", "b"), ("[1]", "b"), ("7", ""), ("b: 1\n", "b"), ("a: 1\n", "")):
+        assert [part.value for part in yaml_parts(text, FORMAT, "file", name)][-1] == value(text)
