@@ -44,6 +44,7 @@ def survives_kills(path: Path, kills: int) -> None:
     assert left_behind <= 2 + kills // 10  # it has a name of its own while it is renamed, and no longer
 
 
+@pytest.mark.slow
 def test_a_file_is_whole_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     survives_kills(tmp_path / "plan.json", 10)
 

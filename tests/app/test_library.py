@@ -124,6 +124,7 @@ def test_elements_of_each_tensor_s_own_bits_are_for_schedules_alone() -> None:
             ask(three(), chip(), elements=own)
 
 
+@pytest.mark.slow
 def test_a_schedule_is_drawn_and_explained_as_it_was_found_or_from_its_file(tmp_path: Path) -> None:
     found, path = outcome(in_tiles=True), tmp_path / "schedule.json"
     path.write_text(schedule_text(in_tiles=True))

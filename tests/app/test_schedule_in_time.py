@@ -57,6 +57,7 @@ def test_without_time_each_operator_is_mapped_once(monkeypatch: pytest.MonkeyPat
     assert len(asked) == len(set(asked)) == 3
 
 
+@pytest.mark.slow
 def test_a_little_time_is_used() -> None:
     none, little = (onchip.schedule(three(), chip(), limits=limits) for limits in (NO_TIME, Limits(3.0)))
     assert (little.result.objective_value or 0) < (none.result.objective_value or 0)

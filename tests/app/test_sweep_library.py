@@ -20,6 +20,7 @@ def diamond(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_command(onchip: Program, diamond: Path, tmp_path: Path) -> None:
     import onchip as library
 
@@ -38,6 +39,7 @@ def test_rows_are_those_of_the_command(onchip: Program, diamond: Path, tmp_path:
     assert len(again) == 20
 
 
+@pytest.mark.slow
 def test_rows_are_a_frame_where_pandas_is(diamond: Path, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     frame = onchip.sweep(diamond, store=tmp_path / "points.db", sram="130B..200B").frame

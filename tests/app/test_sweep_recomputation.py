@@ -50,6 +50,7 @@ def least(network: Path, capacity: int, costs: dict[str, int] | None, objective:
     return least_cost_with_recomputation(asked, with_addresses=True)
 
 
+@pytest.mark.slow
 def test_each_point_is_planned_with_and_without_running_again(network: Path, tmp_path: Path) -> None:
     options = {"recompute": ["never", "allowed"], "recompute_price": 500_000}
     rows = onchip.sweep(network, store=tmp_path / "s.db", sram=CAPACITIES, choices=onchip.SweepChoices(options=options))
@@ -63,6 +64,7 @@ def test_each_point_is_planned_with_and_without_running_again(network: Path, tmp
     assert found[8, "allowed"].objective_value != found[8, "never"].objective_value
 
 
+@pytest.mark.slow
 def test_what_follows_of_other_capacities_is_what_is_computed(network: Path, tmp_path: Path) -> None:
     choices = onchip.SweepChoices(objectives=["recomputation"], options={"recompute": "allowed"})
     rows = onchip.sweep(network, store=tmp_path / "s.db", sram="7B..12B", choices=choices)
@@ -73,6 +75,7 @@ def test_what_follows_of_other_capacities_is_what_is_computed(network: Path, tmp
         assert row.answer.objective_value == least(network, capacity, cycles, "recomputation")
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_sweep_is_checked_with_what_runs_again(onchip: Program, network: Path, tmp_path: Path) -> None:
     store, plan = tmp_path / "s.db", tmp_path / "plan.json"
     how = ("--option", "recompute=allowed", "--option", "recompute_price=0")

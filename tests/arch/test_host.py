@@ -62,6 +62,7 @@ def test_an_access_is_a_whole_vector_or_line_and_its_energy_its_cycles() -> None
     assert found == [(512, None, 1.0), (512, None, 2.56), (512, None, 32.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_the_probe_measures_a_rate_for_each_cache_and_dram() -> None:
     rates = host_rates(CACHES, host_compiler())

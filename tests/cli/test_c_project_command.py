@@ -49,6 +49,7 @@ def test_json_says_what_it_takes(onchip: Program, chain: Path, plan: Path, tmp_p
     assert str(tmp_path / "project" / "network.c") in found["files"]
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_an_input_s_own_value_is_checked(onchip: Program, chain: Path, plan: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.full((1, 3, 16, 16), 0.5, np.float32))

@@ -26,6 +26,7 @@ def test_the_curve_is_said_with_its_names(onchip: Program, diamond: Path) -> Non
     assert "M_P is 80,128 bytes" in onchip("capacity", "lenet5").out
 
 
+@pytest.mark.slow
 def test_each_step_begins_where_the_plan_gets_cheaper(onchip: Program) -> None:
     steps = onchip("capacity", "densenet121", "--bits", "8", "--json").json["steps"]
 

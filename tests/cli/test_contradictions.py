@@ -188,6 +188,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
     assert not output.exists()
 
 
+@pytest.mark.slow
 def test_a_strategy_that_costs_something_else_is_a_contradiction(
     onchip: Program, network: Path, chip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

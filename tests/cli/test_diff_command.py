@@ -72,6 +72,7 @@ def test_a_baseline_is_held_against_what_is_checked(onchip: Program, planned: Pa
     assert onchip("check", roomy, diamond, "--against", planned).code == 1
 
 
+@pytest.mark.slow
 def test_two_stores_are_compared_point_by_point(onchip: Program, diamond: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first.db", tmp_path / "second.db"
     onchip("sweep", diamond, "--sram", "130B,140B,160B", "--store", first)
@@ -110,6 +111,7 @@ def test_the_page_has_both_maps(onchip: Program, planned: Path, roomy: Path, dia
     assert {trace["name"].partition(",")[0] for trace in bars} == {"first", "second"}
 
 
+@pytest.mark.slow
 def test_bad_input_of_diff_is_one_line(onchip: Program, planned: Path, diamond: Path, tmp_path: Path) -> None:
     store = tmp_path / "points.db"
     onchip("sweep", diamond, "--sram", "200B", "--store", store)

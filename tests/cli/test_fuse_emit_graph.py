@@ -104,6 +104,7 @@ def test_an_inner_map_that_is_an_output_has_its_values(
     assert (ended.code, ended.json["right"], ended.json["run"]["relative_difference"]) == (0, True, 0)
 
 
+@pytest.mark.slow
 def test_an_inner_map_that_is_an_output_is_written_to_dram_and_read_from_there(
     fuse_it: Program, network: Path, two_outputs: Path
 ) -> None:

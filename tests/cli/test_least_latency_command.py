@@ -245,6 +245,7 @@ def test_a_plan_in_several_scratchpads_is_checked_timed_explained_and_drawn(
     assert all(each["memory"] == memories[each["tensor"].partition("[")[0].partition("#")[0]] for each in placed)
 
 
+@pytest.mark.slow
 def test_tiles_of_what_does_not_fit_are_timed_run_and_explained_as_the_plan_says(
     onchip: Program, tmp_path: Path
 ) -> None:

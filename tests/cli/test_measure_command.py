@@ -100,6 +100,7 @@ def test_an_exported_mapping_is_a_function_that_multiplies(onchip: Program, lane
     assert np.array_equal(made, first @ second)
 
 
+@pytest.mark.slow
 def test_several_mappings_are_a_file_each(onchip: Program, lanes: Path, tmp_path: Path) -> None:
     mapping = mapping_of("lenet5", 8, onchip, lanes, tmp_path)
     ended = onchip("export", mapping, "--to", "c", "--accelerator", lanes, "-o", tmp_path / "lenet.c")

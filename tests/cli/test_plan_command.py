@@ -256,6 +256,7 @@ def in_a_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_exit_code(diamond: Path) -> None:
     ended = in_a_process("plan", diamond, "--sram", "129", "--json")
 
@@ -264,6 +265,7 @@ def test_the_process_ends_with_the_exit_code(diamond: Path) -> None:
     assert ended.stderr == ""
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_a_reader_that_goes_away(diamond: Path) -> None:
     command = [sys.executable, "-m", "onchip", "info", str(diamond)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -10,6 +10,7 @@ from support.reports import facts_of
 LAYERS = ("--stacks", "layers", "--no-cache")
 
 
+@pytest.mark.slow
 def test_each_point_of_a_front_is_a_schedule_that_check_believes(
     onchip: Program, network: Path, chip: Path, tmp_path: Path
 ) -> None:

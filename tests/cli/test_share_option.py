@@ -32,6 +32,7 @@ def test_resnet50_at_what_an_addition_in_place_needs(onchip: Program, tmp_path: 
     assert (alone.code, alone.json["status"]) == (3, "INFEASIBLE")
 
 
+@pytest.mark.slow
 def test_tiles_share_bytes_too(onchip: Program, tmp_path: Path) -> None:
     plan = tmp_path / "tiled.json"
     asked = (*RESNET50, "--sram", 900_000, "--split", "auto", "--time-limit", 20)

@@ -41,6 +41,7 @@ def plain(problem: PackingProblem) -> list[tuple[int, int, int]]:
     return [(one.start, one.stop, one.size_bytes) for one in problem.buffers]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(problem=problems())
 def test_it_is_legal_and_between_the_load_and_every_baseline(problem: PackingProblem) -> None:

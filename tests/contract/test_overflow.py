@@ -100,6 +100,7 @@ def brimful_problems(seeds: int) -> list[PackingProblem]:
     return [problem for seed in range(seeds) if (problem := brimful(seed)) is not None]
 
 
+@pytest.mark.slow
 def test_it_agrees_where_addresses_cost_bytes() -> None:
     problems = brimful_problems(1200)
     by_bytes_alone = [KeptBuffers(problem, Run()).solve(Run()).objective_value for problem in problems]
@@ -255,6 +256,7 @@ def test_networks_are_proven_at_the_optima_known_before(network: str, quarters: 
     assert round(share, 3) == KNOWN_OPTIMA[network][quarters - 1] < BANKED_GREEDY[network][quarters - 1]
 
 
+@pytest.mark.slow
 def test_a_time_limit_leaves_an_answer_and_a_bound() -> None:
     progress: list[Progress] = []
 
@@ -275,6 +277,7 @@ def test_without_any_time_there_is_still_an_answer() -> None:
     assert is_legal(hard(), result)
 
 
+@pytest.mark.slow
 def test_a_node_limit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overflow, "MOST_SET_ASIDE", 1)
 
@@ -284,6 +287,7 @@ def test_a_node_limit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_legal(hard(), result)
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_the_best_so_far() -> None:
     run = Run()
     threading.Timer(1.0, run.interrupt.set).start()

@@ -221,6 +221,7 @@ def _without_end() -> Result[Packing]:
     return least_capacity(problem, Run(Limits(time_limit_seconds=1.5)))
 
 
+@pytest.mark.slow
 def test_a_time_limit_holds_and_leaves_the_best_packing() -> None:
     result = _without_end()
 

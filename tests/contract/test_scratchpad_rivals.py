@@ -98,6 +98,7 @@ def test_a_rival_is_legal_and_never_beats_the_optimum(seed: int) -> None:
         assert value is None or value >= exact.objective_value, method
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     graphs(),

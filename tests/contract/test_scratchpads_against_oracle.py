@@ -142,6 +142,7 @@ def test_the_least_arenas_are_the_oracle_s(problems: list[Problem]) -> None:
             assert verify(problem, result.answer).violations == ()
 
 
+@pytest.mark.slow
 def test_the_models_of_copies_bound_all_programs_from_both_sides() -> None:
     """RELAXED from below; TIMED and REPEATED together the least; a plan of TIMED costs what its model says."""
     repeated = 0

@@ -53,6 +53,7 @@ def test_both_orders_are_proven_and_no_rival_moves_less(network: str, size_kib: 
         assert rival is None or rival >= exact.objective_value, method
 
 
+@pytest.mark.slow
 def test_the_least_of_resnet_is_what_the_thesis_s_own_model_finds() -> None:
     """Its model and ours differ in everything but the problem."""
     problem = problem_of("resnet50_smaug", CAPPED, 32)

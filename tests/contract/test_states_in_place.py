@@ -83,6 +83,7 @@ def m_r_is_exact(seed: int) -> bool | None:
     return needed < max(operator_need(problem, one).need_bytes for one in problem.graph.operators)
 
 
+@pytest.mark.slow
 def test_m_r_is_the_least_capacity_with_a_legal_plan() -> None:
     assert [m_r_is_exact(seed) for seed in range(24)].count(True) >= 4
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import product
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ def pixels_of_bands(tiles: TileGraph, *, are_read: bool) -> dict[str, set[Pixel]
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.one_of(tile_graphs(), tilings_of_views(), tilings_of_views()))
 def test_needed_pixels_are_computed_in_every_tiling(made: tuple[Graph, object, TileGraph]) -> None:

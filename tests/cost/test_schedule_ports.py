@@ -56,6 +56,7 @@ def cycles_of_some(layer: Layer, machine: Accelerator, random: Random) -> Iterat
             continue
 
 
+@pytest.mark.slow
 def test_all_tiles_together_keep_the_busiest_port_of_the_whole() -> None:
     """Each at its fastest among those tried; of some the floor is a quarter or more."""
     compared = tight = 0

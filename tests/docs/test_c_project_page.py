@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "c_project.md").read_text()
 
 
+@pytest.mark.slow
 @needs_a_compiler
 @pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="ai-edge-litert is not installed")
 def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "vela.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("ethosu") is None, reason="Vela is not installed (pip install ethos-u-vela)")
 def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")

@@ -98,6 +98,7 @@ def test_the_tables_of_a_plan_for_several_scratchpads_can_be_walked(name: str, t
     the_walk_finds_the_plan(*real_plan(name), tmp_path)
 
 
+@pytest.mark.slow
 @WALKS
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(planned())

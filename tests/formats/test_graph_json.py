@@ -44,6 +44,7 @@ def test_the_example_is_rewritten_byte_for_byte() -> None:
     assert graph_to_json(read_graph(EXAMPLE)) == EXAMPLE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(graphs(), ATTRIBUTES, st.lists(TEXT.filter(bool), max_size=2))
 def test_a_round_trip_loses_nothing(graph: Graph, attributes: dict[str, Any], members: list[str]) -> None:

@@ -174,6 +174,7 @@ def test_loops_of_too_many_nodes_stay(tmp_path: Path) -> None:
     runs_as_the_file(network, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
     """Its condition hangs on the iteration, so that only after 20000 nodes it is seen to be too long."""
     names = ["s", *(f"r{index}" for index in range(60))]
@@ -186,6 +187,7 @@ def test_what_was_unrolled_in_vain_is_forgotten(tmp_path: Path) -> None:
     assert len(graph.tensors) < 10
 
 
+@pytest.mark.slow
 def test_loops_within_loops_end_in_time(tmp_path: Path) -> None:
     """Of each one nobody knows how often it runs, and the innermost is always looked into in vain."""
     inner = body([make_node("Relu", ["s"], ["t"]), make_node("Less", ["i", "last"], ["e"])], ["e", "t"], [])

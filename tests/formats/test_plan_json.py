@@ -119,6 +119,7 @@ def test_each_instruction_has_its_line() -> None:
     assert words == [type(instruction).__name__.lower() for instruction in read_plan(EXAMPLE).answer.instructions]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(DOCUMENTS)
 def test_a_round_trip_loses_nothing(document: PlanDocument) -> None:

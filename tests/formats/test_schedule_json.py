@@ -142,6 +142,7 @@ def documents(draw: st.DrawFn) -> ScheduleDocument:
     return Document(graph, accelerator, draw(reading), draw(schedules(accelerator)), draw(st.none() | claim))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(documents())
 def test_what_is_written_is_read_again(document: ScheduleDocument) -> None:

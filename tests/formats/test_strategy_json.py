@@ -96,6 +96,7 @@ def documents(draw: st.DrawFn) -> StrategyDocument:
     return StrategyDocument(*sources, reading, strategy, draw(st.none() | st.just(claim)), mapper, model)
 
 
+@pytest.mark.slow
 @given(documents())
 def test_what_is_written_is_read_again(document: StrategyDocument) -> None:
     text = strategy_to_json(document)

@@ -156,6 +156,7 @@ def refusal_of(path: Path) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
 def test_whatever_becomes_of_a_file_it_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
     models, path = small_models(), tmp_path / "model.tflite"
@@ -172,6 +173,7 @@ def test_whatever_becomes_of_a_file_it_is_read_or_refused_in_one_line(tmp_path: 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < GREATEST_KIB
 
 
+@pytest.mark.slow
 def test_many_tables_that_share_one_long_list_are_refused_at_once(tmp_path: Path) -> None:
     names = [f"t{at}" for at in range(3000)]
     operators = [TfliteOperator("ADD_N", [0] * 3000, [name]) for name in names[1:]]

@@ -14,6 +14,7 @@ FOUND = 652_552
 """Cycles of a mapping that 20 s find."""
 
 
+@pytest.mark.slow
 def test_a_short_limit_claims_no_more_than_it_proves(
     onchip: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def test_an_early_reader_does_not_wait_for_a_late_load(seed: int) -> None:
     assert bound_holds(seed, most_states=300)
 
 
+@pytest.mark.slow
 def test_no_program_ends_before_a_bound_of_a_skipping_graph() -> None:
     assert sum(bound_holds(seed, most_states=150) for seed in range(100)) >= 40
 

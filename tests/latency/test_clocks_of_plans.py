@@ -38,6 +38,7 @@ def problem_in_several(seed: int) -> tuple[Problem, Random]:
     return problem_of_several(graph, capacities, random), random
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([problem_of, problem_in_several]))
 def test_three_clocks_agree_on_random_programs(seed: int, problems: Callable[[int], tuple[Problem, Random]]) -> None:
@@ -98,6 +99,7 @@ def test_what_has_a_place_before_it_is_copied_there_is_read_where_it_is() -> Non
     assert clocked(problem, plan.instructions) == latency_of_plan(problem, plan)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**9))
 def test_no_program_is_slower_where_dram_is_faster_or_the_scratchpad_larger(seed: int) -> None:

@@ -84,6 +84,7 @@ def parts_of(graph: Graph, name: str) -> int:
     return sum(one.name.partition("#")[0] == name for one in graph.operators)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 10**9))
 def test_no_program_has_two_operators_closer_together(seed: int) -> None:

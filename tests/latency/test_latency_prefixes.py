@@ -82,6 +82,7 @@ def prefixes_of(bounds: LatencyBounds) -> LatencyPrefixes:
     return bounds.prefixes({at: dict.fromkeys(one.cycles, 0) for at, one in enumerate(bounds.ways.operators)})
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9))
 def test_no_program_ends_before_a_moment_of_its_own_allows(seed: int) -> None:
@@ -107,6 +108,7 @@ def bound_over_prefixes_holds(seed: int, most_states: int) -> bool | None:
         return None
 
 
+@pytest.mark.slow
 def test_no_program_at_all_ends_before_the_bound_over_prefixes() -> None:
     found = Counter(bound_over_prefixes_holds(seed, most_states=100) for seed in range(60))
     assert found[False] == 0

@@ -93,6 +93,7 @@ def bounds_hold(seed: int, most_states: int = 3_000) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_no_program_at_all_ends_before_a_bound() -> None:
     assert sum(bounds_hold(seed, most_states=200) for seed in range(48)) >= 10
 
@@ -133,6 +134,7 @@ def test_an_operator_that_fits_in_no_way_is_infeasible() -> None:
     assert solve_for_latency(problem, Run(Limits())).status is Status.INFEASIBLE
 
 
+@pytest.mark.slow
 def test_an_operator_too_large_whole_runs_in_bands() -> None:
     stated = StatedCost(8, None, ChannelSplits(True, ((4, 2),)))
     graph = Graph(

@@ -62,6 +62,7 @@ def test_no_program_ends_before_what_is_said_to_be_optimal_of_two_thousand_probl
     assert found.count(True) >= 0.9 * len(found)
 
 
+@pytest.mark.slow
 def test_states_answer_as_programs_do() -> None:
     answers = []
     for seed in range(12):

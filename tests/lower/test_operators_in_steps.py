@@ -191,6 +191,7 @@ def test_steps_in_tiles_are_the_made_up_values_of_steps(name: str, tmp_path: Pat
     assert whole_tensor_differences(tiled, steps) == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     kind=st.sampled_from(sorted(STATISTICS_OF)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import islice, permutations, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ def few_tiles(geometry: Geometry, sizes: tuple[int, ...]) -> bool:
     return count <= _MOST_TILES
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(networks(1), st.sampled_from((1, 4, 16)), st.booleans(), st.randoms(use_true_random=False))
 def test_the_smallest_part_is_no_larger_than_some_tile_of_any_split(

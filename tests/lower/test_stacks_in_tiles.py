@@ -119,6 +119,7 @@ def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cu
     assert macs_of(tiled, graph) == sum(stack_cost(stack, roomy, tiling, fitting).sums.macs for stack, tiling in cut)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_what_leaves_a_stack_and_what_is_cached_is_computed_once(case: tuple[Graph, Cut, Graph]) -> None:
@@ -137,6 +138,7 @@ def test_what_leaves_a_stack_and_what_is_cached_is_computed_once(case: tuple[Gra
         assert sum(name == last.name for name, _ in computed) == prod(graph.tensor[last.outputs[0]].shape or ())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_a_tile_reads_each_pixel_that_it_sees_once_and_no_other(case: tuple[Graph, Cut, Graph]) -> None:

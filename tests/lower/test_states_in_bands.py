@@ -71,6 +71,7 @@ def test_a_tile_overwrites_the_one_band_that_it_reads() -> None:
     assert not any(state.in_place for state in in_tiles(own, 500).states)
 
 
+@pytest.mark.slow
 def test_what_rounding_makes_too_large_is_not_cut_further() -> None:
     """At 16 bytes a band, the cuts of both together are too many: the state is lost, and all fits as before."""
     sizes = range(300, 900, 4)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def original_of(tiles: TileGraph, network: Graph, name: str) -> Operator:
     return network.operator[tiles.operators[name].operator]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tile_graphs(), st.integers(0, 2))
 def test_tiles_of_any_stacks_give_the_values_of_the_network(case: Case, seed: int) -> None:
@@ -166,6 +168,7 @@ def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(ca
     assert set(tiles.not_counted) == {one.name for one in graph.with_role(Role.PARAMETER)} - read
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tiled_graphs())
 def test_stacks_of_layers_have_the_tiles_that_their_strategy_has(case: tuple[Graph, Cut, Graph]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def in_random_tiles(graph: Graph, random: Random) -> Graph:
     return graph_in_tiles(graph, network, cut)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_tiles_beside_operators_that_run_whole_give_the_values_of_the_network(seed: int) -> None:

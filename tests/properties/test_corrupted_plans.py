@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def test_lines_are_swapped(swaps: list[tuple[int, int]]) -> None:
     check(b"".join(lines))
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.data())
 def test_values_are_changed_dropped_repeated_and_added(data: st.DataObject) -> None:

@@ -105,6 +105,7 @@ def layers_in_rows_of(stack: Stack) -> int:
     return sum(-(-one.q // 128) * -(-one.k // 16) * one.p * one.c * one.r * one.s for one in nests)
 
 
+@pytest.mark.slow
 def test_with_two_more_factors_it_is_the_papers_figure() -> None:
     """19.118 mJ and 28.989 million cycles at limit 8; the paper says 19.1 and 29."""
     tiling = Tiling(960, 540, OverlapMode.RECOMPUTE)

@@ -25,6 +25,7 @@ def test_every_rule_of_schedules_has_a_refusal() -> None:
     assert {rule for refusal in SCHEDULE_REFUSALS for rule in refusal.rules} >= reported - {Rule.TOO_MANY_TILES}
 
 
+@pytest.mark.slow
 def test_every_rule_there_is_is_reported_somewhere() -> None:
     assert reported_anywhere() >= set(Rule) - {Rule.LAYER_DIFFERS}
 

@@ -25,6 +25,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     yield from started(tmp_path_factory.mktemp("chromium"))
 
 
+@pytest.mark.slow
 def test_both_maps_are_drawn_above_one_axis(browser: Chrome, onchip: Program, tmp_path: Path) -> None:
     text = json.dumps(diamond_fields()).replace('"l"', json.dumps(HOSTILE))
     network, page = tmp_path / "diamond.json", tmp_path / "page.html"

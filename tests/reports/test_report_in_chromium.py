@@ -285,6 +285,7 @@ def test_names_stay_text(browser: Chrome, pages: Path) -> None:
     assert no_error(browser)
 
 
+@pytest.mark.slow
 def test_a_thousand_operators_open_in_time(browser: Chrome, pages: Path) -> None:
     """The best of three: the machine may be busy with other tests."""
     milliseconds = []

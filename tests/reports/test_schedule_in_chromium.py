@@ -128,6 +128,7 @@ def test_the_theme_of_every_figure_can_be_switched(browser: Chrome, pages: Path)
     assert no_error(browser)
 
 
+@pytest.mark.slow
 def test_thousands_of_tile_operators_open_in_time(browser: Chrome, pages: Path) -> None:
     """The best of three: the machine may be busy with other tests."""
     milliseconds = []

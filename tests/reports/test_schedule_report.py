@@ -258,6 +258,7 @@ def test_the_page_loads_nothing_and_escapes_what_was_typed(page: str) -> None:
     assert re.findall(r"@import|url\(", head) == []
 
 
+@pytest.mark.slow
 def test_15360_tile_operators_make_a_page_below_8_mb_with_coarse_maps(folder: Path) -> None:
     page = schedule_html(long_outcome(folder, 15_360), TYPED)
     figures = facts_of(page)["figures"]

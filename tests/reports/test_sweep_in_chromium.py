@@ -157,6 +157,7 @@ def test_a_served_page_follows_its_store(browser: Chrome, tmp_path: Path) -> Non
         assert no_error(browser)
 
 
+@pytest.mark.slow
 def test_a_point_has_its_own_report(browser: Chrome, onchip: Program, tmp_path: Path) -> None:
     network, store = tmp_path / "diamond.json", tmp_path / "points.db"
     network.write_text(json.dumps(diamond_fields()))
@@ -170,6 +171,7 @@ def test_a_point_has_its_own_report(browser: Chrome, onchip: Program, tmp_path: 
         assert no_error(browser)
 
 
+@pytest.mark.slow
 def test_the_server_answers_nobody_else_and_nothing_else(tmp_path: Path) -> None:
     store = write_store(tmp_path / "points.db", many_points(5))
     before = store.read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 
 from onchip.answer.problem import Placement, Problem
@@ -46,6 +47,7 @@ def test_a_good_plan_over_several_scratchpads_is_legal_and_moves_what_the_verifi
     assert figures.transfer_cost == sum(size[copy.tensor] for copy in copies)
 
 
+@pytest.mark.slow
 @settings(max_examples=160, deadline=None)
 @given(corrupted_plans())
 def test_what_the_verifier_passes_the_machine_carries_out_and_what_it_refuses_the_machine_feels(

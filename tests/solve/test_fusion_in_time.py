@@ -119,6 +119,7 @@ def test_where_exact_proves_its_strategy_that_is_the_answer(
     assert limited.found.space == unlimited.found.space
 
 
+@pytest.mark.slow
 def test_the_better_of_two_strategies_is_the_answer(
     found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_stopped_early_it_has_a_bound_and_perhaps_a_way(problem: Problem, rounds
         assert found.status in (Status.INFEASIBLE, Status.UNKNOWN)
 
 
+@pytest.mark.slow
 @given(st.lists(problems(), min_size=1, max_size=3).filter(lambda each: len({one.begun for one in each}) == 1))
 def test_of_several_searches_the_best(several: list[Problem]) -> None:
     """Choices get numbers of their own, so that all share one ledger."""

@@ -71,6 +71,7 @@ def test_a_chain_that_the_bound_met_is_the_answer_and_proven() -> None:
     assert layer_cost(problem, found.answer).cycles == 119_890
 
 
+@pytest.mark.slow
 def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is worth what the bound says but for its rounding, of a worse answer."""
     machine, run, objective = load_accelerator("tpu-like-df"), Run(), MappingObjective.ENERGY

@@ -43,6 +43,7 @@ def test_it_finds_the_best_where_operands_lie_whole_in_tight_memories(seed: int)
     ensure_best(homed_toy(seed), MOST_MAPPINGS)
 
 
+@pytest.mark.slow
 def test_most_toys_are_small_enough() -> None:
     assert sum(are_few(toy(seed), MOST_MAPPINGS) for seed in TOYS) >= 45
 

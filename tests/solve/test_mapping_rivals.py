@@ -123,6 +123,7 @@ def test_an_unknown_method_is_refused() -> None:
         method_named("best")
 
 
+@pytest.mark.slow
 def test_a_kept_mapping_is_found_again_and_a_false_one_is_not_believed(
     accelerator: Accelerator, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_kept_mapping_is_found_again_and_a_false_one_is_not_believed(
         assert path.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.slow
 def test_another_objective_or_layer_is_another_file(accelerator: Accelerator, tmp_path: Path) -> None:
     cache, method = MappingCache(tmp_path), METHODS["exact"]
     for layer in (Layer(k=4), Layer(k=8)):

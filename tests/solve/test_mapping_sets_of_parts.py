@@ -10,6 +10,7 @@ from math import inf, prod
 from random import Random
 
 import numpy as np
+import pytest
 
 from onchip.ir.layer import Axis
 from onchip.solve.mapping.wide.cells import all_cells, cells_of, split_further
@@ -62,6 +63,7 @@ def test_loops_executed_in_so_many_turns_come_to_no_more_parts_than_is_said() ->
     assert more > 5
 
 
+@pytest.mark.slow
 def test_parts_that_are_alike_are_as_many_and_as_long_as_is_said() -> None:
     """Of each place, with any units beside: those of as many turns as the place has, and the last ones."""
     seen = more = 0

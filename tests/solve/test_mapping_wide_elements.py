@@ -118,6 +118,7 @@ def test_cosa_leaves_a_register_out_that_has_no_room_for_a_weight() -> None:
     assert result.objective_value == round(cosa_objective(WIDE, SIMBA, result.answer).total * VALUE_PER_BIT)
 
 
+@pytest.mark.slow
 def test_what_was_proven_when_every_memory_had_to_keep_what_it_holds_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ stacks = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(stacks, st.sampled_from([SMALL, FREE]), st.sampled_from(FusionObjective), st.data())
 def test_no_stack_costs_less_than_the_floor_of_its_layers(

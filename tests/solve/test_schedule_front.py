@@ -53,6 +53,7 @@ def test_no_point_of_a_front_is_as_good_as_another_in_everything(axes: Sequence[
         assert all(value >= axis.bound_of(bounds) for axis, value in zip(axes, point.values, strict=True))
 
 
+@pytest.mark.slow
 def test_each_axis_is_as_low_as_a_search_for_it_alone_gets() -> None:
     asked = question()
     bounds = least(asked)

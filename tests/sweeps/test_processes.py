@@ -43,6 +43,7 @@ def test_every_point_is_answered_once() -> None:
     assert answers_of(keys, at_once) == {key: at_once(point_of(key)) for key in keys}
 
 
+@pytest.mark.slow
 def test_a_point_that_fails_leaves_the_others_alone() -> None:
     keys = ["a", "dies", "b", "memory", "c", "raises", "d", "slow", "e", "dies 2", "f"]
 
@@ -95,6 +96,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_of_points_that_are_sent_together_the_one_that_ends_its_worker_fails() -> None:
     keys = [f"dies {at}" if at % 97 == 96 else f"k{at}" for at in range(500)]
 
