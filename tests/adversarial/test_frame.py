@@ -16,7 +16,7 @@ from adversary.plant import ROOT, Planted, all_planted
 from adversary.shrinking import smaller_values, weight
 from adversary.worker import Worker
 
-MARKS = {"audit": [pytest.mark.slow], "map-limits": [pytest.mark.slow]}
+SLOW = {"audit", "latency", "map-limits", "mutants", "schedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ def test_what_shrinks_leaves_one_entry_out_or_makes_one_number_less() -> None:
     assert all(weight(one) < weight(value) for one in smaller)
 
 
-@pytest.mark.parametrize("level", [pytest.param(one, id=one.name, marks=MARKS.get(one.name, [])) for one in LEVELS])
+@pytest.mark.parametrize(
+    "level", [pytest.param(one, id=one.name, marks=[pytest.mark.slow] if one.name in SLOW else []) for one in LEVELS]
+)
 def test_a_level_makes_cases_that_the_program_takes(level: Level, tmp_path: Path) -> None:
     verdicts = [level.judge(level.generate(random.Random(f"{seed}")), Program(tmp_path)) for seed in range(6)]
 

@@ -118,7 +118,7 @@ def test_a_least_arena_is_one_step_from_itself_on(tmp_path: Path, seed: int) -> 
     assert plan_problem(replace(outcome.problem, memories=(memory,))).status is Status.INFEASIBLE
 
 
-@pytest.mark.parametrize("seed", series((2, 3, 1, 0), 2))
+@pytest.mark.parametrize("seed", series((3, 2, 1, 0), 1))
 def test_the_curve_of_least_latency_contradicts_no_plan_and_no_bound_of_one_capacity(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "graph.json"
     path.write_text(graph_to_json(timed_graph(Random(seed), operators=4)))

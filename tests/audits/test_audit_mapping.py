@@ -124,7 +124,7 @@ def test_where_nothing_fits_no_chain_is_below_any_limit() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "conv:n1k64c64p14q14r3s3:pad1",
+        pytest.param("conv:n1k64c64p14q14r3s3:pad1", marks=pytest.mark.slow),
         "conv:n1k16c3p9q9r5s5:stride2:pad2x2x1x1",
         pytest.param("conv:n1k16c3p8q8r7s7:stride2:pad3x3x2x2", marks=pytest.mark.slow),
     ],

@@ -12,6 +12,7 @@ from onchip.reports.sweep.difference import difference_lines
 from onchip.sweeps.store_schema import SQLITE
 from support.diamond import Program
 from support.fused_files import CHIP
+from support.series import series
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_two_stores_are_compared_point_by_point(onchip: Program, diamond: Path, 
     assert differing == ["130", "170"]
 
 
-@pytest.mark.parametrize("verb", ["map", "schedule", "fuse"])
+@pytest.mark.parametrize("verb", series(["map", "schedule", "fuse"], 1))
 def test_mappings_stand_side_by_side(onchip: Program, network: Path, chip: Path, tmp_path: Path, verb: str) -> None:
     suffix = "yaml" if verb == "map" else "json"
     files = [tmp_path / f"{objective}.{suffix}" for objective in ("energy", "latency")]

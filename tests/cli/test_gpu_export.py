@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.diamond import Program
+from support.series import series
 
 WORDS = {
     "cuda": (".cu", "__launch_bounds__(THREADS, 1) nest_gemm_m64n64k32("),
@@ -15,7 +16,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("form", WORDS)
-@pytest.mark.parametrize("gpu", ["h100-like", "k80-like"])
+@pytest.mark.parametrize("gpu", series(["h100-like", "k80-like"], 1))
 def test_a_mapping_for_a_bundled_gpu_is_exported_as_a_kernel(
     form: str, gpu: str, onchip: Program, tmp_path: Path
 ) -> None:

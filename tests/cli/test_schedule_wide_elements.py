@@ -35,7 +35,9 @@ def of_parameters(fields: Json) -> list[Json]:
     return [one for one in fields["mappings"] if one["layer"]["loops"].get("K")]
 
 
-@pytest.mark.parametrize("options", [LAYERS, TILES], ids=["layers", "tiles"])
+@pytest.mark.parametrize(
+    "options", [pytest.param(LAYERS, id="layers"), pytest.param(TILES, id="tiles", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(("bits", "has_room"), [("8", True), ("32", False)])
 def test_a_register_is_used_if_an_element_has_room(
     onchip: Program, convolutions: Path, chip: Path, bits: str, has_room: bool, options: tuple[str, ...]

@@ -23,6 +23,7 @@ from onchip.verify.packing import verify_packing
 from oracles.greedy_packing import arena_of_order, arenas_of_baselines
 from oracles.packing import most_bytes_alive
 from support.perfect_packings import cut_rectangle, drawn_windows
+from support.series import series
 
 
 @st.composite
@@ -135,7 +136,7 @@ def test_cut_rectangles_are_proven_to_need_no_more(seed: int, count: int) -> Non
     assert (result.status, result.objective_value, result.lower_bound) == (Status.OPTIMAL, 40, 40)
 
 
-@pytest.mark.parametrize(("most_life", "times_the_load"), [(40, 1.01), (400, 1.03)])
+@pytest.mark.parametrize(("most_life", "times_the_load"), series([(40, 1.01), (400, 1.03)], 1))
 def test_many_windows_are_packed_near_the_load(most_life: int, times_the_load: float) -> None:
     """The longer ones are more pairs than the exact search takes."""
     problem = PackingProblem(drawn_windows(6_000, most_life, 1), 1 << 40, 64)

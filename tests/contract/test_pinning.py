@@ -28,6 +28,7 @@ from onchip.solve.joint.pinning_model import PinningModel
 from onchip.solve.run.limits import Limits, MipSolver, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, packs, random_graph
+from support.series import series
 
 EVERYTHING = tuple(Operand)
 HOLDS = (EVERYTHING, EVERYTHING, (Operand.INPUT, Operand.WEIGHT), (Operand.OUTPUT,))
@@ -186,7 +187,7 @@ def test_an_operator_that_does_not_fit_is_infeasible() -> None:
     assert solve_as_thesis(problem, Run()).status is Status.INFEASIBLE
 
 
-@pytest.mark.parametrize("solver", [MipSolver.HIGHS, MipSolver.CP_SAT])
+@pytest.mark.parametrize("solver", series([MipSolver.HIGHS, MipSolver.CP_SAT], 1))
 def test_the_greatest_network_of_the_thesis_is_planned(solver: MipSolver) -> None:
     capacity = 32 << 10
     whole = load_network("resnet50_smaug")

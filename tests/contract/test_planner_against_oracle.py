@@ -17,7 +17,7 @@ from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.limits import Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
-from support.series import series
+from support.series import series, with_slow
 
 TRAFFIC_SEEDS = range(300)
 PEAK_SEEDS = range(300)
@@ -67,7 +67,9 @@ def proven(problem: Problem) -> Result[Plan]:
     return result
 
 
-@pytest.mark.parametrize("seeds", series(chunks(TRAFFIC_SEEDS), 4), ids=str)
+@pytest.mark.parametrize(
+    "seeds", with_slow(chunks(TRAFFIC_SEEDS), lambda seeds: seeds.start not in (25, 50, 75)), ids=str
+)
 def test_the_least_traffic_is_the_oracle_s(seeds: range) -> None:
     for seed in seeds:
         problem = traffic_problem(seed)

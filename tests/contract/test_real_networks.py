@@ -18,6 +18,7 @@ from onchip.facts.bounds import greatest_need
 from onchip.solve.run.budgets import Budget
 from onchip.solve.run.limits import Limits
 from support.onnx_networks import LIGHT_MODELS
+from support.series import with_slow
 
 QUICK_MODELS = [
     path for path in LIGHT_MODELS if path.stem in ("light_squeezenet", "light_shufflenet", "light_densenet121")
@@ -27,7 +28,9 @@ AMPLE = Limits(time_limit_seconds=60)
 
 
 @pytest.mark.parametrize("granularity", Granularity)
-@pytest.mark.parametrize("path", QUICK_MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", with_slow(QUICK_MODELS, lambda path: "densenet" in path.stem), ids=lambda path: path.stem
+)
 def test_a_light_model_is_planned_optimally_at_every_budget(path: Path, granularity: Granularity) -> None:
     """The pipeline raises for a plan that the verifier does not pass."""
     reading = Reading(bits=8, granularity=granularity)

@@ -130,7 +130,7 @@ def test_the_least_cost_is_that_of_all_programs(problems: list[Problem]) -> None
         assert result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("problems", series(cases(byte_problems(), PEAK_CASES, CASES_TOGETHER), 2))
+@pytest.mark.parametrize("problems", series(cases(byte_problems(), PEAK_CASES, CASES_TOGETHER), 1))
 def test_the_least_arenas_are_the_oracle_s(problems: list[Problem]) -> None:
     for byte_problem in problems:
         roomier = tuple(replace(m, capacity_bytes=m.capacity_bytes + 4) for m in byte_problem.memories[:3])

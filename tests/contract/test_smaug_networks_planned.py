@@ -15,6 +15,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.solve.run.limits import Limits
+from support.series import with_slow
 
 NETWORKS = (
     "elu_cifar100",
@@ -39,7 +40,7 @@ def problem_of(network: str, reading: Reading, size_kib: int, order: Order = Ord
 
 
 @pytest.mark.parametrize("size_kib", [32, 512])
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", with_slow(NETWORKS, {"resnet50_smaug"}.__contains__))
 def test_both_orders_are_proven_and_no_rival_moves_less(network: str, size_kib: int) -> None:
     given = problem_of(network, CAPPED, size_kib)
     exact = plan_problem(given)
@@ -61,7 +62,7 @@ def test_the_least_of_resnet_is_what_the_thesis_s_own_model_finds() -> None:
     assert plan_problem(problem, "pinning").objective_value == RESNET_AT_32_KIB
 
 
-@pytest.mark.parametrize("network", [*SMALL, pytest.param("vgg_cifar", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("network", with_slow([*SMALL, "vgg_cifar"], {"smaug_cnn", "vgg_cifar"}.__contains__))
 def test_tiles_at_32_kib_give_the_right_values(network: str) -> None:
     problem = problem_of(network, TILED, 32)
     whole = read_network(network, TILED)

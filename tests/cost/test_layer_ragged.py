@@ -52,17 +52,17 @@ def _ragged_cases(first: int, count: int) -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("first", series(range(0, 1000, 100), 2))
+@pytest.mark.parametrize("first", series(range(0, 1000, 50), 1))
 def test_accesses_are_those_that_the_interpreter_counts(first: int) -> None:
-    for case in _ragged_cases(first, 100):
+    for case in _ragged_cases(first, 50):
         counted = layer_accesses(case.accelerator, boundaries(case.layer, case.problem, case.mapping))
         sizes = {(one.memory, one.operand, one.move): Counter(dict(one.sizes)) for one in counted}
         assert sizes == run_nest(case.problem, case.mapping).accesses, str(case.mapping)
 
 
-@pytest.mark.parametrize("first", series(range(5000, 6000, 100), 2))
+@pytest.mark.parametrize("first", series(range(5000, 6000, 50), 1))
 def test_energy_and_cycles_are_those_counted_one_by_one(first: int) -> None:
-    for case in _ragged_cases(first, 100):
+    for case in _ragged_cases(first, 50):
         cost = layer_cost(case.problem, case.mapping)
         energy_pj, cycles = energy_and_cycles(case.problem, case.mapping)
         assert cost.energy_pj == pytest.approx(energy_pj, rel=1e-12), str(case.mapping)

@@ -166,7 +166,7 @@ def _can_be_unrolled(accelerator: Accelerator, mapping: LayerMapping) -> bool:
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
-@pytest.mark.parametrize("name", ["eyeriss-like", "meta-prototype"])
+@pytest.mark.parametrize("name", series(["meta-prototype", "eyeriss-like"], 1))
 @pytest.mark.parametrize("part", series(range(2), 1))
 def test_so_do_those_on_real_machines(part: int, name: str, accounting: Accounting) -> None:
     random, accelerator = Random(f"{name} {part}"), load_accelerator(name)

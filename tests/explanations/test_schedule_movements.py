@@ -25,6 +25,7 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from support.schedule_outcomes import history_of, three_in_tiles, three_streamed
+from support.series import series
 
 MACHINE = """\
 format: onchip-accelerator
@@ -171,7 +172,7 @@ def test_a_copy_costs_both_its_ends_and_a_stream_dram_alone(by_hand: ScheduleMov
     assert only(by_hand, "k", MovementKind.STREAMED_OUT, 2).energy_pj == 1200 * 20
 
 
-@pytest.mark.parametrize("make", [three_in_tiles, three_streamed])
+@pytest.mark.parametrize("make", series([three_streamed, three_in_tiles], 1))
 def test_together_the_movements_are_the_schedule_s_traffic_and_its_energy_at_dram(
     make: Callable[[], ScheduleOutcome],
 ) -> None:

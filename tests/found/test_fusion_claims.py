@@ -30,6 +30,7 @@ from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from support.diamond import Program
 from support.fused_files import CHIP
+from support.series import series
 
 FREE_MEMORIES = re.sub(r"(read|write)_energy_pj: [0-9.]+", r"\1_energy_pj: 0", CHIP)
 """Only multiply-accumulates cost energy, and not a whole number of femtojoules each."""
@@ -76,7 +77,7 @@ def files_in(folder: Path, network: object, machine: str) -> tuple[Path, Path]:
     return paths
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", series(range(10), 4))
 def test_no_strategy_or_schedule_costs_less_than_the_bound(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     network = graph_file(random_network(random, ODD_KINDS))
@@ -88,7 +89,7 @@ def test_no_strategy_or_schedule_costs_less_than_the_bound(seed: int, tmp_path: 
     assert not bounds or max(bounds) <= min(values, default=max(bounds))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", series(OBJECTIVES, 1))
 @pytest.mark.parametrize("stride", [2, 3])
 def test_pixels_that_a_stride_skips_are_not_in_the_bound(
     stride: int, objective: FusionObjective, tmp_path: Path

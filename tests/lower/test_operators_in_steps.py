@@ -37,6 +37,7 @@ from onchip.lower.split.untiled import untiled
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import integers, make_node, model, value
+from support.series import with_slow
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 Array = npt.NDArray[np.float32]
@@ -104,6 +105,11 @@ NETWORKS: dict[str, Network] = {
         [],
     ),
 }
+SLOW = {
+    "InstanceNormalization and an activation",
+    "LayerNormalization of rows with a scale alone",
+    "Attention of grouped heads with a mask",
+}
 
 
 def read(name: str, folder: Path) -> tuple[Graph, Path]:
@@ -166,7 +172,7 @@ def _put_together(base: Tensor, contents: Mapping[str, Bytes], tiled: Graph) -> 
     return bytes_put_together(base, bands).view(np.float32)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", with_slow(NETWORKS, SLOW.__contains__))
 def test_steps_give_what_the_operator_gives(name: str, tmp_path: Path) -> None:
     whole, path = read(name, tmp_path)
     tiled = in_steps(whole)
@@ -174,7 +180,7 @@ def test_steps_give_what_the_operator_gives(name: str, tmp_path: Path) -> None:
     assert difference(tiled, whole, path) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", with_slow(NETWORKS, SLOW.__contains__))
 def test_sums_of_steps_are_taken_in_parts(name: str, tmp_path: Path) -> None:
     """But for what was fused behind a sum, each step that sums up is cut along what it sums up."""
     tiled = in_steps(read(name, tmp_path)[0])
@@ -182,7 +188,7 @@ def test_sums_of_steps_are_taken_in_parts(name: str, tmp_path: Path) -> None:
     assert "Attention" in name or {SumPart.START, SumPart.END} <= parts
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", with_slow(NETWORKS, SLOW.__contains__))
 def test_steps_in_tiles_are_the_made_up_values_of_steps(name: str, tmp_path: Path) -> None:
     whole, _ = read(name, tmp_path)
     tiled = in_steps(whole, is_model=False)

@@ -24,6 +24,7 @@ from onchip.ir.tile import SumPart
 from onchip.lower.split import search
 from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.split import cap_tensors, split_operators
+from support.series import with_slow
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of, specialised
 
 SMAUG = ("elu_cifar100", "large_elu", "lenet5", "lstm", "minerva", "resnet50_smaug", "smaug_cnn", "vgg_cifar")
@@ -269,7 +270,7 @@ def test_larger_tensors_are_capped_at_the_scratchpad() -> None:
 
 
 @pytest.mark.parametrize("granularity", Granularity)
-@pytest.mark.parametrize("name", SMAUG)
+@pytest.mark.parametrize("name", with_slow(SMAUG, {"large_elu", "resnet50_smaug"}.__contains__))
 def test_the_thesis_networks_fit_three_scratchpads_of_32_kib(name: str, granularity: Granularity) -> None:
     problem = problem_of(read_network(name, Reading(granularity=granularity)), *[32768] * 3)
     tiled = replace(problem, graph=split_operators(problem, Split.AUTO))

@@ -60,7 +60,7 @@ def test_more_capacity_never_costs_more(growing: list[dict[str, int]]) -> None:
 @pytest.mark.parametrize(
     "stack",
     [
-        chain(7, Window(3, 1, 1, 1), Window(3, 1, 1, 1), channels=2),
+        pytest.param(chain(7, Window(3, 1, 1, 1), Window(3, 1, 1, 1), channels=2), marks=pytest.mark.slow),
         chain(9, Window(2, 2, 1, 0), Window(3, 1, 1, 1)),
         chain(9, Window(1, 1, 1, 0), Window(1, 2, 1, 0)),
     ],

@@ -36,6 +36,7 @@ from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from oracles.one_scratchpad import random_graph
+from support.series import series
 from support.timed_problems import UNTIMED
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
@@ -165,7 +166,7 @@ def test_the_budget_itself_is_told_where_it_is_asked_for(told: Told) -> None:
 
 
 @pytest.mark.parametrize("objective", MappingObjective)
-@pytest.mark.parametrize("source", ["lenet5", "conv:n1k7c5p13q13r3s3:pad1"])
+@pytest.mark.parametrize("source", series(["lenet5", "conv:n1k7c5p13q13r3s3:pad1"], 1))
 @pytest.mark.parametrize("padding", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_layers_tell_of_all_of_them(told: Told, source: str, objective: MappingObjective, padding: int) -> None:
     request = MappingRequest(source, "simba", objective, limits=Limits(1.0), padding_percent=padding, use_cache=False)
@@ -198,7 +199,7 @@ def test_strategies_tell_of_the_space_asked_for(
     told.ensure_true_of(outcome.result.objective_value, outcome.result.bound_among)
 
 
-@pytest.mark.parametrize("objective", ScheduleObjective)
+@pytest.mark.parametrize("objective", series(ScheduleObjective, 2))
 def test_schedules_tell_of_all_of_them(told: Told, objective: ScheduleObjective) -> None:
     request = ScheduleRequest("lenet5", "simba", objective, ScheduleOptions(), limits=Limits(1.0), uses_cache=False)
     outcome = schedule_network(request, told.started)
@@ -214,7 +215,7 @@ def test_packings_tell_of_the_capacity_asked_for(told: Told, instance: Path) -> 
     told.ensure_true_of(outcome.result.objective_value, outcome.result.lower_bound)
 
 
-@pytest.mark.parametrize("instance", sorted(INSTANCES.glob("*.csv"))[:4], ids=lambda file: file.stem)
+@pytest.mark.parametrize("instance", series(sorted(INSTANCES.glob("*.csv"))[:4], 3), ids=lambda file: file.stem)
 def test_what_overflows_is_told_of_the_capacity_asked_for(told: Told, instance: Path) -> None:
     outcome = overflow_file(instance, 2**18, None, Limits(2.0), told.started)
 

@@ -11,6 +11,7 @@ from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.cost.layer.accounting import AccountingName
 from onchip.solve.stacks.options import FusionOptions
+from support.series import with_slow
 
 FULLY, H, NOT = OverlapMode.FULLY_CACHED, OverlapMode.H_CACHED, OverlapMode.RECOMPUTE
 META = "meta-prototype-df"
@@ -43,7 +44,10 @@ POINTS = (
 """Columns and rows of a tile, mode, mJ, millions of cycles; of other machines and networks none is the paper's."""
 
 
-@pytest.mark.parametrize(("network", "machine", "columns", "rows", "mode", "millijoules", "megacycles"), POINTS)
+@pytest.mark.parametrize(
+    ("network", "machine", "columns", "rows", "mode", "millijoules", "megacycles"),
+    with_slow(POINTS, POINTS[1::2].__contains__),
+)
 def test_the_command_gives_what_defines_gives(
     network: str, machine: str, columns: int, rows: int, mode: OverlapMode, millijoules: float, megacycles: float
 ) -> None:

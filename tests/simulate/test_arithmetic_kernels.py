@@ -21,7 +21,7 @@ from onchip.lower.split.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import limbs, mixed, product_of_limbs
-from support.series import HALVES
+from support.series import HALVES, series
 from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
 
 MASK = 2**16 - 1
@@ -50,7 +50,7 @@ def test_tiles_give_the_values_of_the_whole(
     assert whole_tensor_differences(tiled, graph, seed) == ()
 
 
-@pytest.mark.parametrize("name", ["minerva", "lenet5", "smaug_cnn", "vgg_cifar"])
+@pytest.mark.parametrize("name", series(["minerva", "lenet5", "smaug_cnn", "vgg_cifar"], 3))
 def test_the_thesis_networks_have_the_same_values_in_tiles(name: str) -> None:
     graph = read_network(name, Reading())
     tiled = split_operators(problem_of(graph, *[32768] * 3), Split.AUTO)

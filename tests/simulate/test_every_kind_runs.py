@@ -15,6 +15,7 @@ from onnx.backend.test.case.test_case import TestCase
 
 from support.diamond import Program
 from support.scheduled import schedule_check_and_run
+from support.series import series
 from support.tflite_layers import a_network_of_many_kinds, a_network_of_what_moves_elements, bytes_side_by_side
 from support.tflite_models import TfliteModel
 
@@ -73,7 +74,7 @@ def test_operators_of_onnx_are_scheduled_and_run(
             runs_or_is_refused(onchip, path, tmp_path, bits)
 
 
-@pytest.mark.parametrize("bits", ["8", "model"])
+@pytest.mark.parametrize("bits", series(["8", "model"], 1))
 @pytest.mark.parametrize("make", [a_network_of_many_kinds, a_network_of_what_moves_elements, bytes_side_by_side])
 def test_operators_of_tflite_are_scheduled_and_run(
     make: Callable[[], TfliteModel], bits: str, onchip: Program, tmp_path: Path

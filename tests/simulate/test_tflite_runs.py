@@ -20,6 +20,7 @@ from onchip.formats.tflite.model import read_tflite
 from onchip.reports.program.execution import Execution
 from onchip.solve.run.budgets import Budget
 from onchip.solve.run.limits import Limits
+from support.series import with_slow
 from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_network_of_what_moves_elements
 from support.tflite_models import TfliteOperator, TfliteTensor, network
 
@@ -90,7 +91,7 @@ def test_every_operator_that_moves_elements_moves_them_as_the_interpreter_does(t
     assert execution.relative_difference == 0
 
 
-@pytest.mark.parametrize("count", list(Count))
+@pytest.mark.parametrize("count", with_slow(Count, lambda count: count is Count.ALL))
 def test_tiles_give_the_values_of_the_whole(count: Count, tmp_path: Path) -> None:
     net = TfliteLayers(1, 12, 10, 3)
     window = {"Padding": 0, "StrideH": 2, "StrideW": 1}

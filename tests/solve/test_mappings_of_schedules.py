@@ -22,6 +22,7 @@ from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.runs import NestPlace
 from onchip.verify.mapping import verify_mapping
+from support.series import series
 from support.skip_network import skip_chip
 
 LAYER = Layer(k=2, c=2, p=4, q=4, r=3, s=3, partial_bits=16)
@@ -55,8 +56,8 @@ def test_a_mapping_for_the_same_homes_stays_as_it_is() -> None:
     assert adapted(mapping, problem) == mapping
 
 
-@pytest.mark.parametrize("objective", MappingObjective)
-@pytest.mark.parametrize("far_bytes", [300, 900, 4000])
+@pytest.mark.parametrize("objective", series(MappingObjective, 1))
+@pytest.mark.parametrize("far_bytes", series([900, 300, 4000], 1))
 def test_of_all_homes_the_mapping_that_costs_least_here_is_found(objective: MappingObjective, far_bytes: int) -> None:
     room = {"near": 40, "far": far_bytes}
     asked = [LayerProblem(LAYER, CHIP, homes, room) for homes in HOMES]

@@ -22,7 +22,7 @@ from onchip.solve.mapping.spaces import padded_mappings
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
-from support.series import series
+from support.series import series, with_slow
 
 MOST_MAPPINGS = 1500
 PERCENT = 50
@@ -43,7 +43,7 @@ def small(seed: int) -> Layer:
     return replace(layer, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g, padding=(0, 0, 0, 0))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", with_slow(SEEDS, {21, 26, 30, 38, 44, 51}.__contains__))
 def test_it_finds_the_best_of_all_mappings_of_all_padded_layers(seed: int) -> None:
     layer, accelerator = small(seed), toy(seed).accelerator
     each = [least_values(LayerProblem(one, accelerator), MOST_MAPPINGS) for one in longer(layer)]

@@ -33,6 +33,7 @@ from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.tiled_network import TiledNetwork
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
+from support.series import with_slow
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 STACKS = {
@@ -167,7 +168,7 @@ def test_what_has_no_room_near_lies_farther_from_the_units() -> None:
     assert near == far
 
 
-@pytest.mark.parametrize("objective", ScheduleObjective)
+@pytest.mark.parametrize("objective", with_slow(ScheduleObjective, lambda one: one is not ScheduleObjective.TRAFFIC))
 def test_an_answer_is_never_worse_than_everything_streamed_and_never_below_its_bound(
     objective: ScheduleObjective,
 ) -> None:

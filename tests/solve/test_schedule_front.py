@@ -21,6 +21,7 @@ from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.stacks.options import LAYERS
+from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 LAYER_BY_LAYER = ScheduleOptions(LAYERS)
@@ -38,8 +39,10 @@ def least(asked: ScheduleQuestion) -> Relaxation:
     return relaxation(whole.graph, whole.nests, machine, every_memory_keeps=True, operands=whole.nest_operands)
 
 
-@pytest.mark.parametrize("axes", [AXES[:2], AXES[2:], AXES[1::-1], AXES])
-@pytest.mark.parametrize("near_bytes", [8, 40])
+@pytest.mark.parametrize(
+    "axes", [AXES[2:], *(pytest.param(axes, marks=pytest.mark.slow) for axes in (AXES[:2], AXES[1::-1], AXES))]
+)
+@pytest.mark.parametrize("near_bytes", series([8, 40], 1))
 def test_no_point_of_a_front_is_as_good_as_another_in_everything(axes: Sequence[FrontAxis], near_bytes: int) -> None:
     asked = question(near_bytes)
     bounds = least(asked)
@@ -66,6 +69,7 @@ def test_each_axis_is_as_low_as_a_search_for_it_alone_gets() -> None:
         assert min(point.values[at] for point in points) <= alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("near_bytes", [8, 40])
 def test_no_answer_for_one_objective_is_below_the_front(near_bytes: int) -> None:
     asked = question(near_bytes)

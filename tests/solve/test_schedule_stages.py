@@ -15,6 +15,7 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
+from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 GRID = """format: onchip-accelerator
@@ -137,7 +138,7 @@ def test_all_choices_together_are_never_worse_than_the_stages_they_began_from(
     assert objective.value_of(found.figures) <= found.value_of_stages
 
 
-@pytest.mark.parametrize("objective", [ScheduleObjective.TRAFFIC, ScheduleObjective.EDP])
+@pytest.mark.parametrize("objective", series([ScheduleObjective.TRAFFIC, ScheduleObjective.EDP], 1))
 def test_the_stages_are_what_is_found_where_nothing_is_weighed(objective: ScheduleObjective) -> None:
     apart = solved(objective, ScheduleOptions("layers", weighs_mappings=False))
     assert apart.value_of_stages == objective.value_of(apart.figures)
