@@ -17,6 +17,7 @@ from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.stacks.objective import FusionObjective
 from support.diamond import Ended, Program
 from support.fused_files import CHIP
+from support.series import series
 
 FIELDS = (
     "energy_pj",
@@ -68,6 +69,7 @@ def test_json_says_what_it_costs_and_how_well_that_is_proven(fuse: Program) -> N
         assert stack["tiles"] == sum(kind["times"] for kind in stack["tile_kinds"])
 
 
+@pytest.mark.slow
 def test_the_best_is_no_worse_than_any_strategy_given_by_hand(fuse: Program) -> None:
     best = answer_of(fuse("--json"))["objective_value"]
     by_hand = [
@@ -83,7 +85,7 @@ def test_the_best_is_no_worse_than_any_strategy_given_by_hand(fuse: Program) -> 
     assert all(answer_of(fuse("--json", *one))["objective_value"] >= best for one in by_hand)
 
 
-@pytest.mark.parametrize("objective", FusionObjective)
+@pytest.mark.parametrize("objective", series(FusionObjective, 1))
 def test_each_objective_is_least_where_it_is_asked_for(fuse: Program, objective: FusionObjective) -> None:
     def value(answer: dict[str, Any]) -> float:
         energy, cycles = answer["energy_pj"], answer["latency_cycles"]
@@ -180,6 +182,7 @@ def test_the_report_is_one_file_with_a_picture_of_each_map(fuse: Program, tmp_pa
     assert "optimal for the stacks and tiles listed" in text
 
 
+@pytest.mark.slow
 def test_a_second_process_finds_the_same(fuse: Program) -> None:
     alone, both = (answer_of(fuse("--json", "--stacks", "one", "--workers", workers)) for workers in (1, 2))
     assert both["objective_value"] == alone["objective_value"]

@@ -46,6 +46,7 @@ def test_the_help_of_a_verb_ends_with_an_example_that_it_understands(
         command.make_context(verb, arguments).close()
 
 
+@pytest.mark.slow
 def test_all_examples_work(onchip: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = {verb: example_of(onchip, verb, monkeypatch) for verb in VERBS}
     monkeypatch.chdir(tmp_path)

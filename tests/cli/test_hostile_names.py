@@ -19,6 +19,7 @@ from support.c_projects import made_and_run, needs_a_compiler, saved
 from support.diamond import Program, diamond_fields
 from support.fused_files import CHIP, three_convolutions
 from support.onnx_networks import model, value
+from support.series import series
 
 MARK = "`"
 """No C program has it outside of comments and strings."""
@@ -135,7 +136,7 @@ def test_a_text_that_begins_like_a_formula_is_text_in_csv(onchip: Program, tmp_p
 
 
 @needs_a_compiler
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", series(NAMES, 4))
 def test_names_of_a_model_are_not_code_in_a_project(name: str, onchip: Program, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     nodes = [

@@ -29,6 +29,7 @@ from support.diamond import Program
 from support.toy_chip import CHIP
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
+LAYER = "gemm:m4n4k4"
 FIELDS = (
     "status",
     "objective",
@@ -42,10 +43,15 @@ FIELDS = (
 )
 
 
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache that all tests of this file share: a layer is searched once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+def cache(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCHIP_CACHE", str(solved))
 
 
 @pytest.fixture
@@ -214,12 +220,14 @@ def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Pat
     assert again.read_bytes() == out.read_bytes()
 
 
-def test_what_was_proven_is_kept(onchip: Program, chip: Path, cache: Path) -> None:
-    onchip("map", CONV, "--accelerator", chip, "--no-cache")
+def test_what_was_proven_is_kept(onchip: Program, chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("ONCHIP_CACHE", str(cache))
+    onchip("map", LAYER, "--accelerator", chip, "--no-cache")
     assert not cache.exists()
-    first = onchip("map", CONV, "--accelerator", chip, "--json").json
+    first = onchip("map", LAYER, "--accelerator", chip, "--json").json
     assert any(cache.rglob("*.json"))
-    second = onchip("map", CONV, "--accelerator", chip, "--json").json
+    second = onchip("map", LAYER, "--accelerator", chip, "--json").json
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
 
 

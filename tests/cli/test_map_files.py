@@ -36,9 +36,15 @@ ZIGZAG = """\
 """
 
 
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache that all tests of this file share: a layer is searched once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONCHIP_CACHE", str(tmp_path / "cache"))
+def cache(solved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCHIP_CACHE", str(solved))
 
 
 def written(folder: Path, **texts: str) -> list[Path]:

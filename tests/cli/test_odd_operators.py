@@ -13,9 +13,9 @@ MAP = (1, 4, 8, 8)
 NOTHING, A_PARAMETER, A_SCALAR = "nothing", "a parameter", "a scalar"
 VERBS = {
     "plan": "--sram m_r --count all --split always",
-    "map": "--accelerator simba --time-limit 5 --no-cache",
-    "fuse": "--accelerator simba --time-limit 5 --no-cache",
-    "schedule": "--accelerator simba --time-limit 5 --no-cache",
+    "map": "--accelerator simba --time-limit 0.5 --no-cache",
+    "fuse": "--accelerator simba --time-limit 0.5 --no-cache",
+    "schedule": "--accelerator simba --time-limit 0.5 --no-cache",
 }
 CASES = [
     ("RandomNormal", NOTHING, "fuse schedule"),

@@ -196,6 +196,7 @@ def test_an_alignment_that_contradicts_the_file_is_refused(onchip: Program, tmp_
     assert onchip("pack", path, "--capacity", "64", "--alignment", "8").code == 0
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_the_best_packing() -> None:
     """The first run is there to compile what the second is interrupted in."""
     instance = INSTANCES / "J.1048576.csv"

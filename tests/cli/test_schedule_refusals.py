@@ -176,12 +176,11 @@ def test_what_dram_costs_is_said_by_the_accelerators_file(onchip: Program, tmp_p
     assert "read_energy_pj and write_energy_pj of dram" in ended.err
 
 
-@pytest.mark.slow
 def test_a_memory_may_have_room_for_anything(onchip: Program, tmp_path: Path) -> None:
     path = tmp_path / "roomy.yaml"
     path.write_text(CHIP.replace("capacity: 1KiB", f"capacity: {2**63 - 1}"))
     for verb in ("schedule", "map", "fuse"):
-        assert onchip(verb, three(), "--accelerator", path, "--time-limit", 5, "--no-cache").code == 0
+        assert onchip(verb, three(), "--accelerator", path, "--time-limit", 0.5, "--no-cache").code == 0
 
 
 def test_random_weights_are_a_models(onchip: Program, scheduled: Path) -> None:

@@ -35,10 +35,12 @@ def cut_small(tensor: Tensor) -> Tensor:
     return Tensor.of_shape(tensor.name, shape, tensor.bits or 8, tensor.role)
 
 
-def schedule_and_run(onchip: Program, network: object, machine: Path, *options: object) -> tuple[str, int]:
+def schedule_and_run(
+    onchip: Program, network: object, machine: Path, *options: object, seconds: float = 4
+) -> tuple[str, int]:
     """The kernels that ran it, and how many tensors were compared."""
     schedule = machine.with_name("schedule.json.gz")
-    asked = ("--accelerator", machine, "--time-limit", 4, "-o", schedule, *options)
+    asked = ("--accelerator", machine, "--time-limit", seconds, "-o", schedule, *options)
     assert onchip("schedule", network, *asked).code == 0
     assert onchip("check", schedule, network).code == 0
     ran = onchip("run", schedule, network, "--json")
@@ -49,11 +51,12 @@ def schedule_and_run(onchip: Program, network: object, machine: Path, *options: 
 
 
 def test_lenet5_runs(onchip: Program, machine: Path) -> None:
-    kernels, compared = schedule_and_run(onchip, "lenet5", machine)
+    kernels, compared = schedule_and_run(onchip, "lenet5", machine, seconds=1)
     assert kernels == "integer arithmetic"
     assert compared >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["recompute", "fully-cached"])
 def test_an_fsrcnn_cut_small_runs_fused_and_tiled(onchip: Program, machine: Path, tmp_path: Path, mode: str) -> None:
     whole = read_network("fsrcnn")
@@ -75,6 +78,7 @@ def test_a_model_runs_on_its_own_nodes_where_elements_have_their_own_bits(
     assert schedule_and_run(onchip, model, machine, *own)[0] == "onnxruntime"
 
 
+@pytest.mark.slow
 def test_a_model_of_other_bits_runs_on_integers(onchip: Program, machine: Path) -> None:
     (model,) = (path for path in LIGHT_MODELS if path.name == "light_shufflenet.onnx")
     assert schedule_and_run(onchip, model, machine, "--stacks", "layers")[0] == "integer arithmetic"

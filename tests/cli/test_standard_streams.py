@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.diamond import Ended, Program
+from support.series import series
 
 ASKED = ["networks", "networks --json", "--help", "plan --help", "--version"]
 NEEDS_SHELL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
@@ -22,7 +23,7 @@ def ended(arguments: str, streams: str) -> Ended:
 
 
 @NEEDS_SHELL
-@pytest.mark.parametrize("arguments", ASKED)
+@pytest.mark.parametrize("arguments", series(ASKED, 2))
 def test_a_full_stream_is_one_line(arguments: str) -> None:
     full = ended(arguments, "> /dev/full")
 
@@ -31,7 +32,7 @@ def test_a_full_stream_is_one_line(arguments: str) -> None:
     assert full.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", ASKED)
+@pytest.mark.parametrize("arguments", series(ASKED, 2))
 def test_a_closed_stream_is_one_line(arguments: str) -> None:
     closed = ended(arguments, ">&-")
 
@@ -40,13 +41,13 @@ def test_a_closed_stream_is_one_line(arguments: str) -> None:
     assert closed.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", ASKED)
+@pytest.mark.parametrize("arguments", series(ASKED, 2))
 def test_nothing_is_said_to_a_closed_pipe(arguments: str) -> None:
     assert ended(f"{arguments}", "| exec true") == Ended(74, "", "")
 
 
 @NEEDS_SHELL
-@pytest.mark.parametrize("streams", ["2>&-", "2> /dev/full", "<&- 2>&-"])
+@pytest.mark.parametrize("streams", series(["2>&-", "2> /dev/full", "<&- 2>&-"], 1))
 def test_what_cannot_be_said_takes_no_answer_away(streams: str) -> None:
     answered = ended("networks", streams)
 
@@ -65,6 +66,7 @@ def test_all_streams_may_be_closed_at_once(diamond: Path, tmp_path: Path) -> Non
     assert plan.read_text().startswith('{"format": "onchip-plan"')
 
 
+@pytest.mark.slow
 def test_an_answer_goes_where_standard_output_goes(diamond: Path, tmp_path: Path) -> None:
     printed, file = tmp_path / "printed.txt", tmp_path / "plan.json"
     assert ended(f"plan {diamond} --sram 130 -o {file}", "> /dev/null").code == 0
@@ -93,7 +95,7 @@ def test_nothing_is_written_where_nothing_is_asked_for(onchip: Program, diamond:
 
 @NEEDS_SHELL
 @pytest.mark.parametrize("verb", ["check {} NET", "diff {} PLAN NET", "diff PLAN {}", "explain {} NET", "run {} NET"])
-@pytest.mark.parametrize("pipe", ["cat PLAN | {} /dev/stdin", "{} <(cat PLAN)"])
+@pytest.mark.parametrize("pipe", series(["cat PLAN | {} /dev/stdin", "{} <(cat PLAN)"], 1))
 def test_an_answer_may_come_through_a_pipe(planned: Path, diamond: Path, verb: str, pipe: str) -> None:
     """Which gives it once, however often it is looked at."""
     before, _, file = pipe.rpartition("{} ")

@@ -74,6 +74,7 @@ def test_it_also_ends_what_runs_in_the_background(monkeypatch: pytest.MonkeyPatc
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_at_no_moment_is_there_a_traceback(diamond: Path, tmp_path: Path) -> None:
     """The system itself ends a process that has not begun to listen, or has said all it had to.
 

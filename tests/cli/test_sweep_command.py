@@ -106,7 +106,7 @@ def test_other_verbs_are_swept_over_fields_of_a_machine(
     onchip: Program, network: Path, chip: Path, store: Path, verb: str
 ) -> None:
     asked = ("sweep", network, "--accelerator", chip, "--verb", verb, "--objective", "energy", "--store", store)
-    swept = onchip(*asked, "--parameter", "dram.read_energy_pj=10,1000", "--option", "time_limit=3", "--json").json
+    swept = onchip(*asked, "--parameter", "dram.read_energy_pj=10,1000", "--option", "time_limit=0.3", "--json").json
 
     assert swept["failed"] == 0, swept["rows"]
     low, high = swept["rows"]
@@ -207,6 +207,7 @@ def exported(onchip: Program, store: Path) -> list[dict[str, object]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in json.loads(path.read_text())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_is_stopped_again_and_again_ends_as_one_that_was_not(
     onchip: Program, store: Path, tmp_path: Path, how: signal.Signals
@@ -275,6 +276,7 @@ def test_an_answer_is_written_as_its_verb_writes_it(
     assert onchip("sweep", "--store", store, "--answer", "", "-o", tmp_path / "swept.json").code == 2
 
 
+@pytest.mark.slow
 def test_a_point_that_takes_too_long_fails_and_the_others_go_on(onchip: Program, store: Path) -> None:
     asked = ("sweep", "nasnetalarge", "lenet5", "--sram", "3MiB", "--option", "bits=8", "--store", store)
 

@@ -14,7 +14,7 @@ LAYER = "conv:n1k16c8p8q4"
 @pytest.fixture
 def mappings(onchip: Program, tmp_path: Path) -> Path:
     path = tmp_path / "mapping.yaml"
-    typed = ("map", LAYER, "--accelerator", "simba", "--objective", "latency", "-o", path, "--no-cache")
+    typed = ("map", LAYER, "--accelerator", "simba", "--objective", "latency", "-o", path, "--method", "loma")
     assert onchip(*typed).code == 0
     return path
 
@@ -46,7 +46,7 @@ def test_a_file_of_no_mappings_is_bad_input(onchip: Program, tmp_path: Path) -> 
 
 def test_a_machine_without_elements_is_bad_input(onchip: Program, tmp_path: Path) -> None:
     path = tmp_path / "mapping.yaml"
-    assert onchip("map", LAYER, "--accelerator", "meta-prototype-df", "-o", path, "--no-cache").code == 0
+    assert onchip("map", LAYER, "--accelerator", "meta-prototype-df", "-o", path, "--method", "loma").code == 0
     ended = onchip("time", path, LAYER, "--network-on-chip")
     assert ended.code == 2
     assert "one shared memory above all others" in ended.err

@@ -58,6 +58,7 @@ def shell(command: str, directory: Path) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme_runs_and_prints_what_it_shows(directory: Path) -> None:
     """In the order of the text: later ones read what earlier ones wrote."""
     commands = [command for command in blocks(README, "sh") if not command.startswith("make")]
@@ -82,6 +83,7 @@ def test_the_make_targets_the_readme_names_exist(target: str) -> None:
     subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_demo_schedules_once_installed(tmp_path: Path) -> None:
     here = sys.prefix

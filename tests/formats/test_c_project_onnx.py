@@ -11,9 +11,10 @@ import pytest
 
 from support import onnx_operators
 from support.c_projects import built, needs_a_compiler, saved
+from support.series import series
 
 pytestmark = [needs_a_compiler, pytest.mark.usefixtures("onnxruntime_is_there")]
-SEEDS = range(2)
+SEEDS = series(range(2), 1)
 
 
 @pytest.fixture(scope="module")

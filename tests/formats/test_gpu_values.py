@@ -21,7 +21,7 @@ from support.gpu_mappings import ROOMY_GPU, gpu_layer, gpu_mapping
 from support.opencl_runs import opencl_queue, run_kernel
 from support.series import series
 
-CASES = 25
+CASES = 5
 WITH_OPENCL = pytest.mark.skipif(
     opencl_queue() is None, reason="no OpenCL: apt install pocl-opencl-icd, pip install pyopencl"
 )
@@ -29,7 +29,7 @@ WITH_OPENCL = pytest.mark.skipif(
 
 @WITH_OPENCL
 @pytest.mark.parametrize("bits", [8, 32])
-@pytest.mark.parametrize("group", series(range(4), 1))
+@pytest.mark.parametrize("group", series(range(20), 1))
 def test_kernels_give_the_sums_of_the_naive_nest(bits: int, group: int) -> None:
     for seed in range(CASES):
         random = Random(f"{group} {seed} {bits}")

@@ -142,6 +142,7 @@ def test_no_mapping_is_below_the_bound_of_all(first: int, objective: MappingObje
         assert bound_of_all(problem, objective, ENOUGH, Run()) <= value * ROUNDED, (seed, str(mapping))
 
 
+@pytest.mark.slow
 def test_a_bound_is_no_more_than_is_asked_for_and_tighter_than_the_first_floor() -> None:
     machine = load_accelerator("ascend-like")
     problem = LayerProblem(Precision().on(machine).of(Layer.of_text("gemm:m512n3072k768")), machine)
@@ -175,6 +176,7 @@ def test_a_bound_that_is_cut_short_holds() -> None:
     assert 0 <= cut <= few <= WayBounds(problem, MappingObjective.EDP, most_nodes=60).least(inf, Run())
 
 
+@pytest.mark.slow
 def test_ways_with_more_units_than_iterations_are_not_looked_into() -> None:
     """A loop of 3 on 8 x 8 units would leave more of them idle than its last iteration can."""
     problem = LayerProblem(Layer(k=3, c=5), load_accelerator("simba"))

@@ -22,7 +22,7 @@ from onchip.formats.c_project.project import CProject
 from onchip.formats.own.plan_json_writer import plan_to_json
 
 ROOM = Target(sram=2**28, alignment_bytes=16)
-SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+SANITIZED = "-O0 -fsanitize=address,undefined -fno-sanitize-recover=all"
 OPTIMISED = "-O2"
 needs_a_compiler = pytest.mark.skipif(
     shutil.which("gcc") is None or shutil.which("make") is None, reason="there is no C compiler"

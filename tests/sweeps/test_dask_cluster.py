@@ -20,6 +20,7 @@ from onchip.sweeps.point import PointAnswer, PointStatus
 from onchip.sweeps.processes import answer_in_own_process
 from onchip.sweeps.study import PointLimits
 from support.diamond import Program
+from support.series import series
 from support.swept_points import after_a_while, as_its_key_says, point_of
 
 distributed = pytest.importorskip("distributed")
@@ -125,7 +126,7 @@ def test_a_scheduler_that_goes_away_ends_the_sweep_in_a_line() -> None:
 
 
 @pytest.mark.usefixtures("soon_tired")
-def test_a_scheduler_that_is_not_there_is_said() -> None:
-    for address in ("tcp://127.0.0.1:1", "nonsense://x"):
-        with pytest.raises(InputError, match="no scheduler of Dask answers"):
-            DaskCluster.at(address, after_a_while)
+@pytest.mark.parametrize("address", series(["tcp://127.0.0.1:1", "nonsense://x"], 1))
+def test_a_scheduler_that_is_not_there_is_said(address: str) -> None:
+    with pytest.raises(InputError, match="no scheduler of Dask answers"):
+        DaskCluster.at(address, after_a_while)

@@ -151,6 +151,7 @@ def test_the_library_finds_a_front_on_a_cluster_or_says_that_none_is_there(
         schedule_front(three(), chip(), "energy,latency", options=options, dask=NOBODY)
 
 
+@pytest.mark.slow
 def test_a_time_limit_of_a_schedule_holds_on_a_cluster(address: str, onchip: Program) -> None:
     asked = ("schedule", "lenet5", "--accelerator", "edge-tpu-like", "--no-cache", "--time-limit", "1", "--json")
     said = onchip(*asked, "--dask", address)
