@@ -88,6 +88,8 @@ def windows(random: Random) -> onnx.ModelProto:
     same = random.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
     net.add("Conv", [net.input(1, 2, 10), net.weight(3, 2, 4)], auto_pad=same, strides=[3])
     net.add("MaxPool", [net.input(1, 2, 7, 6)], auto_pad=same, kernel_shape=[3, 2], strides=[2, 2])
+    net.add("Conv", [net.input(1, 2, 10), net.weight(3, 2, 1)], auto_pad=same, strides=[5])
+    net.add("AveragePool", [net.input(1, 2, 7, 10)], auto_pad=same, kernel_shape=[3, 1], strides=[2, 5])
     net.add("GlobalAveragePool", [net.input(2, 3, 5, 6)])
     net.add("GlobalMaxPool", [net.input(2, 3, 5)])
     return net.network()

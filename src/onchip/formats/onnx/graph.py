@@ -11,6 +11,8 @@ from onchip.errors import GraphError
 from onchip.formats.onnx.constant_operands import constant_attributes
 from onchip.formats.onnx.model_types import ModelTypes
 from onchip.formats.onnx.nodes import attributes_of, kind_of, node_names
+from onchip.formats.onnx.same_padding import unusual_pads
+from onchip.formats.onnx.specification import SpecifiedNode
 from onchip.formats.onnx.types import BITS, type_name
 from onchip.formats.onnx.views import Storage
 from onchip.ir.graph import Graph
@@ -115,7 +117,12 @@ class _Builder:
         return [list(self.types.shape_and_element_type(pair[which])[0]) for pair in pairs]
 
     def _attributes(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
-        return constant_attributes(node, self.types) | attributes_of(node)
+        attributes = constant_attributes(node, self.types) | attributes_of(node)
+        pads = unusual_pads(SpecifiedNode(node, self.types.static, self.types.constants, self.types.constants.opset))
+        if pads is not None:
+            del attributes["auto_pad"]
+            attributes["pads"] = list(pads)
+        return attributes
 
     def _add_copy(self, output: str, node_name: str | None) -> None:
         """Make a network output over an input or parameter by an Identity of its own."""

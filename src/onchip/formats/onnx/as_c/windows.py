@@ -8,6 +8,7 @@ from math import inf
 
 from onchip.formats.c_project.calls import KernelCall, Record
 from onchip.formats.onnx.as_c.node import NodeInC
+from onchip.formats.onnx.same_padding import same_pads
 
 EVERYTHING = (-inf, inf)
 
@@ -82,23 +83,23 @@ def _axes(node: NodeInC, kernel: Sequence[int]) -> tuple[_Axis, _Axis]:
     dilations = node.wholes("dilations", [1] * len(space))
     found = [_Axis(1, 1, 1, 1, 1, 0, 0)] * (2 - len(space))
     for at, size in enumerate(space):
-        reach = (kernel[at] - 1) * dilations[at] + 1
-        before, behind = _pads(node, at, max(0, (made[at] - 1) * strides[at] + reach - size), len(space))
+        before, behind = _pads(
+            node, at, _Axis(size, made[at], kernel[at], strides[at], dilations[at], 0, 0), len(space)
+        )
         found.append(_Axis(size, made[at], kernel[at], strides[at], dilations[at], before, behind))
     return found[0], found[1]
 
 
-def _pads(node: NodeInC, axis: int, total: int, axes: int) -> tuple[int, int]:
-    """How many elements beside the map a window begins and ends; `total` where the file leaves it to the shapes."""
-    match node.text("auto_pad", "NOTSET"):
-        case "SAME_UPPER":
-            return total // 2, total - total // 2
-        case "SAME_LOWER":
-            return total - total // 2, total // 2
-        case "VALID":
-            return 0, 0
+def _pads(node: NodeInC, at: int, axis: _Axis, axes: int) -> tuple[int, int]:
+    """Return the pads before and behind one axis of the input."""
+    padding, is_convolution = node.text("auto_pad", "NOTSET"), "Pool" not in node.kind
+    if padding == "VALID":
+        return 0, 0
+    if padding in ("SAME_UPPER", "SAME_LOWER"):
+        taps = (axis.kernel - 1) * axis.dilation + 1 if is_convolution else axis.kernel
+        return same_pads(axis.input, axis.stride, taps, padding, is_convolution=is_convolution)
     pads = node.wholes("pads", [0] * 2 * axes)
-    return pads[axis], pads[axes + axis]
+    return pads[at], pads[axes + at]
 
 
 def _pool_window(node: NodeInC, axes: tuple[_Axis, _Axis]) -> Record:
