@@ -16,7 +16,7 @@ from onchip.app.durations import MAPPING, durations_of
 from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
 from onchip.app.recomputation import RunsAgain
-from onchip.app.split_claims import for_all_splits, splits_are_open
+from onchip.app.split_claims import bound_of_all_splits, for_all_splits, splits_are_open
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
@@ -30,7 +30,7 @@ from onchip.reports.program.outcome import Description, Outcome, Seconds, Shared
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
-from onchip.solve.run.stage import started_as_stage, without_bound
+from onchip.solve.run.stage import started_as_stage, with_bound, without_bound
 from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.run.warm_start import WarmStart
 from onchip.verify.figures import Figures
@@ -118,8 +118,10 @@ def plan_read_network(
     with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
         known_run = replace(run, warm_start=known(asked))
         if splits_are_open(whole, request.network, reading):
-            own_run = without_bound(known_run)
-            result, solve_seconds = _timed(lambda: _with_problem(for_all_splits(method(asked, own_run)), asked))
+            timed_whole = replace(whole, durations=asked.durations)
+            least = bound_of_all_splits(timed_whole, request.network, accelerator, request.cost)
+            own_run = without_bound(with_bound(known_run, least))
+            result, solve_seconds = _timed(lambda: _with_problem(for_all_splits(method(asked, own_run), least), asked))
         else:
             result, solve_seconds = _timed(lambda: _with_problem(method(asked, known_run), asked))
     problem = _as_planned(asked, result)

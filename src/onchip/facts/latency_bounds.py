@@ -6,7 +6,7 @@ a tensor's bands are loaded in no fewer cycles than the tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -21,6 +21,8 @@ from onchip.ir.tensor import Role
 
 MOST_VISITS: Final = 4_000_000
 """Of operators from operators, about a second: of larger graphs not every operator is taken for a border."""
+
+_IN_DRAM: Final = (Role.INPUT, Role.PARAMETER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ class LatencyBounds:
         found = [*self._of_everything(), *self._of_borders()]
         yield from found
         yield LatencyBound("whatever has ended when each operator ends", self._over_prefixes(found))
+
+    def least_of_parts(self, loaded: Collection[str], stored: Collection[str]) -> int:
+        """Return the least cycles of all computing, and of these transfers, also if they are made in parts."""
+        number = {tensor.name: at for at, tensor in enumerate(self.ways.tensors)}
+        loads = [number[name] for name in loaded if self.ways.tensors[number[name]].role in _IN_DRAM]
+        return max(self._computing, self._busy(loads, [number[name] for name in stored]))
 
     def _of_everything(self) -> Iterator[LatencyBound]:
         loads = self._loaded(range(len(self.ways.operators)))
@@ -193,7 +201,7 @@ class LatencyBounds:
     def _loaded(self, operators: Iterable[int]) -> list[int]:
         """What of DRAM these operators read."""
         read = dict.fromkeys(tensor for operator in operators for tensor in self.ways.operators[operator].reads)
-        return [tensor for tensor in read if self.ways.tensors[tensor].role in (Role.INPUT, Role.PARAMETER)]
+        return [tensor for tensor in read if self.ways.tensors[tensor].role in _IN_DRAM]
 
     @cached_property
     def _stored(self) -> tuple[int, ...]:

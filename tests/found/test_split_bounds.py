@@ -1,0 +1,93 @@
+"""The bound on the latency of all splits is not above the best plan of any split of a tiny network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from onchip.answer.problem import Count, Objective, Problem
+from onchip.app.durations import MAPPING, durations_of
+from onchip.app.plan import plan_problem
+from onchip.app.split_claims import bound_of_all_splits
+from onchip.cost.operator_cycles import MACS
+from onchip.cost.transfer import transfers_of
+from onchip.facts.geometry import tile_sizes
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.graph import Graph
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.stated_cost import StatedCost
+from onchip.ir.tensor import Role, Tensor
+from onchip.lower.split.choice import TileChoice
+from onchip.lower.split.emission import emitted
+from onchip.lower.split.kinds import geometry_of
+from onchip.solve.run.limits import Limits, Run
+from support.toy_chip import CHIP
+
+SECONDS = 0.3
+FAST_DRAM, SLOW_DRAM = "bits_per_cycle: 64", "bits_per_cycle: 4"
+
+
+def network(random: Random) -> Graph:
+    """Return a convolution or a pool, whose windows may skip rows, and an activation behind it."""
+    size, kernel, stride = random.randint(3, 5), random.randint(1, 2), random.randint(1, 3)
+    pad, kind = random.randint(-1, kernel - 1), random.choice(("Conv", "MaxPool"))
+    rows = (size + 2 * pad - kernel) // stride + 1
+    window: dict[str, AttributeValue] = {"kernel_shape": [kernel, 1], "strides": [stride, 1], "pads": [pad, 0, pad, 0]}
+    tensors = [
+        Tensor.of_shape("x", (1, 2, size, 2), 8, Role.INPUT),
+        Tensor.of_shape("w", (2, 2, kernel, 1), 8, Role.PARAMETER),
+        Tensor.of_shape("a", (1, 2, rows, 2), 8, Role.ACTIVATION),
+        Tensor.of_shape("y", (1, 2, rows, 2), 8, Role.OUTPUT),
+    ]
+    weights = ("w",) if kind == "Conv" else ()
+    stated = StatedCost(random.randint(1, 9)) if random.random() < 0.3 else StatedCost()
+    first = Operator("first", kind, ("x",), ("a",), weights, window, stated=stated)
+    second = Operator("second", "Relu", ("a",), ("y",))
+    return Graph("tiny", tuple(one for one in tensors if one.name != "w" or weights), (first, second))
+
+
+def splits(problem: Problem) -> Iterator[Graph]:
+    """Yield the graph in every combination of tile sizes."""
+    choices: list[list[TileChoice]] = []
+    for operator in problem.graph.operators:
+        geometry = geometry_of(operator, problem.graph, is_model=False)
+        assert geometry is not None
+        kept = tuple(one for one in geometry.reads if problem.counts(problem.graph.tensor[one.tensor]))
+        geometry = replace(geometry, reads=kept)
+        order = tuple(range(len(geometry.axes)))
+        sizes = product(*(tile_sizes(axis.size) for axis in geometry.axes))
+        choices.append([TileChoice(geometry, each, order, 0) for each in sizes])
+    names = [operator.name for operator in problem.graph.operators]
+    for chosen in product(*choices):
+        found: Mapping[str, TileChoice] = {
+            name: one
+            for name, one in zip(names, chosen, strict=True)
+            if one.sizes != tuple(axis.size for axis in one.geometry.axes)
+        }
+        yield emitted(problem, found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_is_not_above_any_split(seed: int, tmp_path: Path) -> None:
+    random, cost = Random(seed), (MACS, MAPPING)[seed % 2]
+    path = tmp_path / "chip.yaml"
+    path.write_text(SLOW_DRAM.join(CHIP.rsplit(FAST_DRAM, 1)))
+    accelerator, graph = load_accelerator(str(path)), network(random)
+    transfers = transfers_of(accelerator, Objective.LATENCY)
+    durations = durations_of(graph, accelerator, cost, Run(Limits(time_limit_seconds=1)))
+    whole = Problem(
+        graph, accelerator.scratchpads, Objective.LATENCY, count=Count.ALL, transfers=transfers, durations=durations
+    )
+    bound = bound_of_all_splits(whole, "tiny.json", accelerator, cost)
+    assert bound > 0
+    graphs = list(splits(whole))
+    for split in random.sample(graphs, min(len(graphs), 4)):
+        own = durations_of(split, accelerator, cost, Run(Limits(time_limit_seconds=1)))
+        result = plan_problem(replace(whole, graph=split, durations=own), "timed", Limits(time_limit_seconds=SECONDS))
+        assert result.objective_value is not None
+        assert bound <= result.objective_value
