@@ -9,8 +9,9 @@ import pytest
 from onnx import numpy_helper
 from typer.testing import CliRunner
 
-from onchip.answer.document import Split
+from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Problem
+from onchip.app.networks import fitted_to_scratchpads
 from onchip.arch.memory import Memory
 from onchip.cli import app
 from onchip.errors import UsageError
@@ -23,6 +24,7 @@ from onchip.lower.split.split import split_operators
 from support.onnx_networks import make_node, model, value
 
 MAP = (1, 4, 24, 6)
+MAP_BYTES = 4 * 24 * 6
 
 
 def tensor(name: str, role: Role, shape: tuple[int, ...] = MAP) -> Tensor:
@@ -111,3 +113,11 @@ def test_runs_of_several_inferences_carry_a_state_in_bands_on_or_refuse(
         several = CliRunner().invoke(app, ["run", "p.json", "n.onnx", "--steps", "3"])
         assert several.exit_code == 0 if kept else isinstance(several.exception, UsageError), several.output
         assert CliRunner().invoke(app, ["run", "p.json", "n.onnx"]).exit_code == 0
+
+
+def test_operators_that_fit_with_their_state_in_place_are_not_cut() -> None:
+    problem = Problem(ADDED, (Memory("sram", 2 * MAP_BYTES),))
+    assert greatest_need(problem).need_bytes == 2 * MAP_BYTES
+    assert fitted_to_scratchpads(problem, "network.json", Reading(split=Split.AUTO)) == problem
+    smaller = Problem(ADDED, (Memory("sram", 2 * MAP_BYTES - 1),))
+    assert fitted_to_scratchpads(smaller, "network.json", Reading(split=Split.AUTO)) != smaller

@@ -103,12 +103,17 @@ def taken_apart(graph: Graph) -> Graph:
 def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
     """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
 
-    Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared bytes in place.
+    With AUTO no operator is cut if all fit whole in the only scratchpad, the states that they update in place counted
+    once. Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared bytes in
+    place.
     """
     if reading.cap_tensors:
         largest = max(memory.capacity_bytes for memory in problem.memories)
         capped = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
         return replace(problem, graph=capped)
+    has_one_scratchpad_with_states = len(problem.memories) == 1 and problem.graph.states
+    if reading.split is Split.AUTO and has_one_scratchpad_with_states and infeasible_operator(problem) is None:
+        return problem
     try:
         split = _with_bytes_apart(
             problem.graph,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import DRAM
@@ -14,13 +15,20 @@ from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 
+MOST_VISITS_FOR_M_R: Final = 500_000
+"""Operators visited in the search of M_R, some seconds; M_R is an upper bound if this ends the search."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorNeed:
-    """The bytes that all operands of one operator take together, packed at the alignment."""
+    """The bytes that all operands of one operator take together, packed at the alignment.
+
+    `is_proven` is False for an M_R above which everything fits while a smaller size was not ruled out.
+    """
 
     operator: Operator
     need_bytes: int
+    is_proven: bool = True
 
 
 def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
@@ -56,32 +64,43 @@ def greatest_needs(problem: Problem) -> tuple[OperatorNeed, ...]:
     return _LeastRoom(problem).needs()
 
 
+def states_of_least_need(problem: Problem) -> tuple[State, ...]:
+    """Return the states that stay on the chip in a scratchpad of M_R bytes."""
+    search = _LeastRoom(problem)
+    search.needs()
+    return search.kept
+
+
 class _LeastRoom:
     """Branch and bound over the states that stay: only a state that the neediest operator updates can lower M_R."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
+        self._visits_left = MOST_VISITS_FOR_M_R
         self._alignment_bytes = problem.memories[0].alignment_bytes
         self._alone = [operator_need(problem, operator) for operator in problem.graph.operators]
-        self._best_bytes, self._kept = max(need.need_bytes for need in self._alone), tuple[State, ...]()
+        self._best_bytes, self.kept = max(need.need_bytes for need in self._alone), tuple[State, ...]()
         self._updated: dict[str, list[State]] = {}
         for state in states_updated_in_place(problem):
             self._updated.setdefault(problem.graph.producer[state.new].name, []).append(state)
 
     def needs(self) -> tuple[OperatorNeed, ...]:
         self._search((), frozenset())
-        rests = [self._rest_bytes(self._kept, one) for one in self._alone]
+        rests = [self._rest_bytes(self.kept, one) for one in self._alone]
         most = max(rests)
         neediest = (one.operator for one, rest in zip(self._alone, rests, strict=True) if rest == most)
-        return tuple(OperatorNeed(operator, self._best_bytes) for operator in neediest)
+        return tuple(OperatorNeed(operator, self._best_bytes, self._visits_left > 0) for operator in neediest)
 
     def _search(self, kept: tuple[State, ...], excluded: frozenset[State]) -> None:
-        """Try all choices that keep these states and none of the excluded ones."""
+        """Try all choices that keep these states and none of the excluded ones, until the visits are used up."""
+        self._visits_left -= len(self._alone) if kept else 0
+        if self._visits_left <= 0:
+            return
         rests = [self._rest_bytes(kept, one) for one in self._alone]
         neediest = self._alone[rests.index(max(rests))].operator
         need_bytes = self._arena_bytes(kept, max(rests))
         if need_bytes < self._best_bytes:
-            self._best_bytes, self._kept = need_bytes, kept
+            self._best_bytes, self.kept = need_bytes, kept
         for state in self._updated.get(neediest.name, ()):
             if state in kept or state in excluded:
                 continue

@@ -68,7 +68,7 @@ def _needs_of_unfit(problem: Problem) -> tuple[OperatorNeed, ...]:
     """Return the needs of operators that do not fit, with the states that they update in place counted once."""
     if problem.graph.states and len(problem.memories) == 1:
         needs = greatest_needs(problem)
-        if needs[0].need_bytes > problem.memories[0].capacity_bytes:
+        if needs[0].is_proven and needs[0].need_bytes > problem.memories[0].capacity_bytes:
             return needs
     in_place = with_updates_in_place(problem) if problem.graph.states else problem
     unfit = operators_that_do_not_fit(IndexedProblem.of(in_place))

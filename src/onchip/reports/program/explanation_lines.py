@@ -10,7 +10,7 @@ from onchip.arch.memory import Memory
 from onchip.explanations.history import History
 from onchip.explanations.reload_causes import FullStep, ReloadCause, ReloadPurpose
 from onchip.reports.program.explanation import Explanation, operands_in
-from onchip.reports.program.memories import memory_words
+from onchip.reports.program.memories import least_need_words, memory_words
 from onchip.reports.shared.words import amount, counted, exact_bytes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _rows(explanation: Explanation) -> list[tuple[str, str]]:
         step = max(range(len(footprint)), key=lambda step: footprint[step])
         rows.append(("scratchpad", memory_words(memory, exact_bytes(memory.capacity_bytes))))
         rows.append(("fullest", f"{exact_bytes(footprint[step])} in {_step(history, step)}"))
-    rows.append(("M_R", f"{exact_bytes(explanation.needs[0].need_bytes)}, set by {_setters(explanation)}"))
+    rows.append(("M_R", least_need_words(explanation.needs[0], _setters(explanation))))
     rows.append(("full steps", _full(explanation)))
     return rows
 

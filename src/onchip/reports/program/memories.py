@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory, Operand
-from onchip.reports.shared.words import short_bytes
+from onchip.facts.bounds import OperatorNeed
+from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.verify.figures import Figures
 
 
@@ -14,6 +15,11 @@ def memory_words(memory: Memory, size: str) -> str:
     if set(memory.holds) != set(Operand):
         notes.append(f"holds {operand_words(memory)}")
     return f"{memory.name} of {size}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def least_need_words(need: OperatorNeed, setters: str) -> str:
+    """`864 bytes, set by pool`, or `at most 864 bytes` if a smaller M_R was not ruled out."""
+    return f"{'' if need.is_proven else 'at most '}{exact_bytes(need.need_bytes)}, set by {setters}"
 
 
 def memory_title(memory: Memory) -> str:

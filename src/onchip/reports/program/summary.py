@@ -11,7 +11,7 @@ from onchip.arch.memory import Memory, Operand
 from onchip.facts.residencies import TransferKind
 from onchip.ir.tensor import Tensor
 from onchip.reports.program.findings import Findings
-from onchip.reports.program.memories import arenas_words, links_words, operand_words
+from onchip.reports.program.memories import arenas_words, least_need_words, links_words, operand_words
 from onchip.reports.program.outcome import beyond_traffic
 from onchip.reports.shared.latency import latency_rows
 from onchip.reports.shared.page import Card
@@ -126,7 +126,7 @@ def summary_rows(findings: Findings) -> tuple[tuple[str, str], ...]:
             "peak, arena",
             f"{exact_bytes(figures.peak_bytes)}, {exact_bytes(figures.arena_bytes)}{arenas_words(figures)}",
         ),
-        ("M_R", f"{exact_bytes(required.need_bytes)}, set by {required.operator.name}"),
+        ("M_R", least_need_words(required, required.operator.name)),
         *findings.facts,
         ("versions", f"onchip {version('onchip')}, plotly {version('plotly')}, Python {python_version()}"),
         ("command line", findings.command_line),

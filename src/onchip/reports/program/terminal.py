@@ -19,7 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.reports.program.infeasible import SPLIT, expected_instead, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
-from onchip.reports.program.memories import arenas_words, links_words, memory_words
+from onchip.reports.program.memories import arenas_words, least_need_words, links_words, memory_words
 from onchip.reports.program.outcome import Check, Description, Outcome, SharedNeed, beyond_traffic
 from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, printable
@@ -62,7 +62,7 @@ def outcome_table(outcome: Outcome) -> RenderableType:
         arena = f"{_bytes(figures.arena_bytes)}{arenas_words(figures)}"
         rows += [("peak", _bytes(figures.peak_bytes)), ("arena", arena)]
     rows += _places_for_life(outcome)
-    rows.append(("M_R", f"{_bytes(outcome.required.need_bytes)}, set by {printable(outcome.required.operator.name)}"))
+    rows.append(("M_R", least_need_words(outcome.required, printable(outcome.required.operator.name))))
     if outcome.min_peak_bytes is not None:
         rows.append(("M_P", _bytes(outcome.min_peak_bytes)))
     seconds = outcome.seconds
@@ -200,7 +200,7 @@ def description_report(description: Description) -> tuple[RenderableType, ...]:
         size_bytes = sum(tensor.size_bytes for tensor in tensors)
         rows.append((f"{role} tensors", f"{len(tensors):,}, {_bytes(size_bytes)}"))
     rows += [
-        ("M_R", f"{_bytes(required.need_bytes)}, set by {printable(required.operator.name)}"),
+        ("M_R", least_need_words(required, printable(required.operator.name))),
         ("M_P", _min_peak(description)),
         ("compulsory traffic", _bytes(description.compulsory_bytes)),
     ]

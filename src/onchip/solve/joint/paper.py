@@ -36,13 +36,15 @@ MOST_ACTIONS = 100_000
 
 
 def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
-    """Solve the formulation; UNKNOWN where it is too large to be written down.
+    """Solve the formulation; UNKNOWN if it is too large to be written down, or an operator writes only kept states.
 
     INFEASIBLE if a single operator does not fit, or (peak) if no order fits without spills.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
+    if not all(incumbent.indexed.write_lists):
+        return incumbent.result(METHOD)
     if _least_action_count(incumbent.indexed) > MOST_ACTIONS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return incumbent.result(METHOD)

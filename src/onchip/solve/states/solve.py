@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
+from onchip.facts.bounds import states_of_least_need
 from onchip.facts.states import memories_of_state, states_updated_in_place, with_updates_in_place
 from onchip.ir.state import State
 from onchip.solve.run.interruptible import cp_sat_is_within_reach
@@ -72,15 +73,33 @@ def _order_in_graph(kept: KeptStates, order: tuple[int, ...]) -> tuple[int, ...]
 
 
 def solve_with_states_loaded(problem: Problem, run: Run, solve: Solve) -> Result[Plan]:
-    """Solve by a method that loads and writes back all state, which proves nothing of plans that do not."""
+    """Solve by a method that loads and writes back all state, which proves nothing of plans that do not.
+
+    If it finds no plan so, states stay that are updated in place in the least scratchpad in which everything fits.
+    """
     if not problem.graph.states:
         return solve(problem, run)
-    kept = KeptStates(problem, {})
-    result = solve(replace(problem, graph=replace(problem.graph, states=())), run)
-    if result.objective_value is None:
-        return replace(result, status=Status.UNKNOWN, lower_bound=0)
-    value = kept.objective_value(result.objective_value)
-    return replace(result, status=Status.FEASIBLE if value else result.status, objective_value=value, lower_bound=0)
+    result = None
+    for choice in _choices_of_loaded(problem):
+        kept = KeptStates(problem, choice)
+        if kept.rest is None:
+            continue
+        result = solve(kept.rest, run)
+        if result.answer is not None and result.objective_value is not None:
+            value = kept.objective_value(result.objective_value)
+            plan = kept.plan(result.answer) if choice else result.answer
+            status = Status.FEASIBLE if value else result.status
+            return replace(result, status=status, answer=plan, objective_value=value, lower_bound=0)
+    assert result is not None  # all states can be loaded
+    return replace(result, status=Status.UNKNOWN, lower_bound=0)
+
+
+def _choices_of_loaded(problem: Problem) -> Iterator[Mapping[State, str]]:
+    """Yield no state, then the states that are worth their bytes in the neediest steps."""
+    yield {}
+    states = states_of_least_need(problem) if len(problem.memories) == 1 else states_updated_in_place(problem)
+    if states:
+        yield {state: memories_of_state(problem, state)[0].name for state in states}
 
 
 class _StatesSearch(Generic[T]):
