@@ -42,6 +42,7 @@ from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.solve.run.limits import Limits
+from onchip.solve.run.stage import with_bound, without_bound
 from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.solve.stacks.anytime import solve_in_time
 from onchip.solve.stacks.cost_table import CostingStoppedError
@@ -119,9 +120,11 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
     deadline = Deadline.after(request.limits.time_limit_seconds)
     problem = _read(request)
     with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
-        in_time = solve_in_time(problem.costing, request.options, run, pool)
+        bound = problem.bound_of_any
+        told = without_bound(with_bound(run, bound))  # the search's own bound holds for its stacks and tiles alone
+        in_time = solve_in_time(problem.costing, request.options, told, pool)
     space = _space(in_time.found.space, request.accounting)
-    result = for_all_strategies(in_time.found.result, problem.bound_of_any, space)
+    result = for_all_strategies(in_time.found.result, bound, space)
     found = replace(in_time.found, space=space, result=result)
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
