@@ -55,3 +55,15 @@ def test_a_number_that_is_too_large_is_refused(number: str) -> None:
 def test_an_object_deep_in_a_list_is_refused_with_its_place() -> None:
     with pytest.raises(GraphError, match=r"attributes\.x\[2\]\[1\]: it is an object"):
         graph_from_json(graph_with("[1, 2, [3, {}]]"), "g.json")
+
+
+def test_a_wrong_entry_of_a_long_list_is_refused_before_python_makes_an_object(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = (
+        '{"format": "onchip-graph", "version": 1, "name": "g", "tensors": [' + "{}," * 9_999 + '{}], "operators": []}'
+    )
+    monkeypatch.setattr(json, "loads", None)
+
+    with pytest.raises(GraphError, match=r"tensors\[0\]\.name: the field is missing"):
+        graph_from_json(text, "g.json")

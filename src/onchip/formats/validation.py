@@ -55,10 +55,27 @@ class Format:
 
 
 def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str) -> ShapeT:
-    """The value of `shape` that a JSON file says; raises the format's error, with file and place."""
+    """Return the value of `shape` in a JSON file; raises the format's error, with file and place.
+
+    A wrong entry of a list ends the reading before Python makes an object: a file may hold millions.
+    """
+    from pydantic import ValidationError
+
     encoded = as_utf8(text, file_format, file)
+    _ensure_few_values(encoded, file_format, file)
+    try:
+        value = cast("ShapeT", _validator(shape).validate_json(encoded))
+    except ValidationError as error:
+        wrong = first_error(error, file_format).in_file(file)
+        if not all(_is_in_a_list(one["loc"]) for one in error.errors(include_url=False)):
+            check_format(_load(encoded, file_format, file), file_format, file)
+        raise wrong from None
     check_format(_load(encoded, file_format, file), file_format, file)
-    return validate(shape, encoded, file_format, file)
+    return value
+
+
+def _is_in_a_list(location: Location) -> bool:
+    return any(isinstance(part, int) for part in location)
 
 
 def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str) -> ShapeT:
@@ -198,11 +215,8 @@ class _Hooks:
         return _Refused(what, expected)
 
 
-def _load(encoded: bytes, file_format: Format, file: str) -> object:
-    """Return the JSON as Python objects; raises for text that is malformed or refused in every format.
-
-    Too many values are refused before any is made. Python looks at numbers one by one only if some may be too large.
-    """
+def _ensure_few_values(encoded: bytes, file_format: Format, file: str) -> None:
+    """Raise the format's error for too many values, before any is made."""
     containers = encoded.count(b"{") + encoded.count(b"[")
     for count, what, most in (
         (containers, "objects and lists", GREATEST_CONTAINERS),
@@ -210,6 +224,13 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
     ):
         if count > most:
             raise file_format.error(f"it has {count} {what}", file=file, expected=f"at most {most}")
+
+
+def _load(encoded: bytes, file_format: Format, file: str) -> object:
+    """Return the JSON as Python objects; raises for text that is malformed or refused in every format.
+
+    Python looks at numbers one by one only if some may be too large.
+    """
     has_large = _MAY_BE_TOO_LARGE.search(encoded) is not None
     hooks = _Hooks()
     try:
