@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.document import as_written, schedule_claim_figures
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**63) + 1, 2**63 - 1))
 def test_a_whole_number_of_64_bits_is_written_as_it_is(figure: int) -> None:
     written = as_written(figure)

@@ -39,6 +39,7 @@ from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, solve_fusion
 from support.diamond import Ended, Program
 from support.fused_files import CHIP
+from support.series import series
 
 RULE = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does"
 BY_DEFINES = ("--accounting", "defines")
@@ -75,6 +76,7 @@ def test_the_answer_is_that_of_a_search_with_the_mapper_of_the_rule(asked: tuple
     assert [one.cost for one in outcome.stacks] == [cost for _, cost in expected.stacks]
 
 
+@pytest.mark.slow
 def test_json_and_tables_say_who_maps_and_how_that_is_counted(fuse: Program) -> None:
     ended = fuse("--json", *BY_DEFINES)
     assert ended.code == 0
@@ -90,6 +92,7 @@ def test_json_and_tables_say_who_maps_and_how_that_is_counted(fuse: Program) -> 
     assert plain["objective_value"] != answer["objective_value"]
 
 
+@pytest.mark.slow
 def test_the_proven_mappings_are_no_dearer(fuse: Program) -> None:
     uneven, loma = (fuse("--json", *BY_DEFINES, "--method", one).json["objective_value"] for one in ("uneven", "loma"))
     assert uneven <= loma
@@ -103,7 +106,7 @@ def test_several_processes_write_the_same_file(fuse: Program, tmp_path: Path) ->
     assert alone.read_bytes() == both.read_bytes()
 
 
-@pytest.mark.parametrize(("method", "objective"), [("uneven", "energy"), ("loma", "latency")])
+@pytest.mark.parametrize(("method", "objective"), series([("uneven", "energy"), ("loma", "latency")], 1))
 def test_a_strategy_is_checked_as_it_was_counted(fuse: Program, tmp_path: Path, method: str, objective: str) -> None:
     out = tmp_path / "s.json"
     answer = fuse("--json", *BY_DEFINES, "--method", method, "--objective", objective, "-o", out).json
@@ -151,6 +154,7 @@ def test_a_file_whose_mapper_counts_otherwise_is_refused(
     assert ended.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_say_how_it_was_counted_is_as_the_interpreter_counts(
     fuse: Program, tmp_path: Path
 ) -> None:
@@ -221,6 +225,7 @@ def test_other_programs_cannot_ask_for_a_search_without_bounds(network: Path, ch
         fuse_network(FusionRequest(str(network), str(chip), accounting=AccountingName.ZIGZAG))
 
 
+@pytest.mark.slow
 def test_a_run_that_has_to_stop_has_every_layer_alone_and_checks_nothing(network: Path, chip: Path) -> None:
     @contextmanager
     def ended(limits: Limits, deadline: Deadline) -> Iterator[Run]:

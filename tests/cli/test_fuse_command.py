@@ -98,6 +98,7 @@ def test_each_objective_is_least_where_it_is_asked_for(fuse: Program, objective:
     assert value(asked) <= value(whole) * 1.001
 
 
+@pytest.mark.slow
 def test_dram_traffic_is_at_best_what_the_network_reads_and_writes(fuse: Program) -> None:
     answer = answer_of(fuse("--json", "--objective", "dram"))
     maps, weights = 4 * 8 * 8, 2 * 4 * 4 * 9
@@ -135,6 +136,7 @@ def test_the_file_is_read_again_and_costs_what_it_says(fuse: Program, tmp_path: 
     assert again.read_bytes() == out.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_strategy_that_claims_too_much_is_refused(fuse: Program, tmp_path: Path) -> None:
     out = tmp_path / "s.json"
     fuse("--stacks", "one", "-o", out)
@@ -151,6 +153,7 @@ def test_a_strategy_that_claims_too_much_is_refused(fuse: Program, tmp_path: Pat
     assert ended.out.startswith("layer-missing: 'add': it is in no stack\n")
 
 
+@pytest.mark.slow
 def test_a_strategy_for_another_network_is_refused(fuse: Program, network: Path, tmp_path: Path) -> None:
     out = tmp_path / "s.json"
     fuse("-o", out)
@@ -278,6 +281,7 @@ def test_an_interruption_ends_with_a_bound(network: Path, chip: Path) -> None:
     assert outcome.document is None
 
 
+@pytest.mark.slow
 def test_progress_tells_the_best_so_far(network: Path, chip: Path) -> None:
     heard: list[Progress] = []
 

@@ -139,6 +139,7 @@ def test_a_given_strategy_is_emitted_as_the_one_that_was_found(fuse: Program, ne
     assert is_the_network(read_graph(found), network, bits=16)
 
 
+@pytest.mark.slow
 def test_a_model_becomes_a_network_without_its_weights(fuse_it: Program, onchip: Program, tmp_path: Path) -> None:
     nodes = [
         make_node("Conv", ["x", "w"], ["a"], name="conv0", pads=[1, 1, 1, 1]),

@@ -106,6 +106,7 @@ def test_names_of_a_network_are_not_code_in_tables_and_pages(name: str, onchip: 
     assert "<script>'" not in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_names_of_layers_are_not_code_in_a_schedule_s_tables_and_page(onchip: Program, tmp_path: Path) -> None:
     name = "".join(NAMES)
     network, chip, schedule = tmp_path / "three.json", tmp_path / "chip.yaml", tmp_path / "schedule.json"
@@ -154,6 +155,7 @@ def test_names_of_a_model_are_not_code_in_a_project(name: str, onchip: Program, 
     assert made_and_run(folder)[1] == 0
 
 
+@pytest.mark.slow
 @needs_a_compiler
 def test_tensors_called_as_a_project_s_own_things_have_other_names(onchip: Program, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")

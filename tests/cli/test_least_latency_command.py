@@ -223,6 +223,7 @@ def test_what_states_its_cycles_is_timed_on_an_array_of_any_dimensions(
     assert ended.json["compute_cycles"] == 3 + 8
 
 
+@pytest.mark.slow
 def test_a_plan_in_several_scratchpads_is_checked_timed_explained_and_drawn(
     onchip: Program, stated: Path, tmp_path: Path
 ) -> None:

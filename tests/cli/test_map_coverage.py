@@ -91,6 +91,7 @@ def test_shares_are_of_all_operations() -> None:
     assert nests.share + moved.share == 1
 
 
+@pytest.mark.slow
 def test_the_verdict_has_them_apart_from_the_layers(onchip: Program, chip: Path, tmp_path: Path) -> None:
     path = tmp_path / "moving.json"
     write_graph(network(), path)

@@ -14,6 +14,7 @@ import pytest
 from onchip.arch.host import HostRates, host_caches
 from onchip.formats.own import host_yaml
 from support.diamond import Program
+from support.series import series
 
 MACHINE = """
 format: onchip-accelerator
@@ -48,7 +49,7 @@ def mapping_of(layer: str, bits: int, onchip: Program, lanes: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     "layer", ["gemm:m24n40k30", "conv:n1k16c8p6q6r3s3:stride2:pad1", "conv:k24c24p5q5r3s3:groups24"]
 )
-@pytest.mark.parametrize("bits", [8, 32])
+@pytest.mark.parametrize("bits", series([8, 32], 1))
 def test_a_mapping_is_run_and_computes_what_its_peer_does(
     layer: str, bits: int, onchip: Program, lanes: Path, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_mapping_is_run_and_computes_what_its_peer_does(
     assert found["predicted_cycles"] == found["model_cycles"] > 0
 
 
+@pytest.mark.slow
 def test_a_mapping_is_shown_with_what_was_predicted(onchip: Program, lanes: Path, tmp_path: Path) -> None:
     mapping = mapping_of("gemm:m24n40k30", 32, onchip, lanes, tmp_path)
     ended = onchip("measure", mapping, "--accelerator", lanes, "--seconds", "0")
@@ -151,6 +153,7 @@ def test_without_a_compiler_it_says_how_to_get_one(
     assert len(ended.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_host_is_measured_once_and_kept(onchip: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = []
 

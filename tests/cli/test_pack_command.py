@@ -81,6 +81,7 @@ def test_nothing_is_written_where_nothing_fits(onchip: Program, tmp_path: Path) 
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_no_answer_in_time_ends_with_4(onchip: Program) -> None:
     ended = onchip("pack", INSTANCES / "D.1048576.csv", "--capacity", "987000", "--time-limit", "0.6", "--json")
 
@@ -145,6 +146,7 @@ def test_overflow_obeys_the_alignment(onchip: Program) -> None:
     assert ended.json["outside"] != []
 
 
+@pytest.mark.slow
 def test_overflow_out_of_time_is_an_answer_too(onchip: Program) -> None:
     ended = onchip(
         "pack", INSTANCES / "A.1048576.csv", "--capacity", "838860", "--overflow", "--time-limit", "1", "--json"

@@ -87,6 +87,7 @@ def test_bytes_that_differ_from_the_plan_end_with_1(onchip: Program, diamond: Pa
     assert "91 bytes, the plan says 90" in ended.out
 
 
+@pytest.mark.slow
 def test_outputs_too_far_from_the_whole_models_end_with_1(onchip: Program, squeezenet_plan: Path) -> None:
     where = "onchip.formats.onnx.kernels.OnnxKernels.difference_from_whole_model"
     for difference, code in ((1e-5, 0), (1.1e-5, 1), (float("inf"), 1)):

@@ -35,6 +35,7 @@ def test_each_point_of_a_front_is_a_schedule_that_check_believes(
     assert facts_of(page.read_text())["points"] == [[one["energy"], one["latency"]] for one in front["points"]]
 
 
+@pytest.mark.slow
 def test_a_front_is_shown_as_a_table(onchip: Program, network: Path, chip: Path) -> None:
     asked = ("schedule", network, "--accelerator", chip, *LAYERS, "--pareto", "traffic,peak", "--points", "2")
     ended = onchip(*asked)

@@ -68,6 +68,7 @@ def test_such_a_file_is_checked_run_timed_and_shown(
     assert onchip("report", schedule, mixed, "-o", tmp_path / "page.html").code == 0
 
 
+@pytest.mark.slow
 def test_a_network_of_eight_bits_costs_the_same_either_way(onchip: Program, network: Path, chip: Path) -> None:
     about_the_run = dict.fromkeys(("seconds",))
     _, own = scheduled(onchip, network, chip, "--bits", "model", "--partial-bits", 24, *LAYERS)

@@ -13,6 +13,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from support.diamond import Program
 from support.onnx_networks import LIGHT_MODELS
+from support.series import series
 from support.toy_chip import CHIP
 
 FACTOR = 30
@@ -69,7 +70,7 @@ def test_an_fsrcnn_cut_small_runs_fused_and_tiled(onchip: Program, machine: Path
     assert compared > len(small.tensors)
 
 
-@pytest.mark.parametrize(("name", "bits"), [("squeezenet", 32), ("shufflenet", "model")])
+@pytest.mark.parametrize(("name", "bits"), series([("squeezenet", 32), ("shufflenet", "model")], 1))
 def test_a_model_runs_on_its_own_nodes_where_elements_have_their_own_bits(
     onchip: Program, machine: Path, name: str, bits: object
 ) -> None:

@@ -56,6 +56,7 @@ def test_what_cannot_be_said_takes_no_answer_away(streams: str) -> None:
     assert ended("plan nonsense", streams) == Ended(2, "", "")
 
 
+@pytest.mark.slow
 @NEEDS_SHELL
 def test_all_streams_may_be_closed_at_once(diamond: Path, tmp_path: Path) -> None:
     """What is opened later is then not taken for one of them."""
@@ -94,7 +95,9 @@ def test_nothing_is_written_where_nothing_is_asked_for(onchip: Program, diamond:
 
 
 @NEEDS_SHELL
-@pytest.mark.parametrize("verb", ["check {} NET", "diff {} PLAN NET", "diff PLAN {}", "explain {} NET", "run {} NET"])
+@pytest.mark.parametrize(
+    "verb", series(["check {} NET", "diff {} PLAN NET", "diff PLAN {}", "explain {} NET", "run {} NET"], 2)
+)
 @pytest.mark.parametrize("pipe", series(["cat PLAN | {} /dev/stdin", "{} <(cat PLAN)"], 1))
 def test_an_answer_may_come_through_a_pipe(planned: Path, diamond: Path, verb: str, pipe: str) -> None:
     """Which gives it once, however often it is looked at."""

@@ -44,6 +44,7 @@ def test_every_point_is_what_its_question_alone_gives(onchip: Program, diamond: 
             assert row["traffic_bytes"] == alone["traffic"]["total"]
 
 
+@pytest.mark.slow
 def test_pruning_changes_no_figure(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
     pruned = onchip("sweep", diamond, *RANGE, "--store", store, "--json").json
     whole = onchip("sweep", diamond, *RANGE, "--store", tmp_path / "whole.db", "--no-prune", "--json").json
@@ -64,6 +65,7 @@ def test_what_was_computed_is_never_computed_again(onchip: Program, diamond: Pat
     assert other["kept_before"] == 2
 
 
+@pytest.mark.slow
 def test_a_study_file_says_the_same(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
     study = tmp_path / "sizes.yaml"
     study.write_text(STUDY.format(network=json.dumps(str(diamond))))
@@ -75,6 +77,7 @@ def test_a_study_file_says_the_same(onchip: Program, diamond: Path, store: Path,
     ]
 
 
+@pytest.mark.slow
 def test_rows_are_exported_and_queried(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
     onchip("sweep", diamond, *RANGE, "--store", store)
     table, objects = tmp_path / "rows.csv", tmp_path / "rows.json"
@@ -90,6 +93,7 @@ def test_rows_are_exported_and_queried(onchip: Program, diamond: Path, store: Pa
     assert {row["sram"] for row in found["rows"]} == set(range(150, 201, 5))
 
 
+@pytest.mark.slow
 def test_parquet_holds_the_same_rows(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     onchip("sweep", diamond, *RANGE, "--store", store)
@@ -239,6 +243,7 @@ costs: {{area: sram / 10}}
 """
 
 
+@pytest.mark.slow
 def test_a_front_is_shown_and_alone_paid_for(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
     study = tmp_path / "front.yaml"
     study.write_text(FRONT.format(network=json.dumps(str(diamond))))
@@ -250,6 +255,7 @@ def test_a_front_is_shown_and_alone_paid_for(onchip: Program, diamond: Path, sto
     assert onchip("sweep", study, "--store", store, "--pareto", "price,objective_value").code == 2
 
 
+@pytest.mark.slow
 def test_points_that_all_fail_are_no_answer(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.yaml"
     bare.write_text(
@@ -265,6 +271,7 @@ def test_points_that_all_fail_are_no_answer(onchip: Program, diamond: Path, stor
     assert onchip(*asked, "--retry-failed", "--json").json["failed"] == 1
 
 
+@pytest.mark.slow
 def test_an_answer_is_written_as_its_verb_writes_it(
     onchip: Program, diamond: Path, store: Path, tmp_path: Path
 ) -> None:

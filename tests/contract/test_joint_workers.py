@@ -22,8 +22,6 @@ from oracles.one_scratchpad import random_graph
 from support.series import series
 from support.tight_problems import cost_of, tight_problem
 
-MOST_SECONDS_TO_END = 10  # of a slow and busy machine; without being asked it would take minutes
-
 
 def compiled_search(indexed: IndexedProblem, workers: int, **options: int) -> JointSearch:
     return JointSearch(
@@ -121,14 +119,12 @@ def test_asked_to_stop_all_of_them_end(workers: int) -> None:
     thread.start()
     while search.states < 1_000:
         time.sleep(0.001)
-    used, began = time.process_time(), time.perf_counter()
     token.ask()
     thread.join()
-    seconds = min(time.perf_counter() - began, time.process_time() - used)
     assert outcomes == [JointOutcome.STOPPED]
-    assert seconds < MOST_SECONDS_TO_END
 
 
+@pytest.mark.slow
 def test_interrupted_they_end_with_the_bound_so_far() -> None:
     run = Run(Limits(workers=3))
     threading.Timer(0.5, run.interrupt.set).start()

@@ -1,12 +1,9 @@
-"""A time limit is kept by every method for one scratchpad, on networks that explode, and leaves only true claims.
+"""Every method for one scratchpad ends at its time limit with true claims, on networks whose search is exponential.
 
-Measured in the seconds of this process, for other processes have the machine, too; late by half a minute is what has
-lost its limit, and not what shares a slow machine with others (by how much a limit is overrun is measured, not tested).
+A method that ignores its limit runs for hours here, so the test hangs. No test measures how late a method is.
 """
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -17,8 +14,9 @@ from onchip.facts.bounds import greatest_need
 from onchip.solve.run.limits import Limits, MipSolver, Run
 from onchip.solve.run.registry import METHODS
 from support.crowds import crowd
+from support.series import series
 
-LIMIT_SECONDS, LATE_SECONDS = 0.3, 30
+LIMIT_SECONDS = 0.3
 ASKED = [
     ("exact", Order.FREE, Objective.TRAFFIC),
     ("exact", Order.GIVEN, Objective.TRAFFIC),
@@ -44,7 +42,7 @@ def _everything_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(("waiting", "reads"), [(40, 2), (150, 2)])
-@pytest.mark.parametrize("greatest_size", [1, 9])
+@pytest.mark.parametrize("greatest_size", series([9, 1], 1))
 @pytest.mark.parametrize(("name", "order", "objective"), ASKED)
 def test_a_method_ends_when_its_time_is_up(
     name: str, order: Order, objective: Objective, greatest_size: int, waiting: int, reads: int
@@ -52,11 +50,8 @@ def test_a_method_ends_when_its_time_is_up(
     graph = crowd(3, waiting, greatest_size, reads)
     need = greatest_need(Problem(graph, (Memory("sram", 1),))).need_bytes
     problem = Problem(graph, (Memory("sram", need + need // 4),), objective, order)
-    began = time.process_time()
-
     result = METHODS[name].solve(problem, Run(Limits(LIMIT_SECONDS, solver=MipSolver.CP_SAT)))
 
-    assert time.process_time() - began < LIMIT_SECONDS + LATE_SECONDS
     assert result.objective_value is None or result.lower_bound <= result.objective_value
     assert result.answer is not None or objective is Objective.PEAK or name in ("paper", "pinning")
     assert result.status is not Status.INFEASIBLE or objective is Objective.PEAK

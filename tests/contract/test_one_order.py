@@ -94,12 +94,14 @@ def test_random_operators_end_near_what_is_least_in_bytes(seed: int) -> None:
     assert result.gap < 0.1
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_plan_byte_for_byte() -> None:
     problem = tight(windowed(80, 5))
     first, second = (solve_exactly(problem, Run()) for _ in range(2))
     assert first.answer == second.answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_free_order_costs_no_more_than_the_given_one_is_proven_to(seed: int) -> None:
     given = tight(windowed(60, seed))
@@ -110,6 +112,7 @@ def test_a_free_order_costs_no_more_than_the_given_one_is_proven_to(seed: int) -
     assert free.objective_value <= 1.02 * least.objective_value
 
 
+@pytest.mark.slow
 def test_a_network_whose_addresses_cost_more_than_bytes_is_proven_by_conflicts() -> None:
     result = solve_exactly(
         tight(network_to_plan("nasnetalarge", Reading(bits=8))), Run(Limits(time_limit_seconds=60.0))

@@ -114,6 +114,7 @@ def test_a_network_too_large_to_write_down_is_unknown() -> None:
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.MEMORY_LIMIT)
 
 
+@pytest.mark.slow
 def test_the_time_limit_also_ends_the_writing_of_the_model() -> None:
     run = Run(Limits(time_limit_seconds=0.5))
     roomy = Problem(fuse(load_network("transformer")), (Memory("sram", 1),))

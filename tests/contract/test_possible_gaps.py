@@ -23,6 +23,7 @@ from onchip.solve.run.limits import Run
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 from oracles.one_scratchpad import least_traffic, long_lived_graph, orders, random_graph
 from support.one_order import tight
+from support.series import series
 
 ALL = 1_000_000
 """A reach at which any two operators are near one another."""
@@ -86,7 +87,7 @@ def test_no_plan_of_any_order_costs_less_than_any_of_the_bounds(seed: int) -> No
     assert max(some_bounds(indexed, Random(seed))) <= least
 
 
-@pytest.mark.parametrize("seeds", [range(at, at + 15) for at in range(100, 160, 15)])
+@pytest.mark.parametrize("seeds", series([range(at, at + 15) for at in range(100, 160, 15)], 1))
 def test_nor_does_the_best_one_of_a_search(seeds: range) -> None:
     for seed in seeds:
         indexed = IndexedProblem.of(some_problem(seed, 12))
@@ -95,7 +96,7 @@ def test_nor_does_the_best_one_of_a_search(seeds: range) -> None:
         assert max(some_bounds(indexed, Random(seed))) <= least, seed
 
 
-@pytest.mark.parametrize("seeds", [range(at, at + 20) for at in range(200, 260, 20)])
+@pytest.mark.parametrize("seeds", series([range(at, at + 20) for at in range(200, 260, 20)], 1))
 def test_what_waits_in_some_orders_never_lowers_the_bound_and_raises_some(seeds: range) -> None:
     higher = 0
     for seed in seeds:

@@ -93,6 +93,7 @@ def test_nor_does_it_on_graphs_where_evictions_are_needed(weaker: type[PlainSear
     assert needed >= 15
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(problem=problems(max_operators=5))
 def test_the_bound_in_bytes_is_the_oracle_s_without_addresses(problem: Problem) -> None:

@@ -40,7 +40,7 @@ def problem_of(network: str, reading: Reading, size_kib: int, order: Order = Ord
 
 
 @pytest.mark.parametrize("size_kib", [32, 512])
-@pytest.mark.parametrize("network", with_slow(NETWORKS, {"resnet50_smaug"}.__contains__))
+@pytest.mark.parametrize("network", with_slow(NETWORKS, {"lstm", "resnet50_smaug"}.__contains__))
 def test_both_orders_are_proven_and_no_rival_moves_less(network: str, size_kib: int) -> None:
     given = problem_of(network, CAPPED, size_kib)
     exact = plan_problem(given)

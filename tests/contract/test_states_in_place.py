@@ -117,6 +117,7 @@ def plans_are_exact(seed: int, capacities: range) -> int:
     return compared
 
 
+@pytest.mark.slow
 def test_plans_below_at_and_above_m_r_are_those_of_exhaustive_search() -> None:
     assert sum(plans_are_exact(seed, range(-1, 2)) for seed in range(6)) >= 15
 

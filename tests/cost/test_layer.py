@@ -21,6 +21,7 @@ from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, Layer
 from onchip.simulate.loop_nest import run_nest
 from support.nests import random_case
+from support.series import series
 
 BUFFER = MemoryLevel(Memory("buffer", 4), None, is_scratchpad=True, access=Access(16, 1.0, 2.0, 8))
 DRAM_ACCESS = Dram(Access(8, 10.0, 20.0))
@@ -33,7 +34,7 @@ def _with_buffer(level: MemoryLevel) -> Accelerator:
     return replace(MACHINE, scratchpads=(level.memory,), levels=(level,))
 
 
-@pytest.mark.parametrize("first", range(0, 400, 25))
+@pytest.mark.parametrize("first", series(range(0, 400, 25), 6))
 def test_accesses_and_tiles_are_those_that_the_interpreter_counts(first: int) -> None:
     for seed in range(first, first + 25):
         case = random_case(seed, most_macs=200)

@@ -23,13 +23,14 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from oracles.schedule_timeline import OperatorFacts, OracleTimeline
 from support.schedule_programs import ProgramCase, random_program
+from support.series import series
 
 
 def timed(case: ProgramCase) -> ScheduleTimeline:
     return time_schedule(case.graph, case.accelerator, case.program, case.costs)
 
 
-@pytest.mark.parametrize("hundred", range(20))
+@pytest.mark.parametrize("hundred", series(range(20), 6))
 def test_every_instruction_runs_when_the_text_says(hundred: int) -> None:
     for seed in range(100 * hundred, 100 * hundred + 100):
         case = random_program(seed)
@@ -69,7 +70,7 @@ def faster(ports: tuple[Port, ...], factor: int) -> tuple[Port, ...]:
     return tuple(replace(port, bits_per_cycle=port.bits_per_cycle * factor + factor // 2) for port in ports)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", series(range(300), 100))
 def test_faster_memories_and_less_work_never_delay_anything(seed: int) -> None:
     case, random = random_program(seed), Random(seed)
     machine, slow = case.accelerator, timed(case)
@@ -92,7 +93,7 @@ def with_queues(case: ProgramCase, queues: int) -> ScheduleTimeline:
     return timed(replace(case, accelerator=replace(case.accelerator, dma=dma)))
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", series(range(300), 100))
 def test_a_multiple_of_the_queues_never_delays_anything(seed: int) -> None:
     case = random_program(seed)
     for queues, factor in ((1, 2), (1, 3), (2, 2), (3, 2)):

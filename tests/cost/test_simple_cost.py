@@ -164,6 +164,7 @@ def test_tiles_of_a_transposed_convolution_add_up_to_it(share: float, groups: in
     assert sum(map(MacCount(tiles).macs, tiles.operators)) == MacCount(whole).macs(whole.operator["op"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(networks(), st.integers(1, 12), st.sampled_from(Count))
 def test_an_operator_s_tiles_multiply_and_visit_what_it_does(graph: Graph, twelfths: int, count: Count) -> None:

@@ -157,6 +157,7 @@ def timed_plans(draw: st.DrawFn) -> tuple[Problem, Plan, Accelerator, Mapping[st
     return problem, plan, accelerator, {operator.name: draw(st.integers(0, 12)) for operator in network.operators}
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(timed_plans())
 def test_nothing_is_faster_than_its_busiest_part_nor_slower_than_all_in_turn(
@@ -214,6 +215,7 @@ def test_no_two_tensors_use_a_byte_at_once_and_none_is_read_before_it_is_written
                 assert first[1] <= second[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(timed_plans(), st.integers(0, 1), st.integers(1, 16))
 def test_more_bandwidth_shorter_set_ups_and_faster_operators_are_never_slower(

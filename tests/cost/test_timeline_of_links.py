@@ -165,6 +165,7 @@ def timed_scattered_plans(draw: st.DrawFn) -> tuple[Problem, Plan, Accelerator, 
     return problem, plan, accelerator, {operator.name: draw(st.integers(0, 12)) for operator in problem.graph.operators}
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(timed_scattered_plans())
 def test_a_channel_moves_one_tensor_at_a_time_and_nothing_waits_without_need(
@@ -184,6 +185,7 @@ def test_a_channel_moves_one_tensor_at_a_time_and_nothing_waits_without_need(
     assert timeline.total_cycles <= timeline.compute_cycles + timeline.transfer_cycles
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(timed_scattered_plans())
 def test_bytes_are_read_from_a_scratchpad_only_once_they_are_there(
@@ -211,6 +213,7 @@ def test_bytes_are_read_from_a_scratchpad_only_once_they_are_there(
                     assert activity.start >= min(written[place] for place in held if place in written)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(timed_scattered_plans(), st.integers(1, 16))
 def test_a_faster_link_is_never_slower(case: tuple[Problem, Plan, Accelerator, Mapping[str, int]], more: int) -> None:
@@ -220,6 +223,7 @@ def test_a_faster_link_is_never_slower(case: tuple[Problem, Plan, Accelerator, M
     assert after.total_cycles <= clock(*case).total_cycles
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(timed_scattered_plans())
 def test_every_byte_that_moves_is_read_at_one_end_and_written_at_the_other(

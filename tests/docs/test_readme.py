@@ -98,6 +98,7 @@ def test_make_demo_schedules_once_installed(tmp_path: Path) -> None:
     assert (tmp_path / "squeezenet.schedule.json.gz").exists()
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs() -> None:
     (program,) = blocks(README, "python")
     ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)

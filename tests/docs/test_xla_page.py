@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "xla.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_the_page_shows() -> None:
     (command,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def test_operands_that_fit_alone_and_in_sum_but_not_together_exceed_nothing() ->
     assert infeasible.need_bytes == 60 == infeasible.capacity_bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(graphs(), st.lists(st.tuples(st.integers(1, 60), ROLES), min_size=1, max_size=3))
 def test_what_is_said_to_be_too_large_has_no_place_even_alone(

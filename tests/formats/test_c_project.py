@@ -58,6 +58,7 @@ def in_peak(network: Path, share: Share) -> Request:
     return Request(str(network), Reading(), Target(sram=2**20, alignment_bytes=4), Objective.PEAK, share=share)
 
 
+@pytest.mark.slow
 def test_an_arena_has_exactly_the_bytes_that_the_plan_says(network: Path) -> None:
     project = built(network, flags="-O2")
     assert project.is_right
@@ -74,6 +75,7 @@ def test_a_plan_that_spills_runs_with_copies_in_both_directions(tmp_path: Path) 
     assert project.is_right, project.said
 
 
+@pytest.mark.slow
 def test_a_plan_in_place_runs(network: Path) -> None:
     together, alone = built(network, in_peak(network, Share.ALL)), built(network, in_peak(network, Share.NONE))
     assert together.is_right, together.said
@@ -98,6 +100,7 @@ def test_the_check_fails_where_an_output_is_another(network: Path) -> None:
     assert made_and_run(folder)[1] == 1
 
 
+@pytest.mark.slow
 def test_the_check_fails_where_a_tensor_lies_on_another(network: Path) -> None:
     folder, _ = exported(network, planned(network))
     text = (folder / "network.c").read_text()
@@ -108,6 +111,7 @@ def test_the_check_fails_where_a_tensor_lies_on_another(network: Path) -> None:
     assert made_and_run(folder)[1] == 1
 
 
+@pytest.mark.slow
 def test_a_copy_can_be_replaced(network: Path) -> None:
     folder, _ = exported(network, planned(network))
     (folder / "dma.c").write_text(
@@ -123,6 +127,7 @@ def test_a_project_is_the_same_bytes_every_time(network: Path) -> None:
     assert first == second
 
 
+@pytest.mark.slow
 def test_files_of_an_earlier_project_are_not_compiled(network: Path) -> None:
     folder, _ = exported(network, planned(network))
     (folder / "constants" / "of_another_network.c").write_text("no C at all\n")
@@ -130,6 +135,7 @@ def test_files_of_an_earlier_project_are_not_compiled(network: Path) -> None:
     assert made_and_run(folder)[1] == 0
 
 
+@pytest.mark.slow
 def test_random_weights_stand_for_the_models(network: Path) -> None:
     plan = planned(network)
     own = (exported(network, plan)[0] / "values.h").read_text()
@@ -138,6 +144,7 @@ def test_random_weights_stand_for_the_models(network: Path) -> None:
     assert made_and_run(folder, SANITIZED)[1] == 0
 
 
+@pytest.mark.slow
 def test_names_that_no_identifier_and_no_comment_takes_are_changed(tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.ones((3, 2), np.float32), "*/ w\\\n")
     nodes = [

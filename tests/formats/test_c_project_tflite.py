@@ -53,11 +53,13 @@ def test_operators_of_bytes_give_equal_bits(tmp_path: Path) -> None:
     assert project.said.count(" 0 differ") == 14
 
 
+@pytest.mark.slow
 def test_float_maps_with_channels_last_agree(tmp_path: Path) -> None:
     project = built(a_network_of_many_kinds().write(tmp_path / "model.tflite"))
     assert project.is_right, project.said
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
 def test_a_loop_that_is_unrolled_agrees_with_the_file(tmp_path: Path) -> None:
     project = built(looping(3).write(tmp_path / "model.tflite"))

@@ -198,6 +198,7 @@ def test_a_trace_of_a_random_plan_can_be_read_back(made: tuple[Problem, Plan]) -
     the_rectangles_of_the_memory_map_are_apart(events_of(trace_to_json(*made)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(planned(), st.data())
 def test_a_trace_may_be_timed_by_a_clock(made: tuple[Problem, Plan], data: st.DataObject) -> None:

@@ -66,6 +66,7 @@ def test_tables_of_plans_by_hand_can_be_read_back(name: str) -> None:
     the_tables_say_what_the_plan_says(BY_HAND[name].problem, BY_HAND[name].plan)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(planned())
 def test_tables_of_random_plans_can_be_read_back(made: tuple[Problem, Plan]) -> None:

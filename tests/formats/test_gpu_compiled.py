@@ -18,6 +18,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.verify.mapping import verify_mapping
 from support.gpu_mappings import ROOMY_GPU, gpu_layer, gpu_mapping
+from support.series import series
 
 WITH_NVCC = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc in PATH: it is of NVIDIA's CUDA toolkit")
 ARCHITECTURES = {"h100-like": "sm_90", "k80-like": None}
@@ -59,7 +60,7 @@ CASES = {
 
 @WITH_NVCC
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", series(CASES, 1))
 def test_the_compiler_finds_what_a_kernel_claims(name: str, case: str) -> None:
     layer, mapping = CASES[case]
     accelerator = load_accelerator(name)
@@ -68,7 +69,7 @@ def test_the_compiler_finds_what_a_kernel_claims(name: str, case: str) -> None:
 
 
 @WITH_NVCC
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", series(range(6), 2))
 def test_random_kernels_compile_without_a_warning(seed: int) -> None:
     random = Random(seed)
     layer = gpu_layer(random, random.choice((8, 32)))

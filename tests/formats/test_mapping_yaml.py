@@ -69,6 +69,7 @@ DOCUMENTS: st.SearchStrategy[MappingDocument] = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(DOCUMENTS)
 def test_what_is_written_is_read_again(document: MappingDocument) -> None:
     text = mappings_to_yaml(document)

@@ -260,6 +260,7 @@ def test_multi_head_attention_shows_its_operators() -> None:
     assert graph.operators[1].attributes["input_shapes"] == [[1, 2, 3, 4]] * 3
 
 
+@pytest.mark.slow
 def test_expanded_attention_adds_two_operators_a_layer_and_changes_no_other() -> None:
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16)
     stack = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)

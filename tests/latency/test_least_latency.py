@@ -156,6 +156,7 @@ def test_an_operator_too_large_whole_runs_in_bands() -> None:
 PLACED = [LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST, LatencyPlacing.AFTERWARDS]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 9), st.sampled_from(PLACED), st.booleans(), st.booleans())
 def test_what_is_placed_while_it_is_timed_is_legal_and_ends_as_the_search_says(
@@ -186,6 +187,7 @@ def test_what_is_packed_first_and_then_loaded_as_early_as_can_be_is_legal(seed: 
         assert latency_of_legal_program(problem, search, found) == found.timing.latency
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 12), st.sampled_from([0.0, 0.5, 1.0]))
 def test_what_is_timed_in_bytes_ends_no_later_wherever_it_is_packed(seed: int, operators: int, ahead: float) -> None:

@@ -49,6 +49,7 @@ def verdicts(seeds: range) -> list[bool | None]:
     return found
 
 
+@pytest.mark.slow
 def test_no_program_ends_before_what_is_said_to_be_optimal() -> None:
     found = verdicts(range(30))
     assert found.count(True) >= 5

@@ -62,6 +62,7 @@ def test_what_fits_whole_has_a_plan_where_its_bands_are_aligned_apart() -> None:
     assert_ends_as_claimed(result)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 7), st.sampled_from([Order.FREE, Order.GIVEN]))
 def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Order) -> None:
@@ -141,10 +142,12 @@ def verdicts(seeds: range, status: Status, most_states: int = 400) -> list[bool 
     return found
 
 
+@pytest.mark.slow
 def test_nothing_ends_before_what_is_said_to_be_optimal() -> None:
     assert verdicts(range(40), Status.OPTIMAL).count(True) >= 5
 
 
+@pytest.mark.slow
 def test_there_is_no_program_where_none_is_said_to_be() -> None:
     assert verdicts(range(20), Status.INFEASIBLE).count(True) >= 3
 
@@ -157,6 +160,7 @@ def test_nothing_ends_before_what_is_said_to_be_optimal_of_two_thousand(part: in
     assert found.count(True) >= 0.6 * len(found)
 
 
+@pytest.mark.slow
 def test_what_was_found_is_among_the_programs_that_are_gone_through() -> None:
     found = 0
     for seed in range(16):
@@ -171,6 +175,7 @@ def test_what_was_found_is_among_the_programs_that_are_gone_through() -> None:
     assert found >= 5
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 9), st.sampled_from(PLACED), st.booleans(), st.booleans())
 def test_what_is_placed_while_it_is_timed_is_legal_and_ends_as_the_search_says(

@@ -50,6 +50,7 @@ def bound_holds(seed: int, operators: int, most_states: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_no_program_in_several_scratchpads_ends_before_a_bound() -> None:
     assert sum(bound_holds(seed, 1 + seed % 4, most_states=200) for seed in range(80)) >= 30
 
@@ -77,6 +78,7 @@ def answers_alike(seed: int, operators: int, most_states: int) -> list[bool]:
     return answers
 
 
+@pytest.mark.slow
 def test_states_of_several_scratchpads_answer_as_programs_do() -> None:
     answers = [one for seed in range(12) for one in answers_alike(seed, 1, most_states=80)]
     assert answers.count(True) >= 3
@@ -98,6 +100,7 @@ def test_no_floor_of_what_has_begun_in_several_scratchpads_is_above_its_end(seed
 TERMS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 5)), min_size=1, max_size=2)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(st.builds(lambda setup, terms: Rate(setup, tuple(terms)), st.integers(0, 3), TERMS), min_size=1))
 def test_a_merged_rate_is_nowhere_above_any_of_those_it_merges(rates: list[Rate]) -> None:

@@ -65,6 +65,7 @@ def bands_of(graph: Graph) -> dict[str, list[Tensor]]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_bands_partition_the_tensor_they_are_part_of(problem: Problem, when: Split) -> None:
@@ -85,6 +86,7 @@ def test_every_operator_fits(problem: Problem, when: Split) -> None:
     assert all(room.holds(items_of(tiled, operator)) for operator in tiled.graph.operators)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(problems())
 def test_an_operator_that_fits_is_left_whole(problem: Problem) -> None:

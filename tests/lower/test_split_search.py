@@ -50,6 +50,7 @@ def fits_in_any_order(problem: Problem, name: str, geometry: Geometry, sizes: tu
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(networks(1), st.sampled_from((12, 24, 48, 96)), st.sampled_from((1, 4, 16)), st.booleans())
 def test_a_split_that_is_ruled_out_by_its_first_or_last_tile_does_not_fit(

@@ -53,7 +53,7 @@ from support.fusable_graphs import (
     unpadded,
 )
 from support.fused import fitting, level, machine
-from support.series import HALVES
+from support.series import HALVES, series
 from support.tiled import Network
 
 NETWORKS = {"residual": residual(8), "unpadded": unpadded(9), "transposed": transposed(5), "classifier": classifier()}
@@ -111,6 +111,7 @@ def test_tiles_give_the_values_of_the_network(half: int, case: tuple[Graph, Cut,
     assert whole_tensor_differences(tiled, graph, seed) == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cut, Graph]) -> None:
@@ -176,6 +177,7 @@ def test_a_slice_reads_from_its_first_to_its_last_pixel(mode: OverlapMode) -> No
         assert {pixel[2:] for _, pixel in read} == set(product(*seen))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tiled_graphs())
 def test_bands_of_what_is_not_computed_again_partition_it(case: tuple[Graph, Cut, Graph]) -> None:
@@ -203,7 +205,7 @@ def test_the_network_is_told_from_its_tiles(case: tuple[Graph, Cut, Graph]) -> N
 
 
 @pytest.mark.parametrize("mode", OverlapMode)
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile", series(TILES, 1))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_plan_at_the_least_capacity_gives_the_values_of_the_network(
     name: str, tile: tuple[int, int], mode: OverlapMode

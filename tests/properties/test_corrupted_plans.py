@@ -111,6 +111,7 @@ def test_values_are_changed_dropped_repeated_and_added(data: st.DataObject) -> N
     check(_dumps(document).encode())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), INSTRUCTIONS), min_size=1, max_size=4))
 def test_a_plan_of_wrong_instructions_is_read_and_verified(edits: list[tuple[int, int, Json]]) -> None:

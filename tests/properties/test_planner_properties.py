@@ -70,6 +70,7 @@ def test_more_capacity_never_costs_more(
     assert before is None or (after is not None and after <= before)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=graphs(), slack=st.integers(0, 8), order=ORDERS, chance=st.randoms(use_true_random=False))
 def test_names_and_the_order_of_the_tensors_change_nothing(
@@ -100,6 +101,7 @@ def test_the_given_order_does_not_matter_where_the_order_is_free(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=graphs(), slack=st.integers(0, 8), order=ORDERS, alignment=st.sampled_from((1, 2, 4)))
 def test_traffic_is_at_least_the_bound_and_what_is_compulsory(
@@ -114,6 +116,7 @@ def test_traffic_is_at_least_the_bound_and_what_is_compulsory(
     assert figures.non_compulsory == result.objective_value
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     graph=graphs(max_operators=12),
@@ -150,6 +153,7 @@ def test_the_same_seed_one_worker_and_a_node_limit_give_the_same_bytes(
         assert plan_to_json(document(problem, first)) == plan_to_json(document(problem, second))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=graphs(), slack=st.integers(0, 8), order=ORDERS)
 def test_a_plan_survives_a_file(graph: Graph, slack: int, order: Order) -> None:

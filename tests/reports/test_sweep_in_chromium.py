@@ -73,6 +73,7 @@ def painted_pixels(browser: Chrome, plot: str) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_every_figure_of_10000_points_is_drawn_and_nothing_loaded(browser: Chrome, page: Path) -> None:
     open_page(browser, page)
 

@@ -75,7 +75,9 @@ def test_operators_of_onnx_are_scheduled_and_run(
 
 
 @pytest.mark.parametrize("bits", series(["8", "model"], 1))
-@pytest.mark.parametrize("make", [a_network_of_many_kinds, a_network_of_what_moves_elements, bytes_side_by_side])
+@pytest.mark.parametrize(
+    "make", series([a_network_of_what_moves_elements, bytes_side_by_side, a_network_of_many_kinds], 2)
+)
 def test_operators_of_tflite_are_scheduled_and_run(
     make: Callable[[], TfliteModel], bits: str, onchip: Program, tmp_path: Path
 ) -> None:

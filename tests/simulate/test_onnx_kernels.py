@@ -25,6 +25,7 @@ from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import LIGHT_MODELS, integers, model, value
 from support.onnx_runs import run_model, saved
+from support.series import series
 
 LIGHT = {path.stem.removeprefix("light_"): path for path in LIGHT_MODELS}
 
@@ -49,7 +50,7 @@ def test_squeezenet_gives_the_right_values(granularity: Granularity, count: Coun
     assert (len(np.unique(output.view(np.float32))) > 500) is (random_weights is not None)
 
 
-@pytest.mark.parametrize("name", ["shufflenet", "resnet50", "inception_v1"])
+@pytest.mark.parametrize("name", series(["shufflenet", "resnet50", "inception_v1"], 1))
 def test_a_light_model_gives_the_recorded_output_for_the_recorded_input(name: str) -> None:
     """As onnx's own backend test feeds it: element i of n is i / n."""
     path = LIGHT[name]

@@ -109,6 +109,7 @@ def test_programs_run_with_the_values_of_the_whole(
     assert execution.relative_difference < 1e-6
 
 
+@pytest.mark.slow
 def test_parts_of_maps_are_read_tile_by_tile_with_the_values_of_the_whole(tmp_path: Path) -> None:
     path = small_file(Shuffled(), tmp_path / "shuffled.pt2", torch.zeros(1, 8, 16, 16))
     graph = read_network(str(path))

@@ -106,6 +106,7 @@ def test_the_mapping_is_the_layer_on_the_machine(machine: str, text: str) -> Non
     assert result.objective_value == round(cosa_objective(layer, accelerator, mapping).total * VALUE_PER_BIT)
 
 
+@pytest.mark.slow
 def test_tiles_of_weights_and_sums_fit_their_buffers() -> None:
     levels = {level.memory.name: level for level in SIMBA.levels}
     for layer in RESNET50.values():

@@ -156,6 +156,7 @@ def test_no_stack_costs_less_than_its_bound(
             assert all(map(int.__le__, bound, cost)), choice
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10**6),
@@ -266,6 +267,7 @@ def test_registers_of_one_weight_and_one_sum_cannot_both_be_used_again() -> None
     assert (of_weights + 16 * reuse.more_per_output).min() >= 16 * fetched_pj
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([SMALL, WIDE, PARTS]), st.sampled_from(FusionObjective), st.data())
 def test_as_defines_counts_no_stack_of_all_layers_costs_less_than_the_floor(

@@ -29,7 +29,7 @@ from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.stacks import LayerSpan
-from support.series import series
+from support.series import series, with_slow
 from support.stacks import ONE, convolution, pool
 
 PORTS = (Port(Direction.READ_WRITE, 64),)
@@ -146,7 +146,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, lambda name: name.startswith("only one of several")))
 @pytest.mark.parametrize("objective", series([FusionObjective.DRAM, FusionObjective.ENERGY], 1))
 def test_the_bound_is_no_higher_than_the_cost(name: str, objective: FusionObjective) -> None:
     case = CASES[name]

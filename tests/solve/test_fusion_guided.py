@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def test_the_way_that_estimates_lead_to_is_one_and_all_of_it_is_costed(problem: 
     assert way.value >= best
 
 
+@pytest.mark.slow
 @given(problems())
 def test_from_there_on_the_best_is_proven_and_nothing_costed_twice(problem: Problem) -> None:
     start, ledger = improved(problem)

@@ -14,6 +14,7 @@ from onchip.solve.stacks.ways import Arc, PathToPlace, pareto
 from support.choice_problems import Problem, Table, problems, stopped_after
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(1, 3))
 def test_the_way_found_costs_what_the_best_of_all_does(problem: Problem, ahead: int) -> None:
     found = problem.solved(ahead=ahead)
@@ -39,6 +40,7 @@ def test_arcs_that_there_was_no_time_to_look_at_are_looked_at_where_the_way_lead
     assert found.way is None or all(value <= found.way.value for value in begun)
 
 
+@pytest.mark.slow
 @given(problems())
 def test_nothing_is_costed_twice(problem: Problem) -> None:
     problem.solved(ahead=2)

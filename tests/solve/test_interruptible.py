@@ -28,6 +28,7 @@ def test_the_work_is_told_to_stop_at_the_time_limit() -> None:
     assert stopped
 
 
+@pytest.mark.slow
 def test_cp_sat_ends_soon_after_an_interruption() -> None:
     from ortools.sat.python import cp_model
 

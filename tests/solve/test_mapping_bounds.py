@@ -32,7 +32,7 @@ from onchip.solve.run.limits import Limits, Run
 from oracles.chains import least_of_all_chains
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
-from support.series import series
+from support.series import series, with_slow
 from support.ways import way_of
 
 ENOUGH = 1 << 60
@@ -129,7 +129,7 @@ def test_no_mapping_of_a_way_is_below_its_floors(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", series(range(200, 230, 10), 1))
-@pytest.mark.parametrize("objective", MappingObjective)
+@pytest.mark.parametrize("objective", with_slow(MappingObjective, lambda one: one is not MappingObjective.LATENCY))
 def test_no_mapping_is_below_the_bound_of_all(first: int, objective: MappingObjective) -> None:
     for seed in range(first, first + 6):
         problem = random_case(seed, most_macs=300).problem
@@ -167,6 +167,7 @@ def test_a_bound_asked_again_is_no_higher_than_where_coordinates_were_left_out(m
     assert own.least(2 * ENOUGH, Run()) == ENOUGH
 
 
+@pytest.mark.slow
 def test_a_bound_that_is_cut_short_holds() -> None:
     problem = LayerProblem(Layer(k=60, c=64, p=28, q=28, r=3, s=3), load_accelerator("simba"))
     run = Run(Limits(time_limit_seconds=0.0))

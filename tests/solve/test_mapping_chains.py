@@ -164,6 +164,7 @@ def test_units_are_all_at_work_unless_turns_are_more() -> None:
     assert idle > 100
 
 
+@pytest.mark.slow
 def test_no_loop_stands_between_places_of_a_single_cell() -> None:
     """Of random parts of a loop, all units at work or not; and with all at work and no more iterations, no turns."""
     random, seen, few = Random(2), 0, 0

@@ -21,24 +21,24 @@ from onchip.solve.run.limits import Limits, Progress, Run
 from oracles.mapspace import are_few, homed_toy, lean_toy, toy
 from support.best_mappings import ensure_best
 from support.nests import beside_operands
-from support.series import series
+from support.series import series, with_slow
 
 MOST_MAPPINGS = 3000
 TOYS = range(60)
 """The adversary looks at as many others as there is time for."""
 
 
-@pytest.mark.parametrize("seed", series(TOYS, 12))
+@pytest.mark.parametrize("seed", with_slow(TOYS, lambda seed: seed in (3, 6) or seed >= TOYS[12]))
 def test_it_finds_the_best_of_all_mappings(seed: int) -> None:
     ensure_best(toy(seed), MOST_MAPPINGS)
 
 
-@pytest.mark.parametrize("seed", series(range(40), 20))
+@pytest.mark.parametrize("seed", series(range(40), 10))
 def test_it_finds_the_best_where_memories_keep_one_operand(seed: int) -> None:
     ensure_best(lean_toy(seed), MOST_MAPPINGS)
 
 
-@pytest.mark.parametrize("seed", series(range(40), 20))
+@pytest.mark.parametrize("seed", series(range(40), 6))
 def test_it_finds_the_best_where_operands_lie_whole_in_tight_memories(seed: int) -> None:
     ensure_best(homed_toy(seed), MOST_MAPPINGS)
 

@@ -82,6 +82,7 @@ def test_the_front_of_all_mappings_has_the_best_in_every_room_at_all_prices(seed
             assert (None if found is None else prices.of(found.cost)) == best
 
 
+@pytest.mark.slow
 def test_fronts_are_of_several_options() -> None:
     """So that the comparison above says something."""
     sizes = [len(MappingFront().with_options(every_option(toy(seed))).options) for seed in range(6)]

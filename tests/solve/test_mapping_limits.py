@@ -79,6 +79,7 @@ def test_no_bound_at_any_limit_is_above_what_any_method_finds(seed: int) -> None
         assert result.status is not Status.OPTIMAL or (result.objective_value or inf) <= least
 
 
+@pytest.mark.slow
 def test_the_even_optimum_is_not_optimal_if_the_search_beyond_it_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time ends with the proof of the even mappings."""
     problem, run = toy(1), Run(Limits(time_limit_seconds=1000.0))
@@ -121,6 +122,7 @@ def test_a_longer_limit_through_one_cache_is_never_worse(seed: int, tmp_path: Pa
         assert replace(again, seconds=0) == replace(last, seconds=0)
 
 
+@pytest.mark.slow
 def test_a_cached_result_is_searched_again_if_there_is_more_time(tmp_path: Path) -> None:
     problem, cache, asked = LayerProblem(Layer(k=8), load_accelerator("simba")), MappingCache(tmp_path), []
     best = solve_widely(problem, MappingObjective.ENERGY, Run())
@@ -142,6 +144,7 @@ def test_a_cached_result_is_searched_again_if_there_is_more_time(tmp_path: Path)
     assert asked == [5.0, 50.0, None]
 
 
+@pytest.mark.slow
 def test_entries_of_an_older_model_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, cache = LayerProblem(Layer(k=8), load_accelerator("simba")), MappingCache(tmp_path)
     with monkeypatch.context() as before:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -35,6 +37,7 @@ def test_a_loop_of_few_iterations_has_none() -> None:
     assert not list(longer_layers(Layer(n=1, k=3, c=5)))
 
 
+@pytest.mark.slow
 def test_the_best_even_mapping_is_improved_on_by_a_legal_one_that_costs_as_much_as_is_said() -> None:
     machine = load_accelerator("eyeriss-like")
     problem = LayerProblem(Precision().on(machine).of(Layer(n=32, k=64, c=64)), machine)

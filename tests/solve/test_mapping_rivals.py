@@ -48,7 +48,7 @@ def accelerator() -> Accelerator:
     return Accelerator("three levels", (shared.memory,), (*held, shared), None, array, dram)
 
 
-@pytest.mark.parametrize("method", RIVALS)
+@pytest.mark.parametrize("method", with_slow(RIVALS, {"hybrid"}.__contains__))
 @pytest.mark.parametrize("objective", series(MappingObjective, 1))
 def test_a_rivals_mapping_is_legal_and_costs_what_it_says(
     accelerator: Accelerator, method: str, objective: MappingObjective

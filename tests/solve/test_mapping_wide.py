@@ -185,6 +185,7 @@ def test_no_baseline_is_better_on_a_preset(objective: MappingObjective, text: st
         assert (value or inf) <= round(objective.of(cost.energy_pj, cost.cycles)), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", series([31, 127], 1))
 def test_what_divides_nothing_is_cut_off_where_it_ends(size: int) -> None:
     """Both sizes are prime: with whole factors most units are idle."""
@@ -210,6 +211,7 @@ def test_in_however_little_time_something_that_ends_short_is_seen(text: str, mos
     assert (result.status, result.space) == (Status.FEASIBLE, WITHOUT_BYPASS.name)
 
 
+@pytest.mark.slow
 def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has no more than half of what is left, until there has been a bound."""
     shares, at_first, whole = list[float](), list[float](), Run(Limits(time_limit_seconds=1000.0))

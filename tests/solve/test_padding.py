@@ -22,7 +22,7 @@ from onchip.solve.mapping.spaces import padded_mappings
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
-from support.series import series, with_slow
+from support.series import series
 
 MOST_MAPPINGS = 1500
 PERCENT = 50
@@ -43,7 +43,9 @@ def small(seed: int) -> Layer:
     return replace(layer, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g, padding=(0, 0, 0, 0))
 
 
-@pytest.mark.parametrize("seed", with_slow(SEEDS, {21, 26, 30, 38, 44, 51}.__contains__))
+@pytest.mark.parametrize(
+    "seed", series((20, 22, 23, 24, 25, 27, 28, 29, *(seed for seed in SEEDS if seed > 29), 21, 26), 8)
+)
 def test_it_finds_the_best_of_all_mappings_of_all_padded_layers(seed: int) -> None:
     layer, accelerator = small(seed), toy(seed).accelerator
     each = [least_values(LayerProblem(one, accelerator), MOST_MAPPINGS) for one in longer(layer)]
@@ -123,7 +125,7 @@ def test_padding_never_costs_and_helps_a_prime(objective: MappingObjective) -> N
 
 
 @pytest.mark.parametrize("make", [toy, lean_toy, homed_toy])
-@pytest.mark.parametrize("seed", series(range(60), 30))
+@pytest.mark.parametrize("seed", series(range(60), 10))
 def test_no_mapping_is_below_the_floor(make: Callable[[int], LayerProblem], seed: int) -> None:
     problem = make(seed)
     least = least_values(problem, 500) or {}

@@ -34,6 +34,7 @@ def cluster() -> Iterator[Any]:
         yield started
 
 
+@pytest.mark.slow
 def test_all_points_are_answered_once_though_a_worker_is_killed(cluster: Any) -> None:  # noqa: ANN401 (without types)
     workers = DaskCluster.at(cluster.scheduler_address, after_a_while)
     waiting = [f"k{at}" for at in range(80)]
@@ -56,6 +57,7 @@ def test_all_points_are_answered_once_though_a_worker_is_killed(cluster: Any) ->
     assert len(answers) == 80
 
 
+@pytest.mark.slow
 def test_a_point_that_kills_every_worker_fails_alone(cluster: Any) -> None:  # noqa: ANN401 (without types)
     workers = DaskCluster.at(cluster.scheduler_address, as_its_key_says)
     found: dict[str, PointAnswer] = {}
@@ -125,6 +127,7 @@ def test_a_scheduler_that_goes_away_ends_the_sweep_in_a_line() -> None:
     workers.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon_tired")
 @pytest.mark.parametrize("address", series(["tcp://127.0.0.1:1", "nonsense://x"], 1))
 def test_a_scheduler_that_is_not_there_is_said(address: str) -> None:

@@ -50,6 +50,7 @@ def test_questions_are_answered_or_raise_what_they_raise(address: str) -> None:
             pool.submit(doubled, -1).get()
 
 
+@pytest.mark.slow
 def test_waiting_for_an_answer_ends_in_time(address: str) -> None:
     with dask_pool(address) as pool:
         assert pool is not None
@@ -86,6 +87,7 @@ def _without_seconds(said: Any) -> Any:  # noqa: ANN401 (JSON)
     return [_without_seconds(one) for one in said] if isinstance(said, list) else said
 
 
+@pytest.mark.slow
 def test_a_time_limit_holds_on_a_cluster(address: str, onchip: Program) -> None:
     said = onchip(
         *("map", "lenet5", "--accelerator", "simba", "--no-cache", "--time-limit", "2", "--dask", address, "--json")
@@ -101,6 +103,7 @@ def test_what_cannot_be_mapped_is_said_as_here(address: str, onchip: Program) ->
     assert "tile shapes" in here.err
 
 
+@pytest.mark.slow
 def test_fuse_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Program) -> None:
     asked = ("fuse", "lenet5", "--accelerator", "meta-prototype-df", "--no-cache", "--json")
     here, there = onchip(*asked), onchip(*asked, "--dask", address)
@@ -138,6 +141,7 @@ def test_a_front_of_schedules_found_on_a_cluster_is_that_found_here(address: str
     assert _without_seconds(here.json) == _without_seconds(there.json)
 
 
+@pytest.mark.slow
 def test_the_library_finds_a_front_on_a_cluster_or_says_that_none_is_there(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_point_that_fails_leaves_the_others_alone() -> None:
     assert failed["slow"] == "it takes more than 2 s"
 
 
+@pytest.mark.slow
 def test_a_point_that_may_take_less_than_its_worker_has_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     found = answers_of(["memory 1", "memory 2"], as_its_key_says, PointLimits(memory_bytes=1))
 

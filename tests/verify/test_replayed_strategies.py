@@ -27,7 +27,7 @@ def assert_same(found: StrategyFigures, expected: StrategyFigures) -> None:
     assert found.energy_pj == pytest.approx(expected.energy_pj, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", with_slow(SEEDS, lambda seed: seed < 100 and seed % 3))
+@pytest.mark.parametrize("seed", with_slow(SEEDS, lambda seed: seed < 100 and seed % 5))
 @pytest.mark.parametrize("conventions", [OURS, DEFINES])
 def test_a_strategy_costs_in_the_verifier_what_the_cost_model_says(seed: int, conventions: Conventions) -> None:
     one = random_strategy(seed, conventions)
