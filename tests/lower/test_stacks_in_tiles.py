@@ -204,8 +204,8 @@ def test_the_network_is_told_from_its_tiles(case: tuple[Graph, Cut, Graph]) -> N
         assert set(found.tensors) == set(graph.tensors)
 
 
-@pytest.mark.parametrize("mode", OverlapMode)
-@pytest.mark.parametrize("tile", series(TILES, 1))
+@pytest.mark.parametrize("mode", series(OverlapMode, 1))
+@pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_plan_at_the_least_capacity_gives_the_values_of_the_network(
     name: str, tile: tuple[int, int], mode: OverlapMode

@@ -24,7 +24,7 @@ from support.replayed import random_network
 from support.series import series
 from support.tiny_networks import tiny
 
-SEEDS = pytest.mark.parametrize("seed", series(range(60), 30))
+SEEDS = pytest.mark.parametrize("seed", series(range(60), 10))
 
 
 @SEEDS
