@@ -17,7 +17,7 @@ SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_l
 # Of these, what takes longest there and calls nothing that the others do not call.
 UNSANITIZED_TESTS := time_limit or runs_in_bands or the_first_floor or byte_for_byte or more_units_than or 400-
 
-.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all corpus clean
+.PHONY: demo test test-long test-quarter test-minimum check develop wheel sdist sanitize adversary planted mutate extras micro opencl format bench bench-all frozen corpus clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m onchip schedule "$$($(BIN)/python examples/light_model.py squeezenet)" --accelerator simba \
@@ -117,6 +117,10 @@ bench-all: $(VENV)/.installed-test
 	PYTHONPATH=tests $(BIN)/python benchmarks/small_graphs.py
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/large.py
+
+# Deterministic and proven figures again, held against those that are kept: about a quarter of an hour.
+frozen: $(VENV)/.installed-test
+	PYTHONPATH=benchmarks $(BIN)/python -m frozen
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

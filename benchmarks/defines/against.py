@@ -22,6 +22,7 @@ from typing import Final
 from shared.results import write_results
 
 from onchip.answer.stacks import OverlapMode
+from onchip.answer.strategy import StrategyFigures
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.cost.layer.accounting import AccountingName
 from onchip.solve.stacks.options import FusionOptions
@@ -38,9 +39,14 @@ MACHINES: Final = {
 META: Final = "fsrcnn:meta-prototype-df"
 POINTS: Final = (
     *(f"{META}:{tile}:{mode}" for tile in ("4x72", "60x72", "16x18") for mode in OverlapMode),
-    f"{META}:960x540:recompute",
+    *(f"{META}:960x540:{mode}" for mode in OverlapMode),
     *(f"fsrcnn:{one}:60x72:fully-cached" for one in MACHINES if one != "meta-prototype-df"),
+    *(f"fsrcnn:{one}-df:16x18:h-cached" for one in ("edge-tpu-like", "ascend-like")),
+    *(f"fsrcnn:{one}-df:240x270:recompute" for one in ("tpu-like", "tesla-npu-like")),
+    *(f"mc-cnn:meta-prototype-df:{one}" for one in ("4x72:fully-cached", "60x72:fully-cached")),
+    *(f"mc-cnn:meta-prototype-df:{one}" for one in ("16x18:h-cached", "240x270:recompute")),
 )
+"""Those that `tests/published/test_fuse_as_defines.py` has, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +67,32 @@ class Beside:
         return self.energy_pj / self.their_energy_pj - 1, self.cycles / self.their_cycles - 1
 
 
-def beside(point: str, folder: Path, python: str) -> Beside:
-    """Both on one point; ends the program where DeFiNES ends with an error."""
-    network, machine, tile, mode_name = point.split(":")
+def ours(point: str) -> StrategyFigures:
+    """Return our figures of a point; ends the program if there is no strategy."""
+    network, machine, tile, mode = point.split(":")
     columns, rows = (int(size) for size in tile.split("x"))
-    mode, started = OverlapMode(mode_name), process_time()
-    options = FusionOptions(stacks="one", tile=(columns, rows), mode=mode)
+    options = FusionOptions(stacks="one", tile=(columns, rows), mode=OverlapMode(mode))
     asked = FusionRequest(
         f"{network}-defines", machine, options=options, mapper="loma", accounting=AccountingName.DEFINES
     )
     figures = fuse_network(asked).figures
-    seconds = process_time() - started
     if figures is None:
         raise SystemExit(f"{point}: no strategy")
+    return figures
+
+
+def beside(point: str, folder: Path, python: str) -> Beside:
+    """Both on one point; ends the program where DeFiNES ends with an error."""
+    network, machine, tile, mode_name = point.split(":")
+    columns, rows = tile.split("x")
+    mode, started = OverlapMode(mode_name), process_time()
+    figures = ours(point)
+    seconds = process_time() - started
     place, hardware = MACHINES[machine]
     workload = f"{place}.workload_{network.replace('-', '')}"
     cached = str(mode.caches_columns), str(mode.caches_rows)
     program = Path(__file__).with_name("peer_program.py")
-    command = (python, str(program), workload, hardware, str(columns), str(rows), *cached)
+    command = (python, str(program), workload, hardware, columns, rows, *cached)
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(f"{point}: DeFiNES ends with {ended.returncode}: {ended.stderr.strip()[-300:]}")
