@@ -24,8 +24,9 @@ demo: $(VENV)/.installed
 		-o squeezenet.schedule.json.gz --report squeezenet.html
 	@echo "the page is squeezenet.html, the schedule squeezenet.schedule.json.gz"
 
+# PYTEST_OPTIONS: `--torch-smoke` runs one tenth of the tests that need torch.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow" $(PYTEST_OPTIONS)
 
 # All slow tests: the tests of most of the processor time, and long series of cases.
 test-long: $(VENV)/.installed-test
@@ -33,7 +34,7 @@ test-long: $(VENV)/.installed-test
 
 # One quarter of the slow tests: QUARTER is 0, 1, 2 or 3.
 test-quarter: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n auto -m slow --quarter $(QUARTER)
+	$(BIN)/python -m pytest -n auto -m slow --quarter $(QUARTER) $(PYTEST_OPTIONS)
 
 # All tests but the slow ones, with the oldest version that pyproject.toml admits of each dependency.
 test-minimum:

@@ -14,6 +14,7 @@ settings.register_profile("untimed", deadline=None)  # a busy machine is no fail
 settings.load_profile("untimed")
 
 QUARTERS = 4
+SMOKE_SHARE = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,16 +24,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=range(QUARTERS),
         help="run one quarter of the selected tests, chosen by their names",
     )
+    parser.addoption(
+        "--torch-smoke", action="store_true", help="run one tenth of the tests marked `torch`, chosen by their names"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the quarter that --quarter asks for."""
-    quarter = config.getoption("--quarter")
-    if quarter is None:
-        return
-    kept = [item for item in items if crc32(item.nodeid.encode()) % QUARTERS == quarter]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    """Keep the tests that --quarter and --torch-smoke ask for."""
+    quarter, is_smoke = config.getoption("--quarter"), config.getoption("--torch-smoke")
+
+    def is_kept(item: pytest.Item) -> bool:
+        number = crc32(item.nodeid.encode())
+        is_in_smoke = not is_smoke or item.get_closest_marker("torch") is None or number % SMOKE_SHARE == 0
+        return is_in_smoke and quarter in (None, number % QUARTERS)
+
+    kept = [item for item in items if is_kept(item)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if not is_kept(item)])
+        items[:] = kept
 
 
 @pytest.fixture

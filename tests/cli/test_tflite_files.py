@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ MODELS = Path(__file__).parents[1] / "data" / "tflite"
 SPEECH, LSTM = MODELS / "micro_speech_quantized.tflite", MODELS / "trained_lstm_int8.tflite"
 
 
+@pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="ai-edge-litert is not installed (extra `tflite`)")
 def test_a_network_is_described_planned_checked_and_run(onchip: Program, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     assert onchip("info", SPEECH, "--json").json["required_bytes"] == 5_960

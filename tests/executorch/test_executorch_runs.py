@@ -21,7 +21,7 @@ runtime = pytest.importorskip("executorch.runtime", reason=WHY)
 Untyped: TypeAlias = Any
 """What ExecuTorch and torch hand out."""
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
 class Residual(torch.nn.Module):  # type: ignore[misc, name-defined]

@@ -15,6 +15,7 @@ from onchip.ir.tensor import Role
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
 functional = torch.nn.functional
+pytestmark = pytest.mark.torch
 
 Value: TypeAlias = Any
 """A torch tensor or module."""

@@ -24,6 +24,7 @@ from onchip.ir.tensor import Role
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
 programs = pytest.importorskip("support.small_programs")
+pytestmark = pytest.mark.torch
 Small, Cached, QuantisedNetwork = programs.Small, programs.Cached, programs.QuantisedNetwork
 saved, dynamic_file = programs.saved, programs.dynamic_file
 

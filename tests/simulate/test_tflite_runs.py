@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,10 @@ from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_netwo
 from support.tflite_models import TfliteOperator, TfliteTensor, network
 
 MODELS = sorted((Path(__file__).parents[1] / "data" / "tflite").glob("*.tflite"))
-pytestmark = pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning"),
+    pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="ai-edge-litert is not installed (extra `tflite`)"),
+]
 
 
 READ = Reading()

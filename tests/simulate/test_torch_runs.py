@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra `torc
 from onchip.formats.torch.kernels import TorchKernels  # noqa: E402 (only where there is torch)
 from support.small_programs import Cached, Module, QuantisedNetwork, Small, Value, dynamic_file, saved  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 PIXELS = (1, 3, 8, 8)
 
 
