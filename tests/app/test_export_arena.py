@@ -108,6 +108,7 @@ def test_no_order_of_the_operators_has_a_smaller_arena(seed: int, tmp_path: Path
     assert exported(model).arena_bytes == least_of_all_orders(model)
 
 
+@pytest.mark.slow
 def test_an_order_that_the_runtimes_lives_make_worse_is_not_kept(tmp_path: Path) -> None:
     """To free a large input first pays for the plan that loads the other later, not where both are there at once."""
     exports = [exported(random_model(Random(seed)).write(tmp_path / "m.tflite")) for seed in range(100, 120)]

@@ -134,6 +134,7 @@ def test_in_a_given_order_what_crosses_operators_is_exact_in_bytes() -> None:
             assert searched(model, SECONDS, 1)[0] is Answered.NONE, seed
 
 
+@pytest.mark.slow
 def test_a_tensor_with_a_place_for_life_costs_no_less_than_one_that_comes_and_goes() -> None:
     refuted = 0
     for seed in range(30):

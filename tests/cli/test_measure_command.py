@@ -85,6 +85,7 @@ def test_a_mapping_that_is_not_legal_is_neither_run_nor_written(onchip: Program,
     assert not (tmp_path / "out.c").exists()
 
 
+@pytest.mark.slow
 def test_an_exported_mapping_is_a_function_that_multiplies(onchip: Program, lanes: Path, tmp_path: Path) -> None:
     mapping = mapping_of("gemm:m24n40k30", 32, onchip, lanes, tmp_path)
     source, library = tmp_path / "product.c", tmp_path / "product.so"
@@ -134,6 +135,7 @@ def test_a_mapping_is_exported_as_one_file_of_a_language_that_its_machine_has(
     assert expected in ended.err
 
 
+@pytest.mark.slow
 def test_other_elements_are_refused_in_a_line(onchip: Program, lanes: Path, tmp_path: Path) -> None:
     mapping = mapping_of("gemm:m4n8k4", 16, onchip, lanes, tmp_path)
     ended = onchip("measure", mapping, "--accelerator", lanes)

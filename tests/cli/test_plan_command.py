@@ -277,6 +277,7 @@ def test_nothing_is_said_of_a_reader_that_goes_away(diamond: Path) -> None:
     assert errors == b""
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"onnx", "ortools", "numpy", "pydantic", "rich", "torch", "yaml"}
     program = "import sys; from onchip.cli import run; run(['--help']); print('\\n' + ' '.join(sys.modules))"

@@ -120,6 +120,7 @@ def test_bad_values_for_inputs_are_refused(onchip: Program, diamond: Path, plann
         assert message in ended.err
 
 
+@pytest.mark.slow
 def test_other_bits_than_the_models_cannot_be_run(onchip: Program, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     assert onchip("plan", SQUEEZENET, "--sram", "m_r", "--bits", 8, "-o", path).code == 0

@@ -51,6 +51,7 @@ def test_a_tile_that_is_larger_than_every_map_is_refused(onchip: Program) -> Non
     assert (ended.code, ended.json["place"], ended.json["expected"]) == (2, "--tile", "at most 8x8, the size of 'm0'")
 
 
+@pytest.mark.slow
 def test_stacks_are_as_given(onchip: Program) -> None:
     assert stacks_of(onchip, three(), "--stacks", "0-2", "--tile", "4x4") == [["conv0", "conv1", "add"]]
     assert stacks_of(onchip, three(), "--stacks", "conv0,conv1-add", "--tile", "4x4") == [["conv0"], ["conv1", "add"]]

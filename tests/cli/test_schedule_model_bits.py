@@ -76,6 +76,7 @@ def test_a_network_of_eight_bits_costs_the_same_either_way(onchip: Program, netw
     assert {**own, **about_the_run} == {**eight, **about_the_run}
 
 
+@pytest.mark.slow
 def test_a_loop_nest_of_other_bits_than_its_tensors_is_not_the_operator_s(
     onchip: Program, mixed: Path, chip: Path
 ) -> None:

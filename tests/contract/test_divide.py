@@ -76,6 +76,7 @@ def test_a_network_is_cut_where_little_crosses() -> None:
     assert max(crossing[cut] for cut in cuts) < sorted(crossing)[len(crossing) // 2]
 
 
+@pytest.mark.slow
 def test_amoebanet_at_its_tightest_is_solved_in_parts() -> None:
     roomy = Problem(fuse(load_network("amoebanetd_18_256").with_bits(8)), (Memory("sram", 1),))
     problem = replace(roomy, memories=(Memory("sram", greatest_need(roomy).need_bytes),))

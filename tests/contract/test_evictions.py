@@ -167,6 +167,7 @@ def test_a_state_may_have_more_residents_than_a_word_has_bits(seed: int) -> None
     assert max(len(move.evicted) for move in outcome.moves) > 20
 
 
+@pytest.mark.slow
 def test_sets_by_the_millions_do_not_keep_a_search_from_stopping() -> None:
     indexed = crowded(1, waiting=60, greatest_size=9, reads=3)
     outcome = BestFirstSearch(indexed, Run().within(0.3)).solve()

@@ -88,6 +88,7 @@ def test_the_exact_search_finds_a_packing_exactly_if_there_is_one(group: int) ->
             assert not is_packed or verify_packing(asked, search.packing or Packing(())) == ()
 
 
+@pytest.mark.slow
 def test_bounds_are_never_above_the_least_arena() -> None:
     for problem in cases(40, 400):
         least = least_capacity_of(problem)

@@ -91,6 +91,7 @@ def hard(percent: int = 80) -> PackingProblem:
     return PackingProblem(read_buffers(MINIMALLOC / "A.1048576.csv").buffers, 1048576 * percent // 100)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(problem=problems())
 def test_it_agrees_with_trying_every_choice(problem: PackingProblem) -> None:

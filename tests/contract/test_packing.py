@@ -73,6 +73,7 @@ def test_the_exact_search_alone_agrees_with_trying_every_place(
     assert is_legal(problem, search.packing) is (finding is Knowledge.PACKED)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(problem=problems(), repair_rounds=st.sampled_from([0, 60]))
 def test_pack_agrees_with_trying_every_place(problem: PackingProblem, repair_rounds: int) -> None:
@@ -95,6 +96,7 @@ def test_brimful_problems_are_packed_or_proven_unpackable(part: int) -> None:
     assert findings.count(Knowledge.UNPACKABLE) >= 20
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(problem=problems())
 def test_the_core_packs_exactly_if_the_whole_does(problem: PackingProblem) -> None:
@@ -231,6 +233,7 @@ def test_a_time_limit_holds_and_leaves_the_best_packing() -> None:
     assert result.lower_bound <= (result.objective_value or 0)
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_the_compiled_search_at_once() -> None:
     pack(instance("E"), Run())
     run = Run()

@@ -161,6 +161,7 @@ def test_the_models_of_copies_bound_all_programs_from_both_sides() -> None:
     assert repeated > 5
 
 
+@pytest.mark.slow
 def test_the_pool_of_all_scratchpads_is_a_bound_for_each_order_with_links_and_rates() -> None:
     for problem in islice(tiny_problems(), TINY_CASES):
         least = least_cost_of_instructions(problem)
@@ -179,6 +180,7 @@ def _orders(indexed: IndexedProblem) -> Iterator[tuple[int, ...]]:
             yield order
 
 
+@pytest.mark.slow
 def test_the_cases_are_worth_it() -> None:
     values = [least_bytes(problem) for problem in islice(byte_problems(), 80)]
     assert sum(value is not None and value > 0 for value in values) >= 20

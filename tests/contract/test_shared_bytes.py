@@ -130,6 +130,7 @@ def test_chains_and_chosen_ties_are_legal(seed: int) -> None:
         assert verify(problem, compose(indexed, one, offsets)).is_legal
 
 
+@pytest.mark.slow
 def test_plans_that_share_run_on_real_bytes() -> None:
     shared = 0
     for seed in range(80):

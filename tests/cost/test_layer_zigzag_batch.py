@@ -73,7 +73,7 @@ def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int, accounting: 
 
 
 @pytest.mark.parametrize("accounting", ACCOUNTINGS)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", series(range(20), 8))
 def test_so_do_those_of_one_tap_over_a_padded_input(seed: int, accounting: Accounting) -> None:
     random = Random(seed)
     accelerator = random_accelerator(random)

@@ -208,7 +208,7 @@ def test_a_port_of_no_use_is_refused() -> None:
         time_schedule(TWO, only_writing, program, RESIDENT)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", series(range(200), 66))
 def test_places_are_free_when_their_bytes_were_last_in_use(seed: int) -> None:
     """Byte by byte."""
     random, places, bytes_free_at = Random(seed), FreedPlaces(), [0] * 40

@@ -100,6 +100,7 @@ def test_without_spills_the_diamond_needs_160_bytes() -> None:
     assert diamond(130).bytes_without_spills == 160
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(graphs(), st.integers(0, 24), st.sampled_from(("exact", "belady", "greedy")), st.sampled_from((1, 4)))
 def test_absences_account_for_all_that_is_not_compulsory(graph: Graph, slack: int, method: str, alignment: int) -> None:
@@ -131,6 +132,7 @@ def test_footprints_are_the_bytes_of_those_present(graph: Graph, slack: int) -> 
         assert history.footprint_of_operands("sram")[step] == operands
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(graphs())
 def test_no_plan_without_spills_has_a_lower_peak_in_its_order(graph: Graph) -> None:

@@ -11,9 +11,10 @@ from onchip.arch.memory import Memory, Operand
 from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.facts.indexed import IndexedProblem
 from oracles.shared_bytes import random_sharing_graph
+from support.series import series
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", series(range(300), 100))
 def test_what_fits_into_the_only_scratchpad_is_what_the_search_finds_a_place_for(seed: int) -> None:
     chance = random.Random(seed)
     graph = random_sharing_graph(seed, greatest_size=chance.choice((3, 9)))

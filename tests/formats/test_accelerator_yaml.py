@@ -65,6 +65,7 @@ def test_every_field_arrives() -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(accelerators())
 def test_a_round_trip_loses_nothing(accelerator: Accelerator) -> None:

@@ -44,6 +44,7 @@ def test_every_kind_of_onnx_is_drawn() -> None:
     assert kinds - RULES.keys() == NO_SHAPES_TO_COMPARE
 
 
+@pytest.mark.slow
 def test_shapes_are_those_that_onnxruntime_computes(tmp_path: Path) -> None:
     assert_alike([*sorted(RULES), *RULED * 10], tmp_path)
 

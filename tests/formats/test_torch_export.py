@@ -332,6 +332,7 @@ def test_an_exported_program_gives_the_graph_of_its_module() -> None:
     assert graph_from_torch(program, (), "small") == graph_from_torch(module, inputs, "small")
 
 
+@pytest.mark.slow
 def test_a_decomposed_program_has_the_same_operators() -> None:
     module = torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.MaxPool2d(2)
@@ -375,6 +376,7 @@ def test_without_torch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
         graph_from_torch(object(), (), "small")
 
 
+@pytest.mark.slow
 def test_of_a_step_of_training_the_loss_and_the_gradients_leave() -> None:
     from torch.export.experimental import _export_forward_backward
 

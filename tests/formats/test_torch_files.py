@@ -62,6 +62,7 @@ def test_tied_weights_of_a_file_are_one(tmp_path: Path) -> None:
     assert [operator.parameters for operator in graph.operators] == [("0.weight",), ("0.weight",)]
 
 
+@pytest.mark.slow
 def test_open_dimensions_are_asked_for_at_once_and_what_is_suggested_reads_it(tmp_path: Path) -> None:
     path = dynamic_file(tmp_path / "dynamic.pt2")
     with pytest.raises(OpenDimensionsError) as raised:

@@ -54,6 +54,7 @@ def tiny_problem(seed: int) -> Problem:
     return timed_problem(graph, random.randint(4, 6), random)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 6), st.sampled_from([Order.FREE, Order.GIVEN]))
 def test_plans_are_legal_and_end_as_claimed(seed: int, operators: int, order: Order) -> None:
@@ -174,6 +175,7 @@ def test_what_is_placed_while_it_is_timed_is_legal_and_ends_as_the_search_says(
         assert latency_of_legal_program(problem, search, found) == timing.latency
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 9))
 def test_what_is_packed_first_and_then_loaded_as_early_as_can_be_is_legal(seed: int, operators: int) -> None:

@@ -55,6 +55,7 @@ def answer(problem: Problem, seconds: float | None = None) -> Result[Plan] | Non
         return None
 
 
+@pytest.mark.slow
 def test_what_fits_whole_has_a_plan_where_its_bands_are_aligned_apart() -> None:
     result = answer(roomy_problem(54380107, 3, Order.FREE))
     assert result is not None

@@ -86,6 +86,7 @@ def equations(draw: st.DrawFn) -> tuple[list[str], str, dict[str, int]]:
     return terms, "".join(draw(st.permutations(kept))), {letter: draw(st.integers(1, 3)) for letter in letters}
 
 
+@pytest.mark.slow
 @given(equations(), st.integers(0, 100))
 @settings(max_examples=120, deadline=None)
 def test_an_einsum_is_its_nest(drawn: tuple[list[str], str, dict[str, int]], seed: int) -> None:

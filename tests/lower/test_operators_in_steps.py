@@ -276,6 +276,7 @@ def test_operators_are_taken_apart_for_several_scratchpads_too(tmp_path: Path) -
     assert difference(tiled, whole, path) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_program_in_which_attention_sees_views_is_in_tiles_of_steps() -> None:
     """Keys and values lie as rows of all heads side by side, as programs have them."""
     rows = [Tensor.of_shape(name, (1, 40, 16), 32, Role.INPUT) for name in ("q", "k", "v")]

@@ -78,6 +78,7 @@ def test_bands_partition_the_tensor_they_are_part_of(problem: Problem, when: Spl
         assert sorted(elements) == sorted(product(*map(range, whole.shape or ())))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_every_operator_fits(problem: Problem, when: Split) -> None:
@@ -104,6 +105,7 @@ def test_what_is_compulsory_stays_the_same(problem: Problem, when: Split) -> Non
     assert compulsory_bytes(split(problem, when)) == compulsory_bytes(problem)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(problems(), st.sampled_from((Split.AUTO, Split.ALWAYS)))
 def test_splitting_twice_changes_nothing_and_is_the_same_each_time(problem: Problem, when: Split) -> None:
@@ -112,6 +114,7 @@ def test_splitting_twice_changes_nothing_and_is_the_same_each_time(problem: Prob
     assert graph_sha256(split_operators(problem, when)) == graph_sha256(tiled.graph)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(problems())
 def test_a_graph_file_keeps_tiles_and_bands(problem: Problem) -> None:

@@ -192,6 +192,7 @@ def test_bands_of_what_is_not_computed_again_partition_it(case: tuple[Graph, Cut
         assert sum(base == name for base, _ in times) == prod(graph.tensor[name].shape or ())
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tiled_graphs())
 def test_the_network_is_told_from_its_tiles(case: tuple[Graph, Cut, Graph]) -> None:

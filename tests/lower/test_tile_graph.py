@@ -53,6 +53,7 @@ def test_tiles_of_any_stacks_give_the_values_of_the_network(case: Case, seed: in
     assert whole_tensor_differences(with_all_parameters(tiles, graph), graph, seed) == ()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_each_map_between_stacks_is_partitioned_by_its_bands(case: Case) -> None:
@@ -65,6 +66,7 @@ def test_each_map_between_stacks_is_partitioned_by_its_bands(case: Case) -> None
         assert all(times[tensor.name, pixel] == 1 for pixel in product(*map(range, tensor.shape or ())))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_stacks_run_one_after_another_tile_by_tile_and_each_operator_computes_all_its_pixels(case: Case) -> None:
@@ -151,6 +153,7 @@ def layers_there(graph: Graph) -> Iterator[bool]:
         yield False
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(tile_graphs())
 def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(case: Case) -> None:

@@ -37,6 +37,7 @@ def assert_both_agree(network: Graph, stacks: Sequence[ScheduledStack], tiles: T
             assert (nests.input, nests.weight) == (made.operands.input, made.operands.weight), operator.name
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(tile_graphs())
 def test_stacks_in_tiles_are_what_the_verifier_derives(

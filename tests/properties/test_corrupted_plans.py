@@ -70,6 +70,7 @@ def check(text: bytes) -> None:
         assert all("\n" not in str(violation) for violation in verdict.violations)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(POSITIONS, st.integers(0, 255)), min_size=1, max_size=3))
 def test_bytes_are_changed(flips: list[tuple[int, int]]) -> None:

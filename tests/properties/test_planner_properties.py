@@ -58,6 +58,7 @@ def cost(problem: Problem) -> int | None:
     return result.objective_value
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=graphs(), slack=st.integers(0, 8), more=st.integers(1, 9), objective=OBJECTIVES, order=ORDERS)
 def test_more_capacity_never_costs_more(
@@ -89,6 +90,7 @@ def test_names_and_the_order_of_the_tensors_change_nothing(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(graph=graphs(), slack=st.integers(0, 8), objective=OBJECTIVES, chance=st.randoms(use_true_random=False))
 def test_the_given_order_does_not_matter_where_the_order_is_free(

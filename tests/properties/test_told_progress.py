@@ -128,7 +128,7 @@ def test_the_bound_of_an_order_is_none_of_all_orders(told: Told, seed: int) -> N
     told.ensure_true_of(result.objective_value, result.lower_bound)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", series(range(6), 8))
 @pytest.mark.parametrize("placement", Placement)
 @pytest.mark.parametrize(("objective", "order"), list(product(UNTIMED, (Order.FREE, Order.GIVEN))))
 def test_several_scratchpads_too(

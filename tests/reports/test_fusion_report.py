@@ -37,6 +37,7 @@ def bars_of(figure: Any) -> float:  # noqa: ANN401 - JSON
     return float(sum(height for trace in figure["traces"] for height in trace["y"]))
 
 
+@pytest.mark.slow
 def test_bars_add_up_to_what_the_strategy_costs(outcome: FusionOutcome) -> None:
     sums = outcome.sums
     assert bars_of(energy_by_memory(outcome)) == pytest.approx(sums.energy_pj)

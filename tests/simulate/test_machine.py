@@ -50,6 +50,7 @@ def test_a_legal_plan_runs_and_moves_what_the_verifier_says(name: str) -> None:
     assert (run.loads, run.write_backs, run.moved) == (figures.loads, figures.write_backs, figures.moved)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(graphs(), st.sampled_from(Count), st.integers(0, 3), st.sampled_from((1, 4)))
 def test_whatever_is_planned_runs(graph: Graph, count: Count, extra: int, alignment: int) -> None:

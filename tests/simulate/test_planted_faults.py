@@ -194,6 +194,7 @@ SITES = 5
 """Of each fault so many are planted, if there are, spread over the plan."""
 
 
+@pytest.mark.slow
 def test_the_plan_without_a_fault_passes_both(bench: Bench) -> None:
     verdict = verify(bench.problem, bench.plan)
     run = bench.run(bench.plan)

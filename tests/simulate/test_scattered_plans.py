@@ -70,6 +70,7 @@ def test_what_the_verifier_passes_the_machine_carries_out_and_what_it_refuses_th
         assert (run.loads, run.write_backs, run.moved) == (figures.loads, figures.write_backs, figures.moved)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(scattered_plans())
 def test_placement_is_static_where_every_tensor_stays_or_comes_for_one_operator(case: tuple[Problem, Plan]) -> None:

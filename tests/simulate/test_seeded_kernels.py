@@ -54,6 +54,7 @@ def networks(draw: st.DrawFn) -> Graph:
     return graph(kind, tuple(sizes), draw(st.integers(8, 40)))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(networks(), st.data())
 def test_any_byte_changed_shows(network: Graph, data: st.DataObject) -> None:

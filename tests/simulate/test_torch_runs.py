@@ -150,6 +150,7 @@ def test_a_tile_needs_nothing_of_a_map_but_what_it_reads(size: int, tmp_path: Pa
         assert size == 16 or np.isnan(written).any()
 
 
+@pytest.mark.slow
 def test_a_program_of_open_sizes_runs_at_those_that_are_bound(tmp_path: Path) -> None:
     path = dynamic_file(tmp_path / "dynamic.pt2")
     execution = executed(path, tmp_path, Reading.of(Bindings(shapes={"x": (3, 3, 18, 16)})))

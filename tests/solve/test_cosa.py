@@ -72,6 +72,7 @@ def test_terms_of_what_does_not_fit_as_cosa_counts_are_told_where_that_is_asked(
     assert cosa_objective(layer, SIMBA, whole, must_fit=False).compute == pytest.approx(log2(layer.macs))
 
 
+@pytest.mark.slow
 def test_logarithms_above_what_cp_sat_lets_a_variable_be_lose_no_schedule() -> None:
     """In a memory of 1 MiB they are counted so finely that two reused factors are more than 10^7 units."""
     layer, accelerator = RESNET50["_outputs_input.8"], load_accelerator("simba-large-buffers")
@@ -146,6 +147,7 @@ def _saved(order: tuple[str, ...], sizes: dict[str, float]) -> float:
     return saved
 
 
+@pytest.mark.slow
 def test_ties_are_broken_as_asked_and_cost_no_objective() -> None:
     layer = RESNET50["_outputs_input.73"]
 

@@ -128,7 +128,7 @@ def test_loops_that_only_the_global_buffer_has_room_for_are_ordered_best(layer: 
 
 
 @pytest.mark.parametrize("holds", [("input", "weight"), ("input", "weight", "output"), ("weight", "output")])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", series(range(12), 8))
 def test_a_buffer_that_weights_share_counts_its_window_as_the_objective_does(seed: int, holds: tuple[str, ...]) -> None:
     """The factor of the buffer that weights reach last is the window's, too, where inputs lie in it."""
     random = Random(seed)

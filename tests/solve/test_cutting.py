@@ -78,6 +78,7 @@ def test_what_has_no_mappings_in_tiles_stays_whole(monkeypatch: pytest.MonkeyPat
 WORST = ScheduledStack(TILED.operators, Tiling(1, 1, OverlapMode.RECOMPUTE))
 
 
+@pytest.mark.slow
 def test_a_stack_in_bad_tiles_is_cut_into_operators_that_others_run_alone() -> None:
     network, accelerator = skip_network(5, 5), grid_chip({"OX": 4, "OY": 4})
     making = maker(accelerator, network)
@@ -106,6 +107,7 @@ def test_operators_alone_are_cut_into_a_run_that_takes_less_in_tiles() -> None:
     assert is_legal(found, network, accelerator)
 
 
+@pytest.mark.slow
 def test_a_run_is_looked_at_in_strips_of_fewer_tiles_and_not_without_time() -> None:
     making = maker(grid_chip({"OX": 2}), skip_network(8, 8))
     apart = making.made(ALONE, Places())

@@ -28,6 +28,7 @@ def improved(
     return search.improve(run or Run(), ""), ledger
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(1, 3))
 def test_the_way_that_estimates_lead_to_is_one_and_all_of_it_is_costed(problem: Problem, ahead: int) -> None:
     way, _ = improved(problem, ahead=ahead)
@@ -54,6 +55,7 @@ def test_from_there_on_the_best_is_proven_and_nothing_costed_twice(problem: Prob
     assert len(problem.table.asked) == len(set(problem.table.asked))
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(0, 4))
 def test_stopped_early_it_has_nothing_or_a_way(problem: Problem, rounds: int) -> None:
     way, _ = improved(problem, stopped_after(rounds))

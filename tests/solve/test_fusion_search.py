@@ -28,6 +28,7 @@ def test_the_way_found_costs_what_the_best_of_all_does(problem: Problem, ahead: 
         assert found.way.cost == sum_of([problem.begun, *(cost for cost in costs if cost is not None)])
 
 
+@pytest.mark.slow
 @given(problems())
 def test_arcs_that_there_was_no_time_to_look_at_are_looked_at_where_the_way_leads(problem: Problem) -> None:
     never = Run()
@@ -59,6 +60,7 @@ def test_what_is_known_to_be_impossible_is_not_costed() -> None:
     assert not ledger.bring_closer((0, 1, 2), Run())
 
 
+@pytest.mark.slow
 @given(problems(), st.integers(0, 4))
 def test_stopped_early_it_has_a_bound_and_perhaps_a_way(problem: Problem, rounds: int) -> None:
     found = problem.solved(stopped_after(rounds))

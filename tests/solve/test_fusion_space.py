@@ -93,6 +93,7 @@ def test_the_ways_are_all_legal_strategies(network: FusableNetwork, may_stay: bo
     assert set(found) == set(every_strategy(space, memories))
 
 
+@pytest.mark.slow
 @given(networks(), st.data())
 def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
     network: FusableNetwork, data: st.DataObject
@@ -107,6 +108,7 @@ def test_the_verifier_refuses_just_the_strategies_with_a_run_that_is_no_stack(
     assert {one.rule for one in found} <= {Rule.OVER_A_BRANCH, Rule.OUTPUT_LOST}
 
 
+@pytest.mark.slow
 @given(networks(4), st.data())
 def test_the_verifier_refuses_an_output_of_the_network_on_the_chip(
     network: FusableNetwork, data: st.DataObject
@@ -157,6 +159,7 @@ def ways_at_cuts(network: FusableNetwork, ways: Mapping[str, int], left_out: fro
     ]
 
 
+@pytest.mark.slow
 @given(networks(8), st.data())
 def test_maps_that_wait_longest_are_left_out_until_few_ways_to_place_the_others_remain(
     network: FusableNetwork, data: st.DataObject

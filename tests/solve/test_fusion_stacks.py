@@ -38,6 +38,7 @@ def leaves(network: FusableNetwork, span: LayerSpan) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(networks())
 def test_stacks_are_the_runs_that_only_their_last_output_leaves(network: FusableNetwork) -> None:
     count = len(network.layers)
@@ -107,6 +108,7 @@ def test_weights_that_fit_decide_greedily(capacity_bits: int, stacks: tuple[tupl
     assert greedy_stacks(network_of(RESIDUAL), capacity_bits) == tuple(LayerSpan(*one) for one in stacks)
 
 
+@pytest.mark.slow
 @given(networks(), st.integers(0, 60))
 def test_greedy_stacks_are_legal_and_cover_the_network(network: FusableNetwork, capacity_bits: int) -> None:
     stacks = greedy_stacks(network, capacity_bits)

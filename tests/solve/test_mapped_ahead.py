@@ -111,6 +111,7 @@ def test_what_a_worker_refuses_is_refused_here(monkeypatch: pytest.MonkeyPatch) 
             ahead.taken(one)
 
 
+@pytest.mark.slow
 def test_where_no_worker_answers_in_time_nests_are_mapped_here() -> None:
     mapper = BestMapper(CHIP, MappingObjective.ENERGY, Run(Limits(0.3)), ahead=MappedAhead(SilentPool(), SEARCH))
     mapper.expect([(nest, ROOM) for nest in NESTS])

@@ -261,7 +261,7 @@ def test_a_run_that_is_cut_short_answers_what_it_has(objective: MappingObjective
     assert floor_of_any(problem, objective) <= result.lower_bound <= result.objective_value
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", series(range(30), 10))
 def test_a_refined_mapping_is_legal_costs_what_is_said_and_no_more_than_its_start(seed: int) -> None:
     problem = toy(seed)
     start = METHODS["loma"].solve(problem, MappingObjective.EDP, Run()).answer

@@ -78,7 +78,7 @@ def keeps_all_that_has_room(problem: LayerProblem, mapping: LayerMapping | None)
     )
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", series(range(24), 8))
 def test_whatever_a_machine_has_no_room_for_there_is_a_best_mapping_and_none_drawn_is_better(seed: int) -> None:
     problem, random = alone(seed), Random(seed)
     best = METHODS["exact-even"](problem, MappingObjective.ENERGY, Run())
@@ -92,7 +92,7 @@ def test_whatever_a_machine_has_no_room_for_there_is_a_best_mapping_and_none_dra
 
 
 @pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", series(range(24), 8))
 def test_loma_and_uneven_leave_out_the_same_memories(seed: int, accounting: Accounting) -> None:
     problem, energy = alone(seed), MappingObjective.ENERGY
     filled = solve_as_loma(problem, energy, Run(), accounting=accounting, has_stored_room=True)

@@ -33,7 +33,7 @@ from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.tiled_network import TiledNetwork
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
-from support.series import with_slow
+from support.series import series, with_slow
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 STACKS = {
@@ -83,7 +83,7 @@ def figures_of(tiles: TileGraph, accelerator: Accelerator, found: Composition) -
 
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", series(range(12), 8))
 def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_says(
     stacks: tuple[ScheduledStack, ...], seed: int
 ) -> None:

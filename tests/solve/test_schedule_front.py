@@ -82,6 +82,7 @@ def test_no_answer_for_one_objective_is_below_the_front(near_bytes: int) -> None
         assert any(all(mine <= theirs for mine, theirs in zip(point.values, alone, strict=True)) for point in points)
 
 
+@pytest.mark.slow
 def test_little_is_resident_where_peak_is_an_axis() -> None:
     asked = question()
     points = solve_front(asked, LAYER_BY_LAYER, (FrontAxis.ENERGY, FrontAxis.PEAK), least(asked), Run())

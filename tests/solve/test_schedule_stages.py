@@ -128,7 +128,7 @@ def test_stages_that_have_no_time_for_their_work_are_cut() -> None:
     assert found.are_stages_cut
 
 
-@pytest.mark.parametrize("seconds", [0.02, 0.5])
+@pytest.mark.parametrize("seconds", series([0.02, 0.5], 1))
 @pytest.mark.parametrize("objective", ScheduleObjective)
 def test_all_choices_together_are_never_worse_than_the_stages_they_began_from(
     objective: ScheduleObjective, seconds: float

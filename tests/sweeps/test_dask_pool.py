@@ -133,6 +133,7 @@ def test_schedule_finds_on_a_cluster_what_it_finds_here(address: str, onchip: Pr
     assert _without_seconds(here.json) == _without_seconds(there.json)
 
 
+@pytest.mark.slow
 def test_a_front_of_schedules_found_on_a_cluster_is_that_found_here(address: str, onchip: Program) -> None:
     how = ("--stacks", "layers", "--homes", "dram", "--pareto", "energy,latency", "--no-cache", "--json")
     asked = ("schedule", three(), "--accelerator", chip(), *how)

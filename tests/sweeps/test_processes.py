@@ -66,6 +66,7 @@ def test_a_point_that_may_take_less_than_its_worker_has_says_so(capfd: pytest.Ca
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the system ends workers there")
 def test_workers_die_with_a_killed_process() -> None:
     program = (
@@ -108,6 +109,7 @@ def test_of_points_that_are_sent_together_the_one_that_ends_its_worker_fails() -
     assert failed == {key for key in keys if key.startswith("dies")}
 
 
+@pytest.mark.slow
 def test_a_limit_is_of_one_point_and_not_of_those_that_are_sent_together() -> None:
     keys = [f"k{at}" for at in range(40)]
 

@@ -80,6 +80,7 @@ def test_no_schedule_whatever_it_says_makes_the_verifier_fail(
     assert all("\n" not in str(violation) for violation in found.violations)
 
 
+@pytest.mark.slow
 @given(EDITS, st.lists(SCHEDULED, max_size=1))
 def test_a_schedule_that_is_edited_is_refused_or_has_figures(
     edits: list[tuple[int, Instruction | None]], extra: list[ScheduledMapping]

@@ -18,6 +18,7 @@ from onchip.verify.schedule.boxes import cover, partition
 from onchip.verify.schedule.machine import AddressedMachine
 from onchip.verify.used_bytes import UsedBytes
 from support.schedule_cases import ACTIVATIONS, NEAR_AND_FAR, level, machine, tensor
+from support.series import series
 
 
 def random_box(random: Random) -> Region:
@@ -73,7 +74,7 @@ def test_a_box_beside_the_whole_is_no_part_of_it() -> None:
     assert not partition(((0, 2),), [])
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", series(range(200), 66))
 def test_bytes_in_use_are_those_of_an_array(seed: int) -> None:
     random, used, plain = Random(seed), UsedBytes(), [0] * 20
     for cycle in range(1, 15):
