@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from onnx import TensorProto
+from onnx.defs import onnx_opset_version
 from onnx.helper import make_node, make_tensor
 
 from onchip.formats.onnx.types import BITS
@@ -19,19 +20,22 @@ def test_every_number_type_of_onnx_has_bits() -> None:
 @pytest.mark.parametrize(
     ("element_type", "bits"),
     [
-        (TensorProto.BOOL, 8),
-        (TensorProto.FLOAT16, 16),
-        (TensorProto.INT4, 4),
-        (TensorProto.UINT2, 2),
-        (TensorProto.FLOAT4E2M1, 4),
-        (TensorProto.FLOAT8E5M2, 8),
-        (TensorProto.INT64, 64),
-        (TensorProto.COMPLEX128, 128),
+        ("BOOL", 8),
+        ("FLOAT16", 16),
+        ("INT4", 4),
+        ("UINT2", 2),
+        ("FLOAT4E2M1", 4),
+        ("FLOAT8E5M2", 8),
+        ("INT64", 64),
+        ("COMPLEX128", 128),
     ],
 )
-def test_a_tensor_has_the_bytes_its_type_says(element_type: int, bits: int, tmp_path: Path) -> None:
+def test_a_tensor_has_the_bytes_its_type_says(element_type: str, bits: int, tmp_path: Path) -> None:
+    number = dict(TensorProto.DataType.items()).get(element_type)
+    if number is None:
+        pytest.skip(f"the installed onnx has no type {element_type}")
     node = make_node("Transpose", ["x"], ["y"])
-    network = model([node], [value("x", [3, 5], element_type)], ["y"], opset=28)
+    network = model([node], [value("x", [3, 5], number)], ["y"], opset=onnx_opset_version())
     tensor = read(network, tmp_path).tensor["y"]
     assert (tensor.bits, tensor.size_bytes) == (bits, size_in_bytes((3, 5), bits))
 

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
+from onnx.defs import onnx_opset_version
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = Sequence[int]
-OLDEST, NEWEST = 7, 26
-"""Opsets that models are drawn from; onnxruntime runs none of the later ones."""
+OLDEST, NEWEST = 7, min(26, onnx_opset_version())
+"""Opsets that models are drawn from: onnxruntime runs none above 26, and an older onnx defines fewer."""
 
 
 @dataclass

@@ -5,36 +5,40 @@ from __future__ import annotations
 import onnx
 from onnx import TensorProto
 
-BITS: dict[int, int] = {
-    TensorProto.FLOAT: 32,
-    TensorProto.DOUBLE: 64,
-    TensorProto.FLOAT16: 16,
-    TensorProto.BFLOAT16: 16,
-    TensorProto.COMPLEX64: 64,
-    TensorProto.COMPLEX128: 128,
-    TensorProto.BOOL: 8,
-    TensorProto.INT8: 8,
-    TensorProto.INT16: 16,
-    TensorProto.INT32: 32,
-    TensorProto.INT64: 64,
-    TensorProto.UINT8: 8,
-    TensorProto.UINT16: 16,
-    TensorProto.UINT32: 32,
-    TensorProto.UINT64: 64,
-    TensorProto.INT4: 4,
-    TensorProto.UINT4: 4,
-    TensorProto.INT2: 2,
-    TensorProto.UINT2: 2,
-    TensorProto.FLOAT4E2M1: 4,
-    TensorProto.FLOAT6E2M3: 6,
-    TensorProto.FLOAT6E3M2: 6,
-    TensorProto.FLOAT8E4M3FN: 8,
-    TensorProto.FLOAT8E4M3FNUZ: 8,
-    TensorProto.FLOAT8E5M2: 8,
-    TensorProto.FLOAT8E5M2FNUZ: 8,
-    TensorProto.FLOAT8E8M0: 8,
+_BITS_BY_NAME = {
+    "FLOAT": 32,
+    "DOUBLE": 64,
+    "FLOAT16": 16,
+    "BFLOAT16": 16,
+    "COMPLEX64": 64,
+    "COMPLEX128": 128,
+    "BOOL": 8,
+    "INT8": 8,
+    "INT16": 16,
+    "INT32": 32,
+    "INT64": 64,
+    "UINT8": 8,
+    "UINT16": 16,
+    "UINT32": 32,
+    "UINT64": 64,
+    "INT4": 4,
+    "UINT4": 4,
+    "INT2": 2,
+    "UINT2": 2,
+    "FLOAT4E2M1": 4,
+    "FLOAT6E2M3": 6,
+    "FLOAT6E3M2": 6,
+    "FLOAT8E4M3FN": 8,
+    "FLOAT8E4M3FNUZ": 8,
+    "FLOAT8E5M2": 8,
+    "FLOAT8E5M2FNUZ": 8,
+    "FLOAT8E8M0": 8,
 }
-"""Bits per element; types of no fixed size (strings) are not in it."""
+
+BITS: dict[int, int] = {
+    number: _BITS_BY_NAME[name] for name, number in TensorProto.DataType.items() if name in _BITS_BY_NAME
+}
+"""Map from element type to bits per element. Strings are absent, and so are types that the installed onnx lacks."""
 
 
 def type_name(element_type: int) -> str:
