@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.native import StopToken, fill_within
 from onchip.solve.allocation import attempt, best_fit, overflow
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
 from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
+from onchip.solve.allocation.sections import lives_of
 from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
 from support.packable import full_at_every_step, is_packable
@@ -332,3 +334,11 @@ def test_more_pairs_than_fit_in_memory_leave_a_greedy_answer(monkeypatch: pytest
 
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.MEMORY_LIMIT)
     assert is_legal(hard(), result)
+
+
+@pytest.mark.parametrize(("order", "offsets"), [([0], []), ([1], [-1]), ([-1], [-1])])
+def test_offsets_and_orders_that_name_no_block_are_refused(order: list[int], offsets: list[int]) -> None:
+    blocks = lives_of(PackingProblem((Buffer(0, 1, 1),), 1)).blocks()
+
+    with pytest.raises(ValueError, match=r"offset for every block|a block that does not exist"):
+        fill_within(blocks, order, offsets, 1, StopToken())
