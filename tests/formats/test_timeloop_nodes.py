@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -91,15 +92,51 @@ def test_nodes_are_memories_with_the_instances_around_them() -> None:
     assert [memory.name for memory in machine.scratchpads] == ["shared"]
 
 
-def test_what_is_not_modelled_is_said() -> None:
-    text = MACHINE.replace("spatial: {meshX: 4}", "spatial: {meshX: 4}\n    constraints: {spatial: {factors: [N=1]}}")
-    text = text.replace("name: sums\n", "name: sums\n        sparse_optimizations: {action_optimization: []}\n")
-    text += "constraints: {targets: [{target: shared, type: temporal, factors: [P=1]}]}\n"
-    _, remarks = read(text)
-    assert remarks == [
-        "chip.yaml: constraints of orders and factors at column, shared are not applied: more mappings are allowed",
-        "chip.yaml: sparse_optimizations of sums are not modelled: the machine is dense",
-    ]
+COLUMN = "spatial: {meshX: 4}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            MACHINE.replace("spatial: {meshX: 4}", "spatial: {meshX: 4}\n    constraints: {spatial: {factors: [N=1]}}"),
+            '"column" is of the type "spatial" (version 0.4); expected dataspace alone',
+        ),
+        (
+            MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{temporal: {{permutation: [P]}}}}\n"),
+            '"column" is of the type "temporal" (version 0.4); expected dataspace alone',
+        ),
+        (
+            MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{max_fanout: 4}}\n"),
+            '"column" is of the type "max_fanout" (version 0.4); expected dataspace alone',
+        ),
+        (
+            MACHINE + "constraints: {targets: [{target: shared, type: temporal, factors: [P=1]}]}\n",
+            'constraints.targets[0].type: a constraint of "shared" is of the type "temporal"',
+        ),
+        (
+            MACHINE.replace(COLUMN, f"{COLUMN}    sparse_optimizations: {{action_optimization: []}}\n"),
+            '"column" has sparse_optimizations (version 0.4); expected a dense machine',
+        ),
+        (
+            MACHINE + "sparse_optimizations: {targets: [{name: shared}]}\n",
+            "the file has sparse_optimizations (Sparseloop, versions 0.3 and 0.4); expected a dense machine",
+        ),
+        (
+            MACHINE.replace("{depth: 2, width: 8}", "{depth: 2, width: 8, datawidth: WORD}"),
+            "version 0.4: a name has to",
+        ),
+    ],
+)
+def test_features_that_change_mappings_or_costs_are_refused_by_name(text: str, says: str) -> None:
+    assert text != MACHINE
+    with pytest.raises(InputError, match=re.escape(says)):
+        read(text)
+
+
+def test_constraints_that_restrict_nothing_are_read() -> None:
+    text = MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{temporal: {{}}, spatial: {{}}}}\n")
+    assert read(text) == read(MACHINE)
 
 
 def test_the_outermost_memory_is_dram_whatever_its_class() -> None:
@@ -150,7 +187,7 @@ def test_several_memories_may_share_the_outermost_one() -> None:
         ("keep_only: [Inputs]", "no_coalesce: [Inputs]", "the field is unknown", "line 44"),
         ("meshY: 3", "meshY: TALL", 'meshY is "TALL"', "line 23"),
         ("meshY: 3", "meshY: 0", "meshY is 0", "line 23"),
-        ("depth: DEEP", "depth: HIGH", '"HIGH" (a name has to be in `variables`', "line 16"),
+        ("depth: DEEP", "depth: HIGH", '"HIGH" (version 0.4: a name has to be in `variables`', "line 16"),
         ("name: lane\n", "nom: lane\n", "the field is unknown", "line 40"),
         (
             "  nodes:\n  - !Container\n    name: chip",

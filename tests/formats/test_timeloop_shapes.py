@@ -185,12 +185,12 @@ def test_a_template_includes_another_file_and_merges_it(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("problem: {{bits}}", "'bits' is undefined"),
-        ("{{include_text('nothing.yaml')}}", "it includes 'nothing.yaml', which is not there"),
+        ("{{include_text('nothing.yaml')}}", "its template (version 0.4) includes 'nothing.yaml', which is not there"),
         ("{{include_text('bad.yaml')}}", "its includes do not end"),
         ("{% for i in range(9) %}a{% endfor %}", "it uses For of Jinja"),
         ("{{ 9 ** 99999999 }}", "it uses Pow of Jinja"),
         ("{{ ''.__class__ }}", "it uses Getattr of Jinja"),
-        ("{% if %}", "its template is malformed"),
+        ("{% if %}", "its template (version 0.4) is malformed"),
         ("problem: {{include('good.yaml', 'architecture')}}", "'good.yaml' has no 'architecture'"),
     ],
 )

@@ -66,7 +66,7 @@ class FileFields(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """The components of a file, outermost first, and what they keep; `remarks` say what is not modelled.
+    """The components of a file, outermost first, and what they keep.
 
     With `may_lack_dram` (0.4) the outermost may be another memory, and several of the next may share it.
     """
@@ -74,7 +74,6 @@ class _Described:
     components: tuple[Component, ...]
     keeps: Keeps
     may_lack_dram: bool = False
-    remarks: tuple[str, ...] = ()
 
 
 def read_timeloop_architecture(path: Path, keeps: Keeps | None = None) -> Accelerator:
@@ -86,7 +85,8 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
     """Read `text`; `file` is its name in errors. Raises InputError.
 
     `keeps` says which operands a memory keeps; without it the file's own constraints do, else each keeps all. Software
-    addresses the last memory that keeps inputs, or the last. Warns with NetworkWarning of what is not modelled.
+    addresses the last memory that keeps inputs, or the last. Warns with NetworkWarning of sizes and memories that are
+    read otherwise.
     """
     document = read_document(text, ARCHITECTURE, file)
     try:
@@ -97,7 +97,7 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
             error.place = document.place(error.place)
         raise error.in_file(file) from None
     outermost = described.components[0]
-    remarks = [*described.remarks, *_inexact_sizes(described.components)]
+    remarks = [*_inexact_sizes(described.components)]
     if len(described.components) == 2:
         remarks.append(f"{outermost.name} is the only memory: what it holds comes from a DRAM that costs nothing")
     elif not outermost.is_dram:
@@ -109,6 +109,9 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
 
 def _described(value: object, keeps: Keeps | None) -> _Described:
     document = check_parts(value, ARCHITECTURE, "architecture or arch")
+    if document.get("sparse_optimizations"):
+        what = "the file has sparse_optimizations (Sparseloop, versions 0.3 and 0.4)"
+        raise AcceleratorError(what, place="sparse_optimizations", expected="a dense machine")
     told = {name: document[name] for name in ("architecture", "arch", "variables") if name in document}
     fields = validate(FileFields, json.dumps(told).encode(), ARCHITECTURE, "")
     if ("architecture" in fields) is ("arch" in fields):
@@ -123,15 +126,8 @@ def _described(value: object, keeps: Keeps | None) -> _Described:
         return _Described(components, keeps_of_parts(document) if keeps is None else keeps)
     walk = NodeWalk(numbers_of(fields.get("variables", {})))
     walk.add(nested["nodes"], "architecture.nodes")
-    constrained = walk.constrained
-    own = {**walk.keeps, **keeps_of_parts(document, constrained)} if keeps is None else {**walk.keeps, **keeps}
-    remarks = []
-    if constrained:
-        names = ", ".join(dict.fromkeys(constrained))
-        remarks.append(f"constraints of orders and factors at {names} are not applied: more mappings are allowed")
-    if walk.sparse:
-        remarks.append(f"sparse_optimizations of {', '.join(walk.sparse)} are not modelled: the machine is dense")
-    return _Described(tuple(walk.components), own, may_lack_dram=True, remarks=tuple(remarks))
+    own = {**walk.keeps, **(keeps_of_parts(document) if keeps is None else keeps)}
+    return _Described(tuple(walk.components), own, may_lack_dram=True)
 
 
 def _inexact_sizes(components: tuple[Component, ...]) -> Iterator[str]:

@@ -28,6 +28,8 @@ OPERANDS: Final[Mapping[Operand, tuple[str, ...]]] = {
 KEEPING: Final = ("datatype", "bypass", "dataspace")
 """Names that Timeloop's versions have for the constraint that says what is kept."""
 
+ONLY_KEEPING: Final = f"one of {', '.join(KEEPING)}; no search here restricts orders, factors or fanouts"
+
 
 class ConstraintFields(TypedDict):
     """What is neither kept nor bypassed is left to the mapper there, and kept here."""
@@ -75,21 +77,22 @@ def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
         raise error.in_file(file) from None
 
 
-def keeps_of_parts(document: Mapping[str, object], passed_over: list[str] | None = None) -> Keeps:
-    """Return what all constraints of a file say; raises InputError with the field's path.
+def keeps_of_parts(document: Mapping[str, object]) -> Keeps:
+    """Return the operands that each memory keeps by all constraints of a file.
 
-    Constraints of other types are refused, or their targets added to `passed_over`.
+    Raises InputError with the field's path, also for a constraint of another type.
     """
     parts = [(name, part) for name, part in document.items() if name in CONSTRAINTS]
-    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name, passed_over).items()}
+    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name).items()}
 
 
-def _keeps_of(part: object, place: str, passed_over: list[str] | None) -> Keeps:
+def _keeps_of(part: object, place: str) -> Keeps:
     whole = {"": part} if isinstance(part, list) else part if isinstance(part, dict) else {}
     lists = {name: entries for name, entries in whole.items() if isinstance(entries, list)}
     for name, entries in lists.items():
         where = f"{place}.{name}" if name else place
-        lists[name] = [one for at, one in enumerate(entries) if _is_of_keeping(one, f"{where}[{at}]", passed_over)]
+        for at, one in enumerate(entries):
+            _ensure_keeping(one, f"{where}[{at}]")
     fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
     try:
         mapspace = validate(MapspaceFields, json.dumps(fields).encode(), MAPSPACE_FILE, "")
@@ -104,16 +107,16 @@ def _keeps_of(part: object, place: str, passed_over: list[str] | None) -> Keeps:
     return keeps
 
 
-def _is_of_keeping(constraint: object, place: str, passed_over: list[str] | None) -> bool:
-    """Return True for a constraint of what is kept; look at its type before its fields, which others have as well."""
+def _ensure_keeping(constraint: object, place: str) -> None:
+    """Raise InputError for a constraint of another type; its type is looked at before its fields, which differ."""
     kind = constraint.get("type") if isinstance(constraint, dict) else None
-    if not isinstance(constraint, dict) or not isinstance(kind, str) or kind in KEEPING:
-        return True
-    if passed_over is None:
-        expected = f"one of {', '.join(KEEPING)}: orders and factors are the mapper's to choose"
-        raise InputError(f"a constraint is of the type {quoted(kind)}", place=f"{place}.type", expected=expected)
-    passed_over.append(str(constraint.get("target")))
-    return False
+    if isinstance(constraint, dict) and isinstance(kind, str) and kind not in KEEPING:
+        target = constraint.get("target")
+        raise InputError(
+            f"a constraint of {quoted(target)} is of the type {quoted(kind)}",
+            place=f"{place}.type",
+            expected=ONLY_KEEPING,
+        )
 
 
 def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = False) -> tuple[Operand, ...]:

@@ -86,7 +86,9 @@ class Component:
         name, value = found
         expected = f"a number {'from' if is_zero_allowed else 'above'} 0"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            of_name = " (a name has to be in `variables` of the same file)" if isinstance(value, str) else ""
+            of_name = (
+                " (version 0.4: a name has to be in `variables` of the same file)" if isinstance(value, str) else ""
+            )
             raise self.refusal((name,), f"it is {quoted(value)}{of_name}", expected)
         if value < 0 or (value == 0 and not is_zero_allowed):
             raise self.refusal((name,), f"it is {quoted(value)}", expected)

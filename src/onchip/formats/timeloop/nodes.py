@@ -60,7 +60,7 @@ def numbers_of(variables: Mapping[str, Any]) -> dict[str, object]:
 
 @dataclass(slots=True)
 class NodeWalk:
-    """Collects the components of a list of nodes, what each keeps, and the names of what is passed over.
+    """Collects the components of a list of nodes, and the operands that each keeps.
 
     A container or a component with `spatial` multiplies the instances of itself and of all that follows it; the
     attributes of containers count for what follows and does not state them itself.
@@ -69,8 +69,6 @@ class NodeWalk:
     names: dict[str, object]
     components: list[Component] = field(default_factory=list)
     keeps: dict[str, tuple[Operand, ...]] = field(default_factory=dict)
-    constrained: list[str] = field(default_factory=list)
-    sparse: list[str] = field(default_factory=list)
     inherited: dict[str, Any] = field(default_factory=dict)
     mesh: tuple[int, int] = (1, 1)
 
@@ -96,8 +94,7 @@ class NodeWalk:
             return
         own = self._evaluated(node.get("attributes", {}))
         self.mesh = self._wider(node.get("spatial", {}), own, place)
-        if any(name != APPLIED and part for name, part in node.get("constraints", {}).items()):
-            self.constrained.append(node.get("name", kind))
+        _ensure_supported(node, place)
         if kind == "Container":
             self.inherited |= own
             return
@@ -106,8 +103,6 @@ class NodeWalk:
             raise AcceleratorError("a component has no name", place=place, expected="name")
         if any(one in of_class for one in NETWORKS):
             return
-        if node.get("sparse_optimizations"):
-            self.sparse.append(name)
         attributes = {**self.inherited, **own}
         where = f"{place}.attributes" if "attributes" in node else place
         x, y = self.mesh
@@ -132,3 +127,16 @@ class NodeWalk:
                 raise AcceleratorError(detail, place=f"{place}.spatial.{axis}", expected="a whole number from 1")
             sizes.append(before * size)
         return sizes[0], sizes[1]
+
+
+def _ensure_supported(node: NodeFields, place: str) -> None:
+    """Raise AcceleratorError for what would change the legal mappings or their cost, and is not modelled."""
+    name = node.get("name", node.get("!", "Component"))
+    for kind, part in node.get("constraints", {}).items():
+        if kind != APPLIED and part:
+            what = f"a constraint of {quoted(name)} is of the type {quoted(kind)} (version 0.4)"
+            expected = f"{APPLIED} alone; no search here restricts orders, factors or fanouts"
+            raise AcceleratorError(what, place=f"{place}.constraints.{kind}", expected=expected)
+    if node.get("sparse_optimizations"):
+        what = f"{quoted(name)} has sparse_optimizations (version 0.4)"
+        raise AcceleratorError(what, place=f"{place}.sparse_optimizations", expected="a dense machine")

@@ -54,9 +54,9 @@ class _Renderer:
                     raise self._refusal(f"it uses {type(node).__name__} of Jinja", node.lineno)
             return environment.from_string(text).render(self._functions())
         except TemplateSyntaxError as error:
-            raise self._refusal(f"its template is malformed: {error.message}", error.lineno) from None
+            raise self._refusal(f"its template (version 0.4) is malformed: {error.message}", error.lineno) from None
         except TemplateError as error:
-            raise self._refusal(f"its template cannot be rendered: {error.message}", None) from None
+            raise self._refusal(f"its template (version 0.4) cannot be rendered: {error.message}", None) from None
         except (TypeError, ValueError) as error:
             raise self._refusal(f"its template cannot be rendered: {error}", None) from None
 
@@ -79,7 +79,7 @@ class _Renderer:
 
     def _path(self, name: str) -> Path:
         if (path := self._found(name)) is None:
-            raise self._refusal(f"it includes {name!r}, which is not there", None)
+            raise self._refusal(f"its template (version 0.4) includes {name!r}, which is not there", None)
         return path
 
     def _include_text(self, name: object) -> str:
