@@ -24,6 +24,7 @@ from shared.results import write_results
 from onchip.answer.stacks import OverlapMode
 from onchip.answer.strategy import StrategyFigures
 from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.arch.energies import stated
 from onchip.cost.layer.accounting import AccountingName
 from onchip.solve.stacks.options import FusionOptions
 
@@ -99,7 +100,7 @@ def beside(point: str, folder: Path, python: str) -> Beside:
     theirs = json.loads(ended.stdout.splitlines()[-1])
     return Beside(
         point,
-        figures.energy_pj,
+        stated(figures.energy_pj),
         theirs["energy_pj"],
         figures.latency_cycles,
         theirs["cycles"],

@@ -1,14 +1,22 @@
-"""What an accelerator leaves out of its energies is listed, and every verb that needs them says so."""
+"""Missing energies of an accelerator are listed, refused if the objective needs them, and else unknown figures."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from onchip.arch.energies import unstated_accesses, unstated_energies
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.energies import unstated_accesses, unstated_energies, with_mac_energy
+from onchip.cost.layer.cost import layer_cost
+from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from support.diamond import Program
+from onchip.ir.layer import Layer
+from onchip.solve.mapping.objective import MappingObjective
+from support.diamond import Ended, Program
 
 GRAPH = """\
 {"format": "onchip-graph", "version": 1, "name": "one",
@@ -29,6 +37,7 @@ dram: {access_bits: 8, read_energy_pj: 9, write_energy_pj: 9, ports: [{direction
 NO_MAC = CHIP.replace(", mac_energy_pj: 1", "")
 NO_BUFFER = CHIP.replace(", access_bits: 8, read_energy_pj: 1, write_energy_pj: 1", "")
 NO_DRAM = CHIP.replace("access_bits: 8, read_energy_pj: 9, write_energy_pj: 9, ", "")
+UNKNOWN = "energy unknown: accelerator 'chip' does not state mac_energy_pj of the array"
 ACCESS = "access_bits, read_energy_pj and write_energy_pj of"
 
 
@@ -49,20 +58,154 @@ def test_unstated_energies_are_listed(text: str, missing: tuple[str, ...]) -> No
     assert unstated_accesses(accelerator) == tuple(one for one in missing if one.startswith(ACCESS))
 
 
-@pytest.mark.parametrize("text", [NO_MAC, NO_BUFFER, NO_DRAM], ids=["mac", "buffer", "dram"])
+@pytest.fixture
+def asked(onchip: Program, tmp_path: Path) -> Callable[..., Ended]:
+    """A function that asks a verb about the network on the machine that `text` describes."""
+
+    def ask(verb: str, text: str, *options: object) -> Ended:
+        chip, graph = tmp_path / "chip.yaml", tmp_path / "one.json"
+        chip.write_text(text)
+        graph.write_text(GRAPH)
+        return onchip(verb, graph, "--accelerator", chip, *options)
+
+    return ask
+
+
+@pytest.mark.parametrize("text", [NO_BUFFER, NO_DRAM], ids=["buffer", "dram"])
 @pytest.mark.parametrize("objective", ["energy", "latency"])
 @pytest.mark.parametrize("verb", ["map", "schedule", "fuse"])
-def test_verbs_that_map_name_file_and_remedy(
-    onchip: Program, tmp_path: Path, verb: str, objective: str, text: str
+def test_every_objective_needs_accesses(
+    asked: Callable[..., Ended], tmp_path: Path, verb: str, objective: str, text: str
 ) -> None:
-    chip, graph = tmp_path / "chip.yaml", tmp_path / "one.json"
-    chip.write_text(text)
-    graph.write_text(GRAPH)
-    ended = onchip(verb, graph, "--accelerator", chip, "--objective", objective)
+    ended = asked(verb, text, "--objective", objective)
     assert ended.code == 2
-    assert ended.err.startswith(f"onchip: {chip}: accelerator 'chip': it does not state ")
+    assert ended.err.startswith(f"onchip: {tmp_path / 'chip.yaml'}: accelerator 'chip': it does not state ")
     assert "these energies in its file, 0 where they do not matter" in ended.err
     assert "onchip plan" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        *(
+            (verb, ("--objective", objective))
+            for verb in ("map", "schedule", "fuse")
+            for objective in ("energy", "edp")
+        ),
+        ("schedule", ("--pareto", "energy,latency")),
+    ],
+)
+def test_energy_needs_the_energy_of_a_mac(
+    asked: Callable[..., Ended], tmp_path: Path, verb: str, options: tuple[str, ...]
+) -> None:
+    ended = asked(verb, NO_MAC, *options)
+    assert ended.code == 2
+    place = f"onchip: {tmp_path / 'chip.yaml'}: accelerator 'chip'"
+    assert ended.err.startswith(f"{place}: it does not state mac_energy_pj of the array; expected these energies in")
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("map", ("--objective", "latency")),
+        ("map", ("--objective", "latency", "--method", "loma")),
+        ("map", ("--objective", "latency", "--method", "exact-even")),
+        ("map", ("--method", "cosa")),
+        ("schedule", ("--objective", "latency")),
+        ("schedule", ("--objective", "traffic")),
+        ("fuse", ("--objective", "latency")),
+        ("fuse", ("--objective", "dram")),
+    ],
+)
+def test_other_objectives_are_answered_with_an_unknown_energy(
+    asked: Callable[..., Ended], onchip: Program, tmp_path: Path, verb: str, options: tuple[str, ...]
+) -> None:
+    file, page = tmp_path / "answer.json", tmp_path / "page.html"
+    known, found = (asked(verb, text, *options, "--json").json for text in (CHIP, NO_MAC))
+    same = ("objective_value", "lower_bound", "latency_cycles", "status")
+    rows = (known["layers"][0], found["layers"][0]) if verb == "map" else (known, found)
+    assert {name: rows[1][name] for name in same} == {name: rows[0][name] for name in same}
+    assert rows[1]["energy_pj"] is None
+    assert all(row.get("totals", {}).get("energy_delay_pj_cycles") is None for row in (found, rows[1]))
+    shown = asked(verb, NO_MAC, *options, "--report", page, "-o", file)
+    assert shown.code == 0
+    assert shown.out.count(UNKNOWN) == 1
+    assert "unknown: no mac_energy_pj stated" in page.read_text()
+    assert "energy_pj: null" not in file.read_text()
+    machine = () if verb == "schedule" else ("--accelerator", tmp_path / "chip.yaml")
+    checked = onchip("check", file, tmp_path / "one.json", *machine)
+    assert checked.code == 0
+    assert UNKNOWN in checked.out
+
+
+def test_reports_of_a_schedule_say_that_its_energy_is_unknown(
+    asked: Callable[..., Ended], onchip: Program, tmp_path: Path
+) -> None:
+    file, graph, page = tmp_path / "answer.json", tmp_path / "one.json", tmp_path / "page.html"
+    asked("schedule", NO_MAC, "--objective", "latency", "-o", file)
+    for verb in ("explain", "time"):
+        assert UNKNOWN in onchip(verb, file, graph).out
+        assert onchip(verb, file, graph, "--json").code == 0
+    assert onchip("report", file, graph, "-o", page).code == 0
+    assert onchip("diff", file, file, graph).code == 0
+    fields = json.loads(file.read_text())
+    file.write_text(json.dumps({name: value for name, value in fields.items() if name != "result"}))
+    assert onchip("explain", file, graph, "--json").json["objective"] == "latency"
+
+
+@pytest.mark.parametrize(
+    ("verb", "claimed"),
+    [
+        ("schedule", {"energy_pj": 0}),
+        ("schedule", {"energy_pj": 5696.0}),
+        ("fuse", {"energy_pj": 0}),
+        ("fuse", {"energies_pj": {"macs": {"mac": 0}}}),
+    ],
+)
+def test_a_stated_energy_is_refused(
+    asked: Callable[..., Ended], onchip: Program, tmp_path: Path, verb: str, claimed: dict[str, object]
+) -> None:
+    file = tmp_path / "answer.json"
+    asked(verb, NO_MAC, "--objective", "latency", "-o", file)
+    fields = json.loads(file.read_text())
+    for name, value in claimed.items():
+        old = fields["result"].get(name)
+        fields["result"][name] = {**old, **value} if isinstance(value, dict) and old else value
+    file.write_text(json.dumps(fields))
+    ended = onchip(
+        "check", file, tmp_path / "one.json", *([] if verb == "schedule" else ["--accelerator", tmp_path / "chip.yaml"])
+    )
+    assert ended.code == 1
+    assert "unknown, as the accelerator states no energy of a multiply-accumulate" in ended.out
+    assert ended.out.count("figure-differs") == 1
+
+
+def test_points_of_a_sweep_have_no_energy(onchip: Program, tmp_path: Path) -> None:
+    chip, graph = tmp_path / "chip.yaml", tmp_path / "one.json"
+    chip.write_text(NO_MAC)
+    graph.write_text(GRAPH)
+    for verb in ("map", "schedule", "fuse"):
+        objectives = ("--objective", "latency", "--objective", "energy")
+        store = ("--store", tmp_path / f"{verb}.db", "--verb", verb, "--json")
+        first, second = onchip("sweep", graph, "--accelerator", chip, *objectives, *store).json["rows"]
+        assert (first["energy_pj"], second["status"]) == (None, "FAILED")
+        assert first["latency_cycles"] > 0
+        assert "mac_energy_pj" in second["reason"]
+
+
+def test_costs_below_the_verbs_do_not_take_an_unknown_energy_as_zero() -> None:
+    machine = accelerator_from_yaml(NO_MAC, "chip.yaml")
+    problem = LayerProblem(Layer(k=4, c=4), machine)
+    kept = (Kept("buffer", 2),)
+    cost = layer_cost(problem, LayerMapping((Loop("C", 4), Loop("K", 4)), kept, kept, kept))
+    assert (cost.mac_energy_pj, cost.stated_energy_pj) == (None, None)
+    with pytest.raises(AcceleratorError, match="it states no energy of a multiply-accumulate"):
+        _ = cost.energy_pj
+    with pytest.raises(AcceleratorError, match="it states no energy of a multiply-accumulate"):
+        MappingObjective.ENERGY.of(cost.stated_energy_pj, cost.cycles)
+    assert MappingObjective.LATENCY.of(cost.stated_energy_pj, cost.cycles) == cost.cycles
+    known = layer_cost(LayerProblem(problem.layer, with_mac_energy(machine)), cost.mapping)
+    assert (known.energy_pj, known.cycles) == (sum(cost.memory_energy_pj.values()), cost.cycles)
 
 
 def test_a_plan_needs_no_energy_of_a_mac(onchip: Program, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_few_mappings_are_left_to_the_other_model_and_most_are_not() -> None:
 
 
 def test_a_row_that_exceeds_the_array_says_so() -> None:
-    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4, mac_energy_pj=0.0))
     costs = LayerCosts(LayerProblem(Layer(k=8), accelerator))
     chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
     assert costs.of_chosen(chosen).status[0] == CostStatus.COSTED

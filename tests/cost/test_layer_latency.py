@@ -27,7 +27,9 @@ READ, WRITE, BOTH = Direction.READ, Direction.WRITE, Direction.READ_WRITE
 def _machine(*ports: Port, double_buffered: bool = False, dram: tuple[Port, ...] = ()) -> Accelerator:
     memory = Memory("buffer", 1024, holds=tuple(Operand))
     level = MemoryLevel(memory, None, is_scratchpad=True, double_buffered=double_buffered, access=ACCESS, ports=ports)
-    return Accelerator("small", (memory,), (level,), array=ComputeArray(free=4), dram=Dram(ACCESS, dram))
+    return Accelerator(
+        "small", (memory,), (level,), array=ComputeArray(free=4, mac_energy_pj=0.0), dram=Dram(ACCESS, dram)
+    )
 
 
 def test_cycles_are_those_of_the_temporal_loops_if_nothing_stalls() -> None:

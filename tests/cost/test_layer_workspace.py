@@ -18,7 +18,7 @@ from onchip.verify.rules import Rule
 from support.nests import random_case, workspace_of
 
 LOCAL, GLOBAL = MemoryLevel(Memory("local", 100), double_buffered=True), MemoryLevel(Memory("global", 1000), None, True)
-MACHINE = Accelerator("small", (GLOBAL.memory,), (LOCAL, GLOBAL), array=ComputeArray({"K": 2}))
+MACHINE = Accelerator("small", (GLOBAL.memory,), (LOCAL, GLOBAL), array=ComputeArray({"K": 2}, mac_energy_pj=0.0))
 
 
 @pytest.mark.parametrize("first", range(0, 400, 40))

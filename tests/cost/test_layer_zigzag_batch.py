@@ -60,7 +60,7 @@ def test_many_mappings_of_one_layer_cost_what_each_costs(seed: int, accounting: 
     accelerator = random_accelerator(random)
     if seed % 3 == 0:
         accelerator = _tightened(accelerator, random)
-    array = accelerator.array or ComputeArray(free=1)
+    array = accelerator.array or ComputeArray(free=1, mac_energy_pj=0.0)
     if seed % 2:
         accounting = replace(accounting, systolic=tuple(array.sizes))
     layer = random_layer(random, most_macs=20000)
@@ -101,7 +101,7 @@ def _larger_layer(random: Random) -> Layer:
 
 def _mappings_in_parts(random: Random, problem: LayerProblem, count: int) -> list[LayerMapping]:
     """Of one unrolling, as few turns as its units allow, which its bounds need not divide."""
-    layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1)
+    layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1, mac_energy_pj=0.0)
     left, beside, turns = dict(array.sizes), list[Loop](), dict(layer.bounds)
     for along in left:
         loops = [one for one in loops_along(array, along) if turns[one] == layer.bounds[one] and turns[one] > 1]
@@ -147,7 +147,7 @@ def test_so_do_those_with_units_in_parts(seed: int, accounting: Accounting) -> N
 
 
 def test_units_in_parts_need_no_more_turns_than_they_take() -> None:
-    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4, mac_energy_pj=0.0))
     mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 4)))
     assert layer_cost(LayerProblem(Layer(k=4), accelerator), mapping, ZIGZAG).macs == 4
     message = "array: free: 3 iterations of K leave units idle in 16; expected fewer turns"
@@ -183,7 +183,7 @@ def test_so_do_those_on_real_machines(part: int, name: str, accounting: Accounti
 
 
 def test_a_row_that_exceeds_the_array_says_so() -> None:
-    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4))
+    accelerator = replace(random_accelerator(Random(0)), array=ComputeArray(free=4, mac_energy_pj=0.0))
     costs = ZigzagCosts(LayerProblem(Layer(k=8), accelerator))
     chosen = costs.encode([LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))])
     assert costs.of_chosen(chosen).status[0] == CostStatus.COSTED

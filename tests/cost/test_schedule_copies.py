@@ -35,7 +35,7 @@ CHIP = Accelerator(
     tuple(one.memory for one in LEVELS[1:]),
     LEVELS,
     None,
-    ComputeArray({"lane": 2}),
+    ComputeArray({"lane": 2}, mac_energy_pj=0.0),
     Dram(Access(64, 700, 750, 8), (Port(Direction.READ_WRITE, 8), Port(Direction.READ, 16))),
     Dma(1, 5),
 )

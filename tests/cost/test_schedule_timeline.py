@@ -117,7 +117,7 @@ CHIP = Accelerator(
         ),
     ),
     None,
-    ComputeArray(free=1),
+    ComputeArray(free=1, mac_energy_pj=0.0),
     Dram(Access(8, 10, 10), (Port(Direction.READ_WRITE, 8),)),
     Dma(1, 0),
 )

@@ -99,7 +99,7 @@ def test_the_file_shown_in_the_formats_is_legal_and_its_figures_are_counted() ->
 class PriceAtHome:
     """What a nest of which nothing streams costs."""
 
-    energy_pj: float
+    stated_energy_pj: float | None
     cycles: float
     dram_read_bits: int = 0
     dram_written_bits: int = 0

@@ -75,7 +75,7 @@ def test_a_name_that_is_no_unicode_text_cannot_be_written() -> None:
         (lambda s: s["result"].update(status="BEST"), "result.status: it is \"BEST\"; expected 'OPTIMAL',"),
         (lambda s: s["result"].update(objective="dram"), "result.objective: it is \"dram\"; expected 'energy', 'laten"),
         (lambda s: s["result"].update(latency_cycles=1.5), "result.latency_cycles: it is 1.5; expected an integer"),
-        (lambda s: s["result"].pop("energy_pj"), "result.energy_pj: the field is missing"),
+        (lambda s: s["result"].pop("traffic_bytes"), "result.traffic_bytes: the field is missing"),
         (lambda s: s["result"]["space"].pop("homes"), "result.space.homes: the field is missing"),
         (lambda s: s["result"].update(lower_bound=2**63), "result.lower_bound: the integer is too large; expected"),
     ],

@@ -138,7 +138,7 @@ def test_rows_of_any_numbers_are_costed_as_zigzag_does_or_refused(seed: int) -> 
 
 
 def test_a_turn_on_less_than_one_unit_is_refused() -> None:
-    accelerator = replace(random_case(0).accelerator, array=ComputeArray(free=4))
+    accelerator = replace(random_case(0).accelerator, array=ComputeArray(free=4, mac_energy_pj=0.0))
     mapping = LayerMapping((Loop("K", 4, "free"), Loop("K", 2)))
     chosen = ZigzagCosts(LayerProblem(Layer(k=8), accelerator)).encode([mapping])
     assert ZigzagCosts(LayerProblem(Layer(k=2), accelerator)).of_chosen(chosen).status[0] == CostStatus.COSTED

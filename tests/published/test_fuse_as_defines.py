@@ -9,6 +9,7 @@ import pytest
 
 from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.arch.energies import stated
 from onchip.cost.layer.accounting import AccountingName
 from onchip.solve.stacks.options import FusionOptions
 from support.series import with_slow
@@ -57,5 +58,5 @@ def test_the_command_gives_what_defines_gives(
     )
     figures = fuse_network(asked).figures
     assert figures is not None
-    assert figures.energy_pj / 1e9 == pytest.approx(millijoules, rel=1e-6)
+    assert stated(figures.energy_pj) / 1e9 == pytest.approx(millijoules, rel=1e-6)
     assert figures.latency_cycles / 1e6 == pytest.approx(megacycles, rel=1e-6)

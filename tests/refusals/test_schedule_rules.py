@@ -10,7 +10,7 @@ import onchip.verify.schedule.tiles
 from onchip.answer.result import Status
 from onchip.verify.rules import Rule
 from support.reported_rules import reported_anywhere, reported_by
-from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase
+from support.schedule_cases import HALF, RESIDENT, STREAMED, TILED, ScheduleCase, price_without_energy
 from support.schedule_claim_refusals import CLAIM_REFUSALS
 from support.schedule_program_refusals import BANDED, PROGRAM_REFUSALS, ROWS, WEIGHED
 from support.schedule_refusal import ScheduleRefusal
@@ -100,6 +100,23 @@ def test_what_a_cost_model_has_said_is_not_checked() -> None:
     assert claimed.not_checked[0] == "energy, cycles and DRAM bits of 2 mappings are those of the cost model"
     assert unclaimed.violations == ()
     assert claimed.not_checked == (*unclaimed.not_checked, "that no schedule of the space is below the lower bound")
+
+
+def test_an_unknown_energy_can_not_be_claimed() -> None:
+    unknown = replace(RESIDENT, prices=price_without_energy)
+    figures = {"latency_cycles": 80, "traffic_bytes": 52}
+    silent = unknown.claimed(objective="latency", objective_value=80, lower_bound=80, figures=figures)
+    verdict = silent.verdict()
+    assert verdict.violations == ()
+    assert verdict.figures is not None
+    assert (verdict.figures.energy_fj, verdict.figures.energy_pj, verdict.figures.edp) == (None, None, None)
+    for energy_pj in (0, 720.0, 723.0):
+        (violation,) = silent.claimed(figures={**figures, "energy_pj": energy_pj}).verdict().violations
+        assert (violation.rule, violation.subject) == (Rule.FIGURE_DIFFERS, "result.energy_pj")
+        assert "unknown, as the accelerator states no energy" in violation.detail
+    for objective in ("energy", "edp"):
+        (violation,) = silent.claimed(objective=objective, objective_value=0, lower_bound=0).verdict().violations
+        assert (violation.rule, violation.subject) == (Rule.OBJECTIVE_DIFFERS, "result.objective_value")
 
 
 def test_a_feasible_schedule_may_have_any_bound_below_its_value() -> None:

@@ -21,7 +21,7 @@ CHIP = accelerator_from_yaml(
 format: onchip-accelerator
 version: 1
 name: chip
-array: {dimensions: {K: 2, OX: 2}}
+array: {dimensions: {K: 2, OX: 2}, mac_energy_pj: 0}
 memories:
   - {name: weights, capacity: 64B, holds: [weight]}
   - {name: near, capacity: 64B, serves: [K]}
@@ -214,6 +214,26 @@ def test_an_objective_that_rounding_leads_to_is_so() -> None:
     for said, is_so in ((2, False), (3, True), (4, True), (5, True), (6, False)):
         claim = Claim("exact", Status.FEASIBLE, "energy", said, 0, {})
         assert (verify_strategy_claim(claim, FIGURES, objectives) == ()) == is_so
+
+
+def test_an_unknown_energy_can_not_be_claimed() -> None:
+    figures = StrategyFigures(7, None, 7.0, 3, 64, {("buffer", "copy"): 1.0})
+    claim = Claim("exact", Status.FEASIBLE, "latency", 7, 0, figures.named)
+    assert "energy_pj" not in figures.named
+    assert verify_strategy_claim(claim, figures) == ()
+    for name in ("energy_pj", "energies_pj.macs.mac"):
+        for said in (0, 1.0):
+            (violation,) = verify_strategy_claim(replace(claim, figures=figures.named | {name: said}), figures)
+            assert (violation.rule, violation.subject) == (Rule.FIGURE_DIFFERS, f"result.{name}")
+            assert "unknown, as the accelerator states no energy" in violation.detail
+
+
+def test_an_objective_without_energy_needs_none() -> None:
+    stacks = [RunCost(None, 3, 8), RunCost(2.5, 4, 9)]
+    assert [objective_range(objective, stacks).nearest for objective in ("latency", "dram")] == [7, 17]
+    for objective in ("energy", "edp"):
+        with pytest.raises(ValueError, match=objective):
+            objective_range(objective, stacks)
 
 
 @pytest.mark.parametrize(("objective", "value"), [("energy", 4000), ("latency", 7), ("edp", 28000), ("dram", 17)])

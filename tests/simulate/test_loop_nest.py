@@ -23,7 +23,9 @@ from support.series import series
 
 REGISTER = MemoryLevel(Memory("register", 64, holds=(Operand.WEIGHT, Operand.OUTPUT)), ())
 SRAM = MemoryLevel(Memory("sram", 1024), None, is_scratchpad=True)
-MACHINE = Accelerator("small", (SRAM.memory,), (REGISTER, SRAM), array=ComputeArray({"K": 2, "C": 2}))
+MACHINE = Accelerator(
+    "small", (SRAM.memory,), (REGISTER, SRAM), array=ComputeArray({"K": 2, "C": 2}, mac_energy_pj=0.0)
+)
 
 
 @pytest.mark.parametrize("first", range(0, 120, 10))

@@ -241,7 +241,7 @@ def test_memories_that_are_no_chain_are_refused(case: Unchained) -> None:
         MemoryLevel(Memory(f"m{index}", 64), serves, is_scratchpad=True) for index, serves in enumerate(case.serves)
     )
     memories = tuple(level.memory for level in levels)
-    accelerator = Accelerator("unchained", memories, levels, None, ComputeArray({"x": 2, "y": 2}))
+    accelerator = Accelerator("unchained", memories, levels, None, ComputeArray({"x": 2, "y": 2}, mac_energy_pj=0.0))
     with pytest.raises(AcceleratorError) as caught:
         solve_as_cosa(LayerProblem(SMALL, accelerator), Run())
     assert str(caught.value).startswith(case.says)
@@ -249,14 +249,16 @@ def test_memories_that_are_no_chain_are_refused(case: Unchained) -> None:
 
 def test_an_array_that_unrolls_one_loop_gets_no_other() -> None:
     levels = (MemoryLevel(Memory("sram", 1 << 16), None, is_scratchpad=True),)
-    accelerator = Accelerator("fixed", (levels[0].memory,), levels, None, ComputeArray({"K": 8, "OX": 4}))
+    accelerator = Accelerator(
+        "fixed", (levels[0].memory,), levels, None, ComputeArray({"K": 8, "OX": 4}, mac_energy_pj=0.0)
+    )
     mapping = answer_of(solve_as_cosa(LayerProblem(Layer(k=2, c=64, q=2, n=8), accelerator), Run()))
     assert {(loop.dimension, loop.along) for loop in mapping.nest if loop.along} == {("K", "K"), ("Q", "OX")}
 
 
 def test_free_units_run_any_loops() -> None:
     levels = (MemoryLevel(Memory("sram", 1 << 16), None, is_scratchpad=True),)
-    accelerator = Accelerator("free", (levels[0].memory,), levels, None, ComputeArray(free=64))
+    accelerator = Accelerator("free", (levels[0].memory,), levels, None, ComputeArray(free=64, mac_energy_pj=0.0))
     mapping = answer_of(solve_as_cosa(LayerProblem(Layer(k=4, c=4, q=4), accelerator), Run()))
     assert mapping.temporal_iterations == 1
 

@@ -36,7 +36,9 @@ class Chain:
             memory = Memory(f"m{level}", capacity, holds=tuple(Operand(name) for name in held))
             last = level == len(self.entries) - 1
             levels.append(MemoryLevel(memory, tuple(dimensions)[: level + 1], last))
-        return Accelerator("chain", (levels[-1].memory,), tuple(levels), None, ComputeArray(dimensions))
+        return Accelerator(
+            "chain", (levels[-1].memory,), tuple(levels), None, ComputeArray(dimensions, mac_energy_pj=0.0)
+        )
 
 
 def random_case(seed: int) -> tuple[Chain, Layer]:
@@ -135,7 +137,7 @@ def test_a_buffer_that_weights_share_counts_its_window_as_the_objective_does(see
     shared = Memory("shared", random.choice((16, 24, 64)), holds=(Operand.INPUT, Operand.OUTPUT))
     inner = Memory("inner", random.choice((6, 12, 24)), holds=tuple(map(Operand, holds)))
     levels = (MemoryLevel(inner, ("lane",)), MemoryLevel(shared, None, is_scratchpad=True))
-    accelerator = Accelerator("two", (shared,), levels, None, ComputeArray({"lane": 2}))
+    accelerator = Accelerator("two", (shared,), levels, None, ComputeArray({"lane": 2}, mac_energy_pj=0.0))
     p, r, s, k = (random.choice((1, 2, 3)) for _ in range(4))
     layer = Layer(p=p, r=r, s=s, k=k, stride=random.choice(((1, 1), (2, 1))), partial_bits=8)
     least = mapping_cosa.least_objective(layer, accelerator, 10**6)

@@ -97,7 +97,7 @@ def worse(cost: NestCost, room: Mapping[str, int], chance: random.Random) -> Nes
     }
     return replace(
         cost,
-        energy_pj=cost.energy_pj + chance.choice((0, 0.0003, 5, 900)),
+        stated_energy_pj=cost.energy_pj + chance.choice((0, 0.0003, 5, 900)),
         cycles=cost.cycles + chance.choice((0, 0, 1, 40)),
         dram_read_bits=cost.dram_read_bits + chance.choice((0, 0, 8, 800)),
         dram_written_bits=cost.dram_written_bits + chance.choice((0, 0, 8, 800)),

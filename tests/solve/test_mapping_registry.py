@@ -8,6 +8,7 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
+from onchip.arch.energies import with_mac_energy
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -61,9 +62,12 @@ def test_exact_is_legal_and_no_worse_than_its_rivals_on_other_machines(machine: 
         assert result.objective_value <= rival.objective_value
 
 
-def test_a_machine_without_energies_is_refused_with_the_memory_that_lacks_them() -> None:
+def test_a_machine_without_energies_is_refused_with_what_lacks_them() -> None:
+    machine, objective = load_accelerator("tpu-like"), MappingObjective.ENERGY
+    with pytest.raises(AcceleratorError, match="array: it states no energy of a multiply-accumulate"):
+        method_named("exact")(LayerProblem(SMALL, machine), objective, Run())
     with pytest.raises(AcceleratorError, match="memory 'accumulators': nothing says what an access costs"):
-        method_named("exact")(LayerProblem(SMALL, load_accelerator("tpu-like")), MappingObjective.ENERGY, Run())
+        method_named("exact")(LayerProblem(SMALL, with_mac_energy(machine)), objective, Run())
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_a_turn_waits_for_the_port_that_its_sums_need() -> None:
         access=Access(8, 1.0, 1.0),
         ports=(Port(Direction.READ_WRITE, 8),),
     )
-    array = ComputeArray({"unit": 4})
+    array = ComputeArray({"unit": 4}, mac_energy_pj=0.0)
     sram = MemoryLevel(Memory("sram", 64, holds=(Operand.INPUT,)), None, is_scratchpad=True, access=Access(8, 1.0, 1.0))
     machine = Accelerator("small", (sram.memory,), (register, sram), None, array, Dram(Access(8, 1.0, 1.0)))
     problem = LayerProblem(Layer(k=6, c=5, partial_bits=16), machine)

@@ -31,7 +31,7 @@ def _machine(capacity_bytes: int, units: int = 1) -> Accelerator:
     memory = Memory("scratchpad", capacity_bytes)
     level = MemoryLevel(memory, None, is_scratchpad=True, access=Access(15, 1.0, 1.0))
     dram = Dram(Access(16, 100.0, 110.0))
-    return Accelerator("small", (memory,), (level,), None, ComputeArray({"lane": units}), dram)
+    return Accelerator("small", (memory,), (level,), None, ComputeArray({"lane": units}, mac_energy_pj=0.0), dram)
 
 
 def _padded_layer(random: Random) -> Layer:

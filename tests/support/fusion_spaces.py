@@ -16,7 +16,7 @@ MEMORIES = """\
 format: onchip-accelerator
 version: 1
 name: chip
-array: {dimensions: {K: 2, OX: 2}}
+array: {dimensions: {K: 2, OX: 2}, mac_energy_pj: 0}
 memories:
   - {name: register, capacity: 1KiB, serves: [K]}
   - {name: weights, capacity: 1KiB, holds: [weight]}

@@ -14,7 +14,7 @@ from support.nests import random_layer
 
 ROOMY = 1 << 20
 READ = (Operand.INPUT, Operand.WEIGHT)
-ARRAY = ComputeArray({"thread": 1024, "block": 1024})
+ARRAY = ComputeArray({"thread": 1024, "block": 1024}, mac_energy_pj=0.0)
 LEVELS = (
     MemoryLevel(Memory("registers", ROOMY), ()),
     MemoryLevel(Memory("shared", ROOMY, holds=READ), ("thread",)),

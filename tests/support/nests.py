@@ -98,10 +98,10 @@ def random_layer(random: Random, most_macs: int) -> Layer:
 def random_accelerator(random: Random) -> Accelerator:
     array = random.choice(
         (
-            ComputeArray({"K": 4, "OX": 3}),
-            ComputeArray({"lane": 4, "pe": 6}),
-            ComputeArray(free=6),
-            ComputeArray(free=1),
+            ComputeArray({"K": 4, "OX": 3}, mac_energy_pj=0.0),
+            ComputeArray({"lane": 4, "pe": 6}, mac_energy_pj=0.0),
+            ComputeArray(free=6, mac_energy_pj=0.0),
+            ComputeArray(free=1, mac_energy_pj=0.0),
         )
     )
     levels: list[MemoryLevel] = []
@@ -133,7 +133,7 @@ def _serves(random: Random, array: ComputeArray, below: list[MemoryLevel]) -> tu
 
 
 def random_mapping(random: Random, problem: LayerProblem) -> LayerMapping:
-    layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1)
+    layer, array = problem.layer, problem.accelerator.array or ComputeArray(free=1, mac_energy_pj=0.0)
     temporal, left = _prime_loops(layer), dict(array.sizes)
     allowed = {"K": ("K",), "OX": ("Q",)}
     nest: list[Loop] = []

@@ -109,9 +109,10 @@ def as_written(figure: float) -> float:
     return figure if abs(figure) < 2**63 else float(figure)
 
 
-def schedule_claim_figures(energy_fj: int, latency_cycles: int, traffic_bytes: int) -> dict[str, float]:
-    """What the claim of a schedule says beside its objective; the energy in picojoules is the nearest double."""
-    return {"energy_pj": energy_fj / 1000, "latency_cycles": latency_cycles, "traffic_bytes": traffic_bytes}
+def schedule_claim_figures(energy_fj: int | None, latency_cycles: int, traffic_bytes: int) -> dict[str, float]:
+    """Return the figures of a schedule's claim; the energy in picojoules is the nearest double, left out if unknown."""
+    energy = {} if energy_fj is None else {"energy_pj": energy_fj / 1000}
+    return {**energy, "latency_cycles": latency_cycles, "traffic_bytes": traffic_bytes}
 
 
 @dataclass(frozen=True, slots=True)

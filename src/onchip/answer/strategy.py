@@ -73,12 +73,13 @@ class StrategyFigures:
     """What running a network as a strategy says costs; `macs` with those that are computed again.
 
     The objective is in femtojoules, cycles, the product of both, or the bits that DRAM reads and writes.
-    `energies_pj` are by memory (or the MACs) and cause; `peak_bytes` by memory the most that one instance has to hold
+    `energy_pj` is None if the accelerator does not state the energy of a multiply-accumulate. `energies_pj` are by
+    memory (or the MACs) and cause; `peak_bytes` by memory the most that one instance has to hold
     while a layer runs, of what is counted in the room of its tiles.
     """
 
     objective_value: float
-    energy_pj: float
+    energy_pj: float | None
     latency_cycles: float
     macs: int
     dram_bits: int
@@ -87,9 +88,9 @@ class StrategyFigures:
 
     @property
     def named(self) -> dict[str, float]:
-        """All but the objective value, by name."""
+        """Return all figures that are known but the objective value, by name."""
         sums = {
-            "energy_pj": self.energy_pj,
+            **({} if self.energy_pj is None else {"energy_pj": self.energy_pj}),
             "latency_cycles": self.latency_cycles,
             "macs": self.macs,
             "dram_bits": self.dram_bits,

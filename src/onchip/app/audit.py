@@ -16,7 +16,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
 from onchip.app.phases import phase
-from onchip.arch.energies import ensure_energies
+from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.audits.finding import Finding, Ruling
 from onchip.clock import Deadline
 from onchip.errors import InputError, UsageError
@@ -240,12 +240,15 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
         raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
     accelerator = load_any_accelerator(request.accelerator)
     try:
-        ensure_energies(accelerator)
+        for one in document.answer:
+            if one.claim is not None:
+                ensure_energies(accelerator, one.claim.objective)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)
+    accelerator = with_mac_energy(accelerator)
     mapped = document.graph.name
     if mapped:
         layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)

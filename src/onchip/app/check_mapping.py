@@ -11,7 +11,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.app.map import MappingRequest, layers_asked_for
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import ensure_energies
+from onchip.arch.energies import ensure_energies, states_mac_energy, unknown_energy
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import InputError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
@@ -65,7 +65,8 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
     accelerator = load_any_accelerator(name)
     try:
-        ensure_energies(accelerator)
+        for one in document.answer:
+            ensure_energies(accelerator, one.claim.objective if one.claim else MappingObjective.LATENCY)
     except InputError as error:
         raise error.in_file(name) from None
     found = _Found(list(_made_for_others(document, accelerator)))
@@ -81,6 +82,8 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
                 _look_into(one, layers, accelerator, found)
             _note_missing(document, layers, file.may_be_partial, found)
             found.not_checked.insert(0, ACCESSES.format(count=len(found.recomputed)))
+            if not states_mac_energy(accelerator):
+                found.not_checked.append(unknown_energy(accelerator))
     return AnswerCheck(
         "mapping",
         document.graph.name,
@@ -173,12 +176,12 @@ def _value(claim: Claim, cost: LayerCost) -> float | None:
     """By the claim's objective; None where it may be counted otherwise, and is not so by the cost model."""
     if claim.objective not in list(MappingObjective):
         return None
-    value = MappingObjective(claim.objective).of(cost.energy_pj, cost.cycles)
+    value = MappingObjective(claim.objective).of(cost.stated_energy_pj, cost.cycles)
     return None if claim.method in COUNT_OTHERWISE and not is_value_of(claim, value) else value
 
 
 def _figures(one: NamedMapping, cost: LayerCost) -> dict[str, object]:
-    figures = {"energy_pj": cost.energy_pj, "latency_cycles": cost.cycles, "macs": cost.macs}
+    figures = {"energy_pj": cost.stated_energy_pj, "latency_cycles": cost.cycles, "macs": cost.macs}
     return {"names": ", ".join(one.names), **figures}
 
 

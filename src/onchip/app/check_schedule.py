@@ -22,6 +22,7 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.reports.schedule.check import ScheduleCheck
+from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.usable import ensure_usable
 from onchip.verify.outside_checks import outside_violations
 from onchip.verify.rules import Rule, Violation
@@ -76,7 +77,7 @@ def check_schedule_document(document: ScheduleDocument, source: str) -> Schedule
         detail = f"it is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r} {sha256}"
         differs = Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail)
         return ScheduleCheck(document, network, sha256, ScheduleVerdict((differs,), None, ()))
-    ensure_usable(document.accelerator)
+    ensure_usable(document.accelerator, document.claim.objective if document.claim else ScheduleObjective.LATENCY)
     precision = precision_of(document)
     stacks = document.answer.stacks
     if found := verify_stacks(network, stacks):

@@ -14,6 +14,7 @@ from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy, unknown_energy
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.machine import ensure_tiles_can_be_costed
@@ -115,15 +116,16 @@ def replayed(document: StrategyDocument, network: FusableNetwork, accelerator: A
 
 def _run_by_mappings(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
     strategy, accounting = document.answer, accounting_of(document)
-    ensure_tiles_can_be_costed(accelerator)
-    objective = document.claim.objective if document.claim else "energy"
+    unclaimed = "energy" if states_mac_energy(accelerator) else "latency"
+    objective = document.claim.objective if document.claim else unclaimed
+    ensure_tiles_can_be_costed(accelerator, objective)
     as_defines = accounting is AccountingName.DEFINES
     setting = StrategySetting(network_to_replay(network), accelerator, objective, as_defines)
     prices = tile_prices_by(accounting.accounting, conventions_of(accounting))
     found = replay_strategy(setting, strategy, prices)
-    return StrategyReplay(
-        found.violations, found.figures, found.objectives, (PRICES.format(count=found.priced), LAYERS)
-    )
+    is_unknown = found.figures is not None and found.figures.energy_pj is None
+    not_checked = (PRICES.format(count=found.priced), LAYERS, *([unknown_energy(accelerator)] if is_unknown else []))
+    return StrategyReplay(found.violations, found.figures, found.objectives, not_checked)
 
 
 def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Accelerator) -> Iterator[Violation]:

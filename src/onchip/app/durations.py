@@ -13,7 +13,7 @@ from onchip.answer.problem import Durations
 from onchip.answer.schedule import Homes
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import unstated_accesses
+from onchip.arch.energies import unstated_accesses, with_mac_energy
 from onchip.arch.memory import Operand
 from onchip.cost.durations import durations_on
 from onchip.cost.mac_count import MacCount
@@ -74,7 +74,7 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
     precision = Precision(None).on(accelerator)
     nests = {one.name: tuple(nests_of_operator(graph, one, precision)) for one in graph.operators}
     distinct = {layer: name for name, own in reversed(nests.items()) for layer, _ in own}
-    chip = _with_room_for(graph, accelerator)
+    chip = with_mac_energy(_with_room_for(graph, accelerator))
     cycles: dict[Layer, int] = {}
     for number, (layer, name) in enumerate(distinct.items()):
         seconds = run.seconds_left * SHARE_OF_TIME / (len(distinct) - number)

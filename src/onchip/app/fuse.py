@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.bindings import Bindings
@@ -21,6 +21,7 @@ from onchip.app.fusion_claims import bound_of_any, for_all_strategies
 from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
@@ -107,8 +108,12 @@ class _Problem:
     @property
     def costing(self) -> Costing:
         """As is asked for."""
-        request, machine = self.request, self.accelerator
+        request, machine = self.request, with_mac_energy(self.accelerator)
         return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
+
+    def costed(self, costs: Iterable[StackCost]) -> list[StackCost]:
+        """Return costs that the search found; their energy is unknown if the accelerator states none of a MAC."""
+        return list(costs) if states_mac_energy(self.accelerator) else [one.without_mac_energy for one in costs]
 
 
 @phase("searching")
@@ -125,7 +130,14 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         in_time = solve_in_time(problem.costing, request.options, told, pool)
     space = _space(in_time.found.space, request.accounting)
     result = for_all_strategies(in_time.found.result, bound, space)
-    found = replace(in_time.found, space=space, result=result)
+    stacks = in_time.found.stacks
+    costs = problem.costed(cost for _, cost in stacks)
+    found = replace(
+        in_time.found,
+        space=space,
+        result=result,
+        stacks=tuple((choice, cost) for (choice, _), cost in zip(stacks, costs, strict=True)),
+    )
     problem = replace(problem, mapper=in_time.mapper)
     outcome = FusionOutcome(
         request.source,
@@ -207,7 +219,7 @@ def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: 
         except CostingStoppedError:
             error = StoppedError if run.interrupt.is_set() else NoAnswerError
             raise error("its cost was not found in time") from None
-    return _figures(problem, found)
+    return _figures(problem, problem.costed(found))
 
 
 def _read(request: FusionRequest, place: str | None = None) -> _Problem:
@@ -231,7 +243,7 @@ def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest
         array_of(accelerator)
         if request.accounting is AccountingName.DEFINES:
             check_rule_unrolls(accelerator)
-        ensure_tiles_can_be_costed(accelerator)
+        ensure_tiles_can_be_costed(accelerator, request.objective)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
 
@@ -261,7 +273,7 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
     sums = total(parts)
     return StrategyFigures(
         value_of(sum_of([objective.zero, *(criteria_of(objective, one) for one in parts)])),
-        sum(one.energy_pj for one in parts),
+        summed(one.stated_energy_pj for one in parts),
         sum(one.cycles for one in parts),
         sums.macs,
         dram_bits_of(sums),

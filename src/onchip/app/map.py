@@ -16,7 +16,7 @@ from onchip.app.layers import layers_named
 from onchip.app.moved_operators import moved_operators
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import ensure_energies
+from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.arch.memory import Operand
 from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
@@ -89,7 +89,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         _can_be_mapped(layer, names[0], accelerator, request)
     moved = _moved(layers, accelerator, request)
     with _pool(request, len(layers.distinct)) as pool, start(request.limits, deadline) as run:
-        searched = _searches(request, layers, accelerator, run).found(pool)
+        searched = _searches(request, layers, with_mac_energy(accelerator), run).found(pool)
         each = zip(layers.distinct.items(), searched, strict=True)
         mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
     machine = Source(accelerator.name, accelerator_sha256(accelerator))
@@ -169,7 +169,7 @@ def _mapped(
     except InputError as error:
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
-        _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.energy_pj, cost.cycles), names[0])
+        _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.stated_energy_pj, cost.cycles), names[0])
     return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=_floor(problem, request))
 
 
@@ -222,7 +222,7 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
     mapping = LayerMapping((), *kept)
     try:
         array_of(accelerator)
-        ensure_energies(accelerator)
+        ensure_energies(accelerator, COSA if request.method == COSA else request.objective)
         check_memories(problem, mapping)
     except InputError as error:
         raise error.in_file(request.accelerator) from None

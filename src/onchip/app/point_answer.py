@@ -20,6 +20,7 @@ from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.app.networks import read_network
 from onchip.app.point_networks import graph_of_point, reading_of, shapes_of
+from onchip.arch.energies import stated
 from onchip.arch.sharing import Share
 from onchip.clock import Deadline, Stopwatch
 from onchip.cost.layer.accounting import AccountingName
@@ -151,7 +152,7 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
             figures.traffic_bytes,
             peak_bytes=peak_bytes,
             latency_cycles=figures.latency_cycles,
-            energy_pj=figures.energy_fj / 1000,
+            energy_pj=figures.energy_pj,
         )
     return PointAnswer(
         PointStatus(result.status),
@@ -191,7 +192,7 @@ def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
         return PointAnswer(PointStatus(status), unit=outcome.unit, reason="a layer has no mapping")
     value, bound = totals.objective_value, totals.lower_bound
     if value is None:  # a product of sums: nothing is proven of it
-        value = totals.energy_pj * 1000 * totals.latency_cycles
+        value = stated(totals.energy_pj) * 1000 * totals.latency_cycles
     is_proven = bound is not None and statuses == {Status.OPTIMAL}
     return PointAnswer(
         PointStatus.OPTIMAL if is_proven else PointStatus.FEASIBLE,

@@ -20,8 +20,11 @@ from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.networks import network_to_schedule
 from onchip.app.phases import phase
+from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy, with_mac_energy
 from onchip.clock import Deadline, Stopwatch
+from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.errors import AcceleratorError, InputError, InternalError
@@ -91,7 +94,8 @@ class ReadScheduleQuestion:
         """The same as the search of schedules is asked it."""
         bound = objective.bound_of(self.relaxation)
         to_check = self.seconds_to_check
-        return ScheduleQuestion(self.network, self.accelerator, self.precision, objective, bound, uses_cache, to_check)
+        machine = with_mac_energy(self.accelerator)
+        return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache, to_check)
 
 
 @phase("scheduling")
@@ -146,14 +150,19 @@ def with_verified_schedule(
 ) -> ScheduleOutcome:
     """The outcome with the schedule that was found, once the verifier has passed it."""
     watch = Stopwatch()
-    document = _document(asked, outcome, found)
+    source = Source(asked.network.name, graph_sha256(asked.network))
+    document: ScheduleDocument = Document(source, asked.accelerator, asked.reading, found.composition.schedule)
+    priced = PricedSchedule(found.composition.costs, found.figures)
+    if not states_mac_energy(asked.accelerator):  # the search has taken it as 0
+        priced = priced_schedule(document, found.tiles)
+    document = replace(document, claim=_claim(outcome, priced.figures))
     not_checked = _verified(asked, document, found)
     return replace(
         outcome,
         tiles=found.tiles,
-        figures=found.figures,
+        figures=priced.figures,
         document=document,
-        compute_costs=found.composition.costs,
+        compute_costs=priced.costs,
         not_checked=not_checked,
         seconds=replace(outcome.seconds, verify=watch.seconds),
     )
@@ -176,7 +185,7 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     watch = Deadline()
     accelerator = load_any_accelerator(request.accelerator)
     try:
-        ensure_usable(accelerator)
+        ensure_usable(accelerator, request.objective)
     except InputError as error:
         raise error.in_file(request.accelerator) from None
     reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits, count=Count.ALL)
@@ -211,16 +220,14 @@ def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:
     )
 
 
-def _document(asked: ReadScheduleQuestion, outcome: ScheduleOutcome, found: FoundSchedule) -> ScheduleDocument:
-    result, figures = outcome.result, found.figures
-    claim = Claim(
+def _claim(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Claim:
+    result = outcome.result
+    return Claim(
         result.method,
         result.status,
         outcome.objective,
         result.objective_value or 0,
         result.lower_bound,
-        schedule_claim_figures(figures.energy_fj, figures.latency_cycles, figures.traffic_bytes),
+        schedule_claim_figures(figures.stated_energy_fj, figures.latency_cycles, figures.traffic_bytes),
         outcome.space,
     )
-    source = Source(asked.network.name, graph_sha256(asked.network))
-    return Document(source, asked.accelerator, asked.reading, found.composition.schedule, claim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
@@ -61,7 +61,8 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
     """
     limits, watch, options = request.of_schedules.limits, Stopwatch(), request.of_schedules.options
     deadline = Deadline.after(limits.time_limit_seconds)
-    asked = read_schedule_question(request.of_schedules)
+    needed = ScheduleObjective.ENERGY if FrontAxis.ENERGY in request.axes else ScheduleObjective.TRAFFIC
+    asked = read_schedule_question(replace(request.of_schedules, objective=needed))
     share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
     within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
     with dask_pool(request.of_schedules.dask_address) as pool, start(limits, within) as run:

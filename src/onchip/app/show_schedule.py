@@ -13,6 +13,7 @@ from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precision_of
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
+from onchip.arch.energies import states_mac_energy
 from onchip.clock import Stopwatch
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
@@ -39,8 +40,8 @@ class ShownSchedule:
 def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
     """Verify a schedule file and, if it is legal, find its figures and the parts of the bound.
 
-    One without `result` is shown for least energy, with the bound over everything. Raises InputError for what cannot
-    be read, UsageError for what contradicts the file.
+    One without `result` is shown for least energy (latency if energies are unknown), with the bound over
+    everything. Raises InputError for what cannot be read, UsageError for what contradicts the file.
     """
     reading = Stopwatch()
     check = check_schedule_file(file)
@@ -58,9 +59,10 @@ def _outcome(
 ) -> ScheduleOutcome:
     document = check.document
     claim = document.claim
-    objective = ScheduleObjective.ENERGY if claim is None else ScheduleObjective(claim.objective)
+    unclaimed = ScheduleObjective.ENERGY if states_mac_energy(document.accelerator) else ScheduleObjective.LATENCY
+    objective = unclaimed if claim is None else ScheduleObjective(claim.objective)
     value = objective.value_of(priced.figures)
-    result = _result(document.answer, claim, value, parts)
+    result = _result(document.answer, claim, value, objective.bound_of(parts))
     return ScheduleOutcome(
         source,
         check.network,
@@ -80,10 +82,10 @@ def _outcome(
     )
 
 
-def _result(schedule: Schedule, claim: Claim | None, value: int, parts: Relaxation) -> Result[Schedule]:
+def _result(schedule: Schedule, claim: Claim | None, value: int, least: int) -> Result[Schedule]:
     """What is claimed; a file has a bound of more than 64 bits as the nearest double, maybe above the value itself."""
     if claim is None:
-        return Result(Status.FEASIBLE, schedule, value, min(parts.energy_fj, value), 0.0, NOT_SAID)
+        return Result(Status.FEASIBLE, schedule, value, min(least, value), 0.0, NOT_SAID)
     bound = value if claim.status is Status.OPTIMAL else min(ceil(claim.lower_bound), value)
     return Result(claim.status, schedule, value, bound, 0.0, claim.method)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+UNKNOWN_ENERGY = "unknown, as the accelerator states no energy of a multiply-accumulate"
+"""Stated of each claimed energy on such a machine."""
+
 
 class Rule(StrEnum):
     """The name of each way in which an answer, or what is claimed of it, can be wrong."""

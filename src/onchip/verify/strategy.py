@@ -11,14 +11,16 @@ from math import isclose
 from onchip.answer.document import Claim, as_written
 from onchip.answer.result import Status
 from onchip.answer.stacks import LayerInNetwork, StackStrategy
-from onchip.answer.strategy import ENERGIES, FusionStrategy, StrategyFigures
+from onchip.answer.strategy import ENERGIES, EnergyCause, FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.verify.rules import Rule, Violation
+from onchip.verify.rules import UNKNOWN_ENERGY, Rule, Violation
 from onchip.verify.stack.objective import RELATIVE_TOLERANCE, ObjectiveRange
 
 REAL_FIGURES = ("energy_pj", "latency_cycles", ENERGIES)
 """Sums of real numbers, which differ in their last digits by the order of adding."""
+UNKNOWN_ENERGIES = ("energy_pj", f"{ENERGIES}.macs.{EnergyCause.MAC}")
+"""Figures that no claim can state on a machine that states no energy of a multiply-accumulate."""
 
 
 def verify_strategy(
@@ -70,6 +72,9 @@ def _wrong_figures(claim: Claim, figures: StrategyFigures, objectives: Objective
         if not any(other.split(".")[0] == group for other in said):
             continue
         one, other = said.get(name, 0), is_so.get(name, 0)
+        if figures.energy_pj is None and name in UNKNOWN_ENERGIES:
+            yield Violation(Rule.FIGURE_DIFFERS, f"result.{name}", f"{one} is claimed, and it is {UNKNOWN_ENERGY}")
+            continue
         is_whole = group not in REAL_FIGURES
         if one != other if is_whole else not isclose(one, other, rel_tol=RELATIVE_TOLERANCE):
             yield Violation(Rule.FIGURE_DIFFERS, f"result.{name}", f"{one} is claimed, and it is {other}")

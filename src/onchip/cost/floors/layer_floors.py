@@ -82,7 +82,7 @@ class MachineFloors:
 
     @property
     def mac_energy_pj(self) -> float:
-        """Return the energy of one multiply-accumulate in pJ, 0 where none is said."""
+        """Return the energy of one multiply-accumulate in pJ, 0 (a lower bound) if it is unknown."""
         return self.array.mac_energy_pj or 0.0
 
     def of(self, shapes: Sequence[Layer], *, adds_two_maps: bool = False) -> NestFloors:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM, Access
 from onchip.cost.layer.accesses import Accesses, layer_accesses
 from onchip.cost.layer.accounting import INTERPRETER, Accounting, settled
@@ -25,24 +26,30 @@ from onchip.ir.layer import OUTPUT
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """What `mapping` costs: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds.
+    """Cost of `mapping`: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds.
 
-    `needed_bits` is what one instance of each memory needs for each operand.
+    `mac_energy_pj` is None if the accelerator does not state it. `needed_bits` is what one instance of each memory
+    needs for each operand.
     """
 
     mapping: LayerMapping
     macs: int
     accesses: tuple[Accesses, ...]
     memory_energy_pj: dict[tuple[str, str], float]
-    mac_energy_pj: float
+    mac_energy_pj: float | None
     latency: Latency
     units: int
     needed_bits: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def energy_pj(self) -> float:
-        """Return the energy of all memories and multiply-accumulates together, in pJ."""
-        return sum(self.memory_energy_pj.values()) + self.mac_energy_pj
+        """Return the energy of all memories and MACs together, in pJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_pj)
+
+    @property
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if the accelerator does not state the energy of a MAC."""
+        return summed((sum(self.memory_energy_pj.values()), self.mac_energy_pj))
 
     @property
     def cycles(self) -> float:
@@ -82,7 +89,7 @@ def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Account
         problem.layer.macs,
         accesses,
         energies,
-        counted.macs * (array.mac_energy_pj or 0.0),
+        None if array.mac_energy_pj is None else counted.macs * array.mac_energy_pj,
         latency(problem, costed, in_time, rooms, accounting),
         array.macs,
         needs,

@@ -7,6 +7,7 @@ from typing import Final
 from onchip import native
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import OPERANDS, machine_of
 from onchip.errors import InputError
@@ -40,7 +41,7 @@ def native_layer(layer: Layer, accelerator: Accelerator) -> native.LayerShape:
         elements=[layer.elements(operand) for operand in OPERANDS],
         partial_bits=layer.partial_bits,
         has_weight=layer.has_weight,
-        mac_energy_pj=layer.macs * (array_of(accelerator).mac_energy_pj or 0.0),
+        mac_energy_pj=layer.macs * stated(array_of(accelerator).mac_energy_pj),
         axes=axes,
     )
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.errors import UsageError
@@ -18,40 +19,52 @@ _BOTH: Final = (Direction.READ, Direction.WRITE)
 
 @dataclass(frozen=True, slots=True)
 class NestCost:
-    """What one loop nest costs with its mapping at its homes; energies in pJ, `access_pj` by memory and operand.
+    """Cost of one loop nest with its mapping at its homes; energies in pJ, `access_pj` by memory and operand.
 
-    `cycles` are whole; `workspace_bytes` are those of each addressed memory that needs any.
+    `stated_energy_pj` and `mac_pj` are None if the energy of a MAC is unknown. `cycles` are whole; `workspace_bytes`
+    are those of each addressed memory that needs any.
     """
 
-    energy_pj: float
+    stated_energy_pj: float | None
     cycles: int
     dram_read_bits: int
     dram_written_bits: int
     workspace_bytes: Mapping[str, int]
-    mac_pj: float
+    mac_pj: float | None
     access_pj: Mapping[tuple[str, str], float]
+
+    @property
+    def energy_pj(self) -> float:
+        """Return the energy in pJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_pj)
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeCost:
-    """What one Compute costs; `energy_fj` is rounded once for all of it.
+    """Cost of one Compute; `stated_energy_fj` is rounded once for all of it.
 
-    `mac_pj` and `access_pj`, by memory and operand, are the energy's parts, not rounded. `workspace_bytes` are the
-    sizes of its workspaces, by addressed memory. Raises UsageError for a negative figure.
+    `mac_pj` and `access_pj`, by memory and operand, are the energy's parts, not rounded. The energy and `mac_pj` are
+    None if the energy of a MAC is unknown. `workspace_bytes` are the sizes of its workspaces, by addressed memory.
+    Raises UsageError for a negative figure.
     """
 
-    energy_fj: int
+    stated_energy_fj: int | None
     cycles: int
     dram_read_bits: int
     dram_written_bits: int
     workspace_bytes: Mapping[str, int]
-    mac_pj: float = 0.0
+    mac_pj: float | None = 0.0
     access_pj: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        figures = (self.energy_fj, self.cycles, self.dram_read_bits, self.dram_written_bits)
+        figures = (self.stated_energy_fj or 0, self.cycles, self.dram_read_bits, self.dram_written_bits)
         if min(*figures, *self.workspace_bytes.values()) < 0:
             raise UsageError(f"a Compute costs {figures}", expected="figures of at least 0")
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in fJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_fj)
 
     @property
     def streams(self) -> bool:
@@ -99,12 +112,10 @@ def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FIL
 
     Workspaces are those of the greatest nest.
     """
-    energy_pj, mac_pj = 0.0, 0.0
+    energy_pj = summed([nest.stated_energy_pj for nest in nests])
     parts: dict[tuple[str, str], float] = defaultdict(float)
     workspaces: dict[str, int] = {}
     for nest in nests:
-        energy_pj += nest.energy_pj
-        mac_pj += nest.mac_pj
         for key, part in nest.access_pj.items():
             parts[key] += part
         for memory, size in nest.workspace_bytes.items():
@@ -112,12 +123,12 @@ def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FIL
     if filled.bits:
         parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled.energy_fj / FEMTOJOULES_PER_PICOJOULE)
     return ComputeCost(
-        round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled.energy_fj)),
+        None if energy_pj is None else round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled.energy_fj)),
         sum(nest.cycles for nest in nests) + filled.cycles,
         sum(nest.dram_read_bits for nest in nests),
         sum(nest.dram_written_bits for nest in nests) + (filled.bits if filled.home is None else 0),
         {memory: size for memory, size in workspaces.items() if size},
-        mac_pj,
+        summed([nest.mac_pj for nest in nests]),
         dict(parts),
     )
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM
 from onchip.cost.array_waits import LatencyParts
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyPrices
+from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.cost.schedule.timeline import ScheduleTimeline, time_schedule
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
@@ -22,18 +24,18 @@ from onchip.ir.tensor import Role
 class EnergyParts:
     """Picojoules: of the MACs; of Computes' accesses, by memory and operand; of Copies, by memory.
 
-    They are not rounded, so that in sum they may differ from the schedule's energy by half a femtojoule for each
-    Compute and each Copy.
+    `mac_pj` is None if the accelerator does not state it. The parts are not rounded, so that in sum they may differ
+    from the schedule's energy by half a femtojoule for each Compute and each Copy.
     """
 
-    mac_pj: float
+    mac_pj: float | None
     compute_access_pj: Mapping[tuple[str, str], float]
     copy_access_pj: Mapping[str, float]
 
     @property
-    def total_pj(self) -> float:
-        """Return the energy of multiply-accumulates and of all accesses together, in pJ."""
-        return self.mac_pj + sum(self.compute_access_pj.values()) + sum(self.copy_access_pj.values())
+    def total_pj(self) -> float | None:
+        """Return the energy of multiply-accumulates and of all accesses together, in pJ, or None if it is unknown."""
+        return summed((self.mac_pj, sum(self.compute_access_pj.values()), sum(self.copy_access_pj.values())))
 
     @property
     def by_memory_pj(self) -> Mapping[str, float]:
@@ -71,13 +73,26 @@ class MemoryFigures:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFigures:
-    """What a schedule costs; `memories` by the names of those that the program addresses."""
+    """Cost of a schedule; `memories` by the names of those that the program addresses.
 
-    energy_fj: int
+    The energy is None if the accelerator does not state the energy of a multiply-accumulate.
+    """
+
+    stated_energy_fj: int | None
     energy: EnergyParts
     traffic: TrafficParts
     timeline: ScheduleTimeline
     memories: Mapping[str, MemoryFigures]
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in fJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_fj)
+
+    @property
+    def energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if it is unknown."""
+        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
 
     @property
     def traffic_bytes(self) -> int:
@@ -123,7 +138,7 @@ def energy_and_traffic(
     Raises AcceleratorError where the accelerator does not say what an access costs.
     """
     sums = _summed(graph, prices, instructions, compute_costs)
-    return sums.energy_fj, sums.traffic.total
+    return stated(sums.energy_fj), sums.traffic.total
 
 
 def _summed(
@@ -167,8 +182,8 @@ class _Sums:
     """Adds up energy and traffic, instruction by instruction."""
 
     def __init__(self, graph: Graph, prices: CopyPrices) -> None:
-        self.energy_fj = 0
-        self.mac_pj = 0.0
+        self.energy_fj: int | None = 0
+        self.mac_pj: float | None = 0.0
         self.compute_access_pj: dict[tuple[str, str], float] = defaultdict(float)
         self.copy_access_pj: dict[str, float] = defaultdict(float)
         self.loads = self.write_backs = self.streamed_reads = self.streamed_writes = 0
@@ -180,8 +195,8 @@ class _Sums:
         return TrafficParts(self.loads, self.write_backs, self.streamed_reads, self.streamed_writes)
 
     def add_compute(self, cost: ComputeCost) -> None:
-        self.energy_fj += cost.energy_fj
-        self.mac_pj += cost.mac_pj
+        self.energy_fj = summed((self.energy_fj, cost.stated_energy_fj))
+        self.mac_pj = summed((self.mac_pj, cost.mac_pj))
         for key, energy in cost.access_pj.items():
             self.compute_access_pj[key] += energy
         self.streamed_reads += -(-cost.dram_read_bits // 8)
@@ -191,7 +206,7 @@ class _Sums:
         tensor = self._graph.tensor[copy.tensor]
         is_parameter = tensor.role is Role.PARAMETER
         price = self._prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
-        self.energy_fj += price.energy_fj
+        self.energy_fj = summed((self.energy_fj, price.energy_fj))
         for memory, energy in price.access_pj.items():
             self.copy_access_pj[memory] += energy
         self.loads += tensor.size_bytes if copy.source == DRAM else 0

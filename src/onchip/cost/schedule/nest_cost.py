@@ -24,7 +24,7 @@ def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
     cost = layer_cost(problem, mapping)
     at_dram = [one for one in cost.accesses if one.memory == DRAM]
     return NestCost(
-        cost.energy_pj,
+        cost.stated_energy_pj,
         # The model's cycles are whole, but it adds them up from parts that are not.
         ceil(round(cost.cycles, _DIGITS)),
         sum(one.elements * one.bits for one in at_dram if one.move in _READS),

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.copies import dram_cycles
 from onchip.cost.schedule.crowding import NOTHING_PAID, CrowdedNetwork, MapEnergies, PaidForRoom
@@ -38,10 +39,11 @@ class Relaxation:
     """Lower bounds on a schedule's figures, and their parts.
 
     Energies in pJ: MACs, feeding of the units by operand (a network output's write to DRAM is part of its feeding),
-    operators without a nest, and the first read of what only DRAM has. Cycles: of the array, and of DRAM.
+    operators without a nest, and the first read of what only DRAM has. That of the MACs is None if the accelerator
+    does not state it; the bounds on energy are then without it. Cycles: of the array, and of DRAM.
     """
 
-    mac_pj: float
+    mac_pj: float | None
     feeding_pj: Mapping[str, float]
     without_nest_pj: float
     dram_read_pj: float
@@ -55,7 +57,7 @@ class Relaxation:
     @property
     def energy_pj(self) -> float:
         """The sum of the energies."""
-        once_pj = self.mac_pj + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
+        once_pj = (self.mac_pj or 0.0) + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
         return once_pj + float(self.crowding.energy_pj)
 
     @property
@@ -137,7 +139,7 @@ class _Relaxing:
         read_bits = sum(inputs) + sum(self.parameter_bits.values())
         written_bits = sum(map(_bits, self.graph.with_role(Role.OUTPUT)))
         return Relaxation(
-            self.mac_pj,
+            self.mac_pj if states_mac_energy(self.accelerator) else None,
             dict(self.feeding_pj),
             self.without_nest_pj,
             read_bits * self._pj_of_a_bit(Direction.READ),

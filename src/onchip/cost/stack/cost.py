@@ -7,7 +7,7 @@ data there, map each layer of each tile type, add up. docs/fused.md says what is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -69,6 +69,12 @@ class StackCost:
     def tiles(self) -> int:
         """Return how many tiles the stack has in all."""
         return sum(one.times for one in self.placed)
+
+    @property
+    def without_mac_energy(self) -> StackCost:
+        """Return the same cost with an unknown energy of the MACs."""
+        placed = tuple(replace(one, sums=one.sums.without_mac_energy) for one in self.placed)
+        return replace(self, sums=self.sums.without_mac_energy, placed=placed)
 
 
 def stack_cost(

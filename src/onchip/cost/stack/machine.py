@@ -87,11 +87,11 @@ class FusedMachine:
         return (*(single if self.levels_are_skipped else single[-1:]), DRAM)
 
 
-def ensure_tiles_can_be_costed(accelerator: Accelerator) -> None:
-    """Raise AcceleratorError for what no tile could mend: no array, no level for an operand, energies not stated."""
+def ensure_tiles_can_be_costed(accelerator: Accelerator, objective: str) -> None:
+    """Raise AcceleratorError for a machine without an array, a level of an operand, or an energy that is needed."""
     array_of(accelerator)
     check_machine(accelerator)
-    ensure_energies(accelerator)
+    ensure_energies(accelerator, objective)
 
 
 def check_machine(accelerator: Accelerator) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from onchip.answer.strategy import EnergyCause
+from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accesses import Accesses
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.tiles import MACS
 from onchip.cost.stack.copies import CopiesCost
 from onchip.cost.stack.layers import LayerRun, TileRun
+
+MAC_ENTRY: Final = (MACS, EnergyCause.MAC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class FusedLatency:
 class FusedSums:
     """`energies_pj` by memory (or the MACs) and cause; `accesses` in elements by memory, operand and cause.
 
+    The MACs have no entry if the accelerator does not state their energy: the whole energy is unknown then.
     `moved_bits` are what each memory reads and writes, sums in the making as wide as they are there.
     `macs` are those of the layers' tiles, what is recomputed among them.
     """
@@ -66,8 +71,20 @@ class FusedSums:
 
     @property
     def energy_pj(self) -> float:
-        """Return the energy of all memories and causes together, in pJ."""
-        return sum(self.energies_pj.values())
+        """Return the energy of all memories and causes together, in pJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_pj)
+
+    @property
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if there are MACs of unknown energy."""
+        is_unknown = self.macs and MAC_ENTRY not in self.energies_pj
+        return None if is_unknown else sum(self.energies_pj.values())
+
+    @property
+    def without_mac_energy(self) -> FusedSums:
+        """Return the same sums with an unknown energy of the MACs."""
+        known = {place: energy for place, energy in self.energies_pj.items() if place != MAC_ENTRY}
+        return replace(self, energies_pj=known)
 
     @property
     def cycles(self) -> float:
@@ -162,7 +179,8 @@ def sums_of_layer(cost: LayerCost, *, is_addition: bool, offloading_is_free: boo
     energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
     for (memory, operand), energy in cost.memory_energy_pj.items():
         energies[memory, cause(operand)] += energy
-    energies[MACS, EnergyCause.MAC] = cost.mac_energy_pj
+    if cost.mac_energy_pj is not None:
+        energies[MAC_ENTRY] = cost.mac_energy_pj
     accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     for one in cost.accesses:
         accesses[one.memory, str(one.operand), cause(one.operand)] += one.elements

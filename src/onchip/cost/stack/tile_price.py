@@ -19,7 +19,7 @@ class MappedTileCost:
     """Energies in pJ, by memory and operand and of the multiply-accumulates; cycles; what DRAM moves, in bits."""
 
     memory_energy_pj: Mapping[tuple[str, str], float]
-    mac_energy_pj: float
+    mac_energy_pj: float | None
     cycles: float
     dram_bits: int
 

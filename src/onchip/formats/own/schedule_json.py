@@ -39,7 +39,7 @@ SCHEDULE_FORMAT: Final = Format("onchip-schedule", 1, ScheduleError)
 DECISIONS: Final = ("order", "stacks", "tilings", "homes", "mappings", "residencies", "prefetch")
 """What may be chosen, in the space of a claim."""
 FIGURES: Final = ("energy_pj", "latency_cycles", "traffic_bytes")
-"""What a claim says of a schedule beside its objective."""
+"""Figures of a schedule in a claim; the energy is left out if the accelerator does not state that of a MAC."""
 
 
 class ScheduleReadingFields(BindingFields):
@@ -97,7 +97,7 @@ class ScheduleResultFields(TypedDict):
     objective: Literal["energy", "latency", "edp", "traffic"]
     objective_value: int | float
     lower_bound: int | float
-    energy_pj: int | float
+    energy_pj: NotRequired[int | float]
     latency_cycles: int
     traffic_bytes: int
     space: SpaceFields
@@ -185,6 +185,6 @@ def _claim(fields: ScheduleResultFields) -> Claim:
         fields["objective"],
         fields["objective_value"],
         fields["lower_bound"],
-        {name: fields[name] for name in FIGURES},
+        {name: fields[name] for name in FIGURES if name in fields},
         {decision: fields["space"][decision] for decision in DECISIONS},
     )

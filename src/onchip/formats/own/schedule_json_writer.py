@@ -92,7 +92,7 @@ def _claim_fields(claim: Claim) -> dict[str, object]:
         "objective_value": as_written(claim.objective_value),
         "lower_bound": as_written(claim.lower_bound),
     }
-    fields |= {name: claim.figures[name] for name in FIGURES}
+    fields |= {name: claim.figures[name] for name in FIGURES if name in claim.figures}
     return fields | {"space": {decision: claim.space[decision] for decision in DECISIONS}}
 
 

@@ -78,7 +78,7 @@ class StrategyResultFields(TypedDict):
     objective: Literal["energy", "latency", "edp", "dram"]
     objective_value: int | float
     lower_bound: int | float
-    energy_pj: int | float
+    energy_pj: NotRequired[int | float]
     latency_cycles: int | float
     macs: int
     dram_bits: int
@@ -157,7 +157,7 @@ def _mapping(fields: TileMappingFields, place: str) -> TileMapping:
 
 def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
     figures: dict[str, float] = {
-        "energy_pj": fields["energy_pj"],
+        **({"energy_pj": fields["energy_pj"]} if "energy_pj" in fields else {}),
         "latency_cycles": fields["latency_cycles"],
         "macs": fields["macs"],
         "dram_bits": fields["dram_bits"],

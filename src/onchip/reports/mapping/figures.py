@@ -109,7 +109,7 @@ def _energy(layer: CostedLayer, *, memory: str | None = None, operand: str | Non
 
 
 def _stacked_energy(layers: Sequence[CostedLayer], parts: dict[str, list[float]], paints: dict[str, str]) -> Json:
-    stacked = {MACS: [one.times * one.cost.mac_energy_pj for one in layers], **parts}
+    stacked = {MACS: [one.times * (one.cost.mac_energy_pj or 0.0) for one in layers], **parts}
     return energy_bars([one.name for one in layers], stacked, {MACS: MAC_PAINT, **paints})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.energies import summed
 from onchip.reports.mapping.figures import (
     costed_layers,
     energy_by_memory,
@@ -14,7 +15,7 @@ from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.reports.mapping.text import claim_words, covered_words, objective_words
 from onchip.reports.shared.page import Card, Json, Page
-from onchip.reports.shared.words import counted, percent, short_energy
+from onchip.reports.shared.words import counted, energy_per_mac, percent, short_energy
 
 NOTHING = "\u2013"
 
@@ -56,13 +57,14 @@ def mapping_facts(outcome: MappingOutcome) -> Json:
 def _cards(outcome: MappingOutcome) -> list[Card]:
     """What the reader wants to know first, of the mapped layers where some are not."""
     layers = costed_layers(outcome)
-    energy_pj = sum(one.times * one.cost.energy_pj for one in layers)
+    energies = [one.cost.stated_energy_pj for one in layers]
+    energy_pj = summed(None if pj is None else one.times * pj for one, pj in zip(layers, energies, strict=True))
     cycles = sum(one.times * one.cost.cycles for one in layers)
     macs = sum(one.times * one.cost.macs for one in layers)
     proven = sum(one.result.gap == 0 for one in outcome.mapped)
     return [
         Card("layers", f"{len(layers)}", f"of {len(outcome.layers.layers)}, {len(outcome.mapped)} distinct"),
-        Card("energy", short_energy(energy_pj), f"{energy_pj / macs:.3g} pJ for a MAC"),
+        Card("energy", short_energy(energy_pj), energy_per_mac(energy_pj, macs)),
         Card("cycles", f"{cycles:,.0f}", counted(macs, "MAC")),
         Card(
             "utilisation", f"{macs / (layers[0].cost.units * cycles):.1%}", f"of {layers[0].cost.units:,} MACs a cycle"
@@ -77,7 +79,7 @@ def _row(outcome: MappingOutcome, one: MappedLayer) -> dict[str, object]:
     return {
         "names": one.names,
         "status": claim_words(one, outcome) or one.result.status,
-        "energy": short_energy(cost.energy_pj) if cost else NOTHING,
+        "energy": short_energy(cost.stated_energy_pj) if cost else NOTHING,
         "cycles": f"{cost.cycles:,.0f}" if cost else NOTHING,
         "utilisation": f"{cost.utilisation:.1%}" if cost else NOTHING,
         "bound": objective_words(one.lower_bound, outcome.unit),

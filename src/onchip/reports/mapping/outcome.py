@@ -10,6 +10,7 @@ from onchip.answer.document import Claim, MappingDocument
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import summed
 from onchip.cost.layer.cost import LayerCost
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers
@@ -85,7 +86,9 @@ class MappingOutcome:
         costs = [(cost, times) for _, cost, times in rows if cost is not None]
         if len(costs) < len(rows) or not rows:
             return None
-        energy_pj = sum(cost.energy_pj * times for cost, times in costs)
+        energy_pj = summed(
+            [None if cost.stated_energy_pj is None else cost.stated_energy_pj * times for cost, times in costs]
+        )
         cycles = sum(cost.cycles * times for cost, times in costs)
         is_additive = self.objective in ("energy", "latency")
         return Totals(
@@ -107,12 +110,17 @@ class MappingOutcome:
 class Totals:
     """Layers run one after the other. A product of sums has no bound that is the sum of the layers' bounds."""
 
-    energy_pj: float
+    energy_pj: float | None
     latency_cycles: int
     macs: int
     units: int
     objective_value: Number | None
     lower_bound: Number | None
+
+    @property
+    def energy_delay_pj_cycles(self) -> float | None:
+        """Return the energy-delay product, or None if the energy is unknown."""
+        return None if self.energy_pj is None else self.energy_pj * self.latency_cycles
 
     @property
     def utilisation(self) -> float:

@@ -14,6 +14,7 @@ from rich.text import Text
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
+from onchip.arch.energies import unknown_energy
 from onchip.lower.layers.layers_of import LeftOut
 from onchip.reports.mapping.coverage import CoveredShare, MovedOperator
 from onchip.reports.mapping.loop_nest import loop_nest
@@ -31,6 +32,8 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
     for one in outcome.mapped:
         table.add_row(*_cells(one, outcome))
     yield table
+    if any(one.cost is not None and one.cost.mac_energy_pj is None for one in outcome.mapped):
+        yield Text(unknown_energy(outcome.accelerator))
     for one in outcome.mapped:
         if one.why_not is not None:
             yield Text(f"{printable(one.names[0])}: {one.why_not}")
@@ -142,7 +145,7 @@ def _layer_object(name: str, one: MappedLayer, outcome: MappingOutcome, *, is_fi
         "objective_value": claim and claim.objective_value,
         "lower_bound": one.lower_bound,
         "gap": one.result.gap,
-        "energy_pj": cost and cost.energy_pj,
+        "energy_pj": cost and cost.stated_energy_pj,
         "latency_cycles": cost and round(cost.cycles),
         "macs": one.layer.macs,
         "times": outcome.times(name),
@@ -180,7 +183,7 @@ def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
         "lower_bound": totals and totals.lower_bound,
         "energy_pj": totals and totals.energy_pj,
         "latency_cycles": totals and totals.latency_cycles,
-        "energy_delay_pj_cycles": totals and totals.energy_pj * totals.latency_cycles,
+        "energy_delay_pj_cycles": totals and totals.energy_delay_pj_cycles,
         "macs": outcome.layers.macs,
         "utilisation": totals and totals.utilisation,
         "seconds": outcome.seconds,
@@ -227,7 +230,7 @@ def _cells(one: MappedLayer, outcome: MappingOutcome) -> list[str]:
     return [
         f"{printable(one.names[0])}{_times(one, outcome)}",
         f"{one.result.status}{'' if one.why_not is None else ' (refused)'}",
-        short_energy(cost.energy_pj) if cost else "",
+        short_energy(cost.stated_energy_pj) if cost else "",
         f"{round(cost.cycles):,}" if cost else "",
         f"{cost.utilisation:.1%}" if cost else "",
         objective_words(shown, outcome.unit),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onchip.answer.document import Claim, ScheduleDocument
+from onchip.arch.energies import unknown_energy
 from onchip.ir.graph import Graph
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.reports.program.json_view import violation_object
@@ -18,7 +19,6 @@ from onchip.reports.shared.words import amount, counted, printable
 from onchip.verify.schedule.verdict import ScheduleVerdict, VerifiedFigures
 
 UNITS = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}
-FEMTOJOULES_PER_PICOJOULE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ def schedule_check_tables(check: ScheduleCheck) -> Iterator[RenderableType]:
         yield Text(printable(str(violation)))
     if check.verdict.figures is not None:
         yield _figures_table(check.verdict.figures, check.document.claim)
+        if check.verdict.figures.energy_fj is None:
+            yield Text(unknown_energy(check.document.accelerator))
     for what in check.verdict.not_checked:
         yield Text(f"not checked: {what}")
     count = len(check.verdict.violations)
@@ -78,7 +80,7 @@ def _figures_table(figures: VerifiedFigures, claim: Claim | None) -> Table:
     table.add_column("claimed", justify="right")
     claimed = dict(claim.figures) if claim else {}
     rows: list[tuple[str, str, float | None, str]] = [
-        ("energy", f"{figures.energy_fj / FEMTOJOULES_PER_PICOJOULE:,} pJ", claimed.get("energy_pj"), "pJ"),
+        ("energy", "-" if figures.energy_pj is None else f"{figures.energy_pj:,} pJ", claimed.get("energy_pj"), "pJ"),
         ("latency", f"{figures.latency_cycles:,} cycles", claimed.get("latency_cycles"), "cycles"),
         ("traffic", f"{figures.traffic_bytes:,} bytes", claimed.get("traffic_bytes"), "bytes"),
         ("peak", f"{figures.peak_bytes:,} bytes", None, ""),
@@ -88,8 +90,9 @@ def _figures_table(figures: VerifiedFigures, claim: Claim | None) -> Table:
         table.add_row(name, recomputed, "-" if said is None else f"{said:,} {unit}")
     if claim is not None:
         unit = UNITS[claim.objective]
-        value = amount(figures.objective_value(claim.objective), unit)
-        table.add_row(f"objective ({claim.objective})", value, amount(int(claim.objective_value), unit))
+        value = figures.objective_value(claim.objective)
+        shown = "-" if value is None else amount(value, unit)
+        table.add_row(f"objective ({claim.objective})", shown, amount(int(claim.objective_value), unit))
         table.add_row("lower bound", "not checked", amount(int(claim.lower_bound), unit))
         table.add_row("status", "not checked", f"{claim.status}, as claimed")
     return table
@@ -100,7 +103,7 @@ def _figures_object(figures: VerifiedFigures, claim: Claim | None) -> Mapping[st
         "objective": claim and claim.objective,
         "objective_unit": claim and UNITS[claim.objective],
         "objective_value": claim and figures.objective_value(claim.objective),
-        "energy_pj": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+        "energy_pj": figures.energy_pj,
         "latency_cycles": figures.latency_cycles,
         "traffic_bytes": figures.traffic_bytes,
         "peak_bytes": figures.peak_bytes,

@@ -86,7 +86,7 @@ class ScheduleExplanation:
     def operators(self) -> tuple[OperatorFigures, ...]:
         """The operators of the network, the most expensive first."""
         found = figures_of_operators(self.outcome.network, self.history)
-        return tuple(sorted(found, key=lambda one: -one.energy_fj))
+        return tuple(sorted(found, key=lambda one: -sum(one.energy_pj.values())))
 
     @cached_property
     def sums(self) -> tuple[MovementSum, ...]:

@@ -8,7 +8,7 @@ from onchip.explanations.schedule_movements import TensorMovement
 from onchip.explanations.schedule_room import Crowding
 from onchip.reports.schedule.explanation import STREAMED, MovementSum, ScheduleExplanation
 from onchip.reports.schedule.operator_figures import OperatorFigures
-from onchip.reports.schedule.text import FEMTOJOULES_PER_PICOJOULE, energies_object, latency_object, traffic_object
+from onchip.reports.schedule.text import energies_object, latency_object, traffic_object
 from onchip.reports.shared.page import Json
 
 MOST_OTHERS: Final = 10
@@ -29,7 +29,7 @@ def schedule_explanation_object(explanation: ScheduleExplanation) -> Json:
         "objective_value": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
-        "energy_pj": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+        "energy_pj": figures.energy_pj,
         "energies": energies_object(figures),
         "latency_cycles": figures.latency_cycles,
         "latency_parts": latency_object(figures),
@@ -79,7 +79,7 @@ def _operator_object(one: OperatorFigures) -> Json:
         "stack": one.stack,
         "tile_operators": one.tile_operators,
         "macs": one.macs,
-        "energy_pj": one.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+        "energy_pj": one.stated_energy_pj,
         "cycles": one.cycles,
         "energies": [{"memory": memory, "cause": cause, "energy_pj": part} for (memory, cause), part in parts if part],
     }

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.explanations.schedule_movements import MovementKind, MovementReason
 from onchip.explanations.schedule_room import Crowding
@@ -32,6 +33,8 @@ def schedule_explanation_tables(explanation: ScheduleExplanation) -> Iterator[Re
         return
     yield facts(_rows(explanation))
     yield _energy_table(explanation)
+    if explanation.figures.stated_energy_fj is None:
+        yield Text(unknown_energy(explanation.outcome.accelerator))
     yield _operators_table(explanation)
     yield from _movements(explanation.sums)
     yield from _smaller(explanation)
@@ -64,7 +67,7 @@ def _rows(explanation: ScheduleExplanation) -> Iterator[tuple[str, str]]:
 
 def _energy_table(explanation: ScheduleExplanation) -> Table:
     """A row for each memory, a column for each cause, with the share of all."""
-    energy, total_pj = explanation.figures.energy, explanation.figures.energy_fj / 1000
+    energy, total_pj = explanation.figures.energy, explanation.figures.energy_pj
     table = _table("energy", *_CAUSES, "all", "share", texts=1)
     names = [*(level.memory.name for level in explanation.outcome.accelerator.levels), DRAM]
     table.add_row(MACS, *[""] * len(_CAUSES), *_with_share(energy.mac_pj, total_pj))
@@ -78,19 +81,19 @@ def _energy_table(explanation: ScheduleExplanation) -> Table:
 
 def _operators_table(explanation: ScheduleExplanation) -> Table:
     """The most expensive operators; Copies are of tensors, so they are none of theirs."""
-    total_fj = explanation.figures.energy_fj
+    total_pj = explanation.figures.energy_pj
     table = _table("operator", "most of it is", "steps", "energy", "share", "cycles", texts=2)
     for one in explanation.operators[:MOST_SHOWN]:
         table.add_row(
             printable(one.name),
             _most_of(one),
             f"{one.tile_operators:,}",
-            *_with_share(one.energy_fj / 1000, total_fj / 1000),
+            *_with_share(one.stated_energy_pj, total_pj),
             f"{one.cycles:,}",
         )
     rest = explanation.operators[MOST_SHOWN:]
     if rest:
-        energy = _with_share(sum(one.energy_fj for one in rest) / 1000, total_fj / 1000)
+        energy = _with_share(summed(one.stated_energy_pj for one in rest), total_pj)
         steps, cycles = sum(one.tile_operators for one in rest), sum(one.cycles for one in rest)
         table.add_row(f"{len(rest):,} more", "", f"{steps:,}", *energy, f"{cycles:,}")
     return table
@@ -214,8 +217,10 @@ def _of_tensor(explanation: ScheduleExplanation, tensor: str) -> Iterator[Render
     yield from _smaller(explanation)
 
 
-def _with_share(energy_pj: float, total_pj: float) -> tuple[str, str]:
-    return short_energy(energy_pj) if energy_pj else "-", percent(energy_pj / total_pj) if total_pj else "-"
+def _with_share(energy_pj: float | None, total_pj: float | None) -> tuple[str, str]:
+    return short_energy(energy_pj) if energy_pj else "-", percent(
+        energy_pj / total_pj
+    ) if energy_pj is not None and total_pj else "-"
 
 
 def _table(*columns: str, texts: int) -> Table:

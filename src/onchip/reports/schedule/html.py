@@ -126,7 +126,7 @@ class _ScheduledPage:
             "kind": one.kind,
             "stack": one.stack,
             "tiling": tiling_words(one.scheduled),
-            "energy": short_energy(one.energy_fj / 1000),
+            "energy": short_energy(one.stated_energy_pj),
             "cycles": f"{one.cycles:,}",
             "nests": [_nest_row(each) for each in nests[:MOST_NESTS]],
             "further": len(nests[MOST_NESTS:]),

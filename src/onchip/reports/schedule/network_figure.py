@@ -113,7 +113,7 @@ def _hover(one: OperatorFigures) -> str:
     lines = [
         f"{one.name} ({one.kind})",
         f"stack {one.stack}, {tiling_words(one.scheduled)}, {counted(one.tile_operators, 'tile operator')}",
-        f"{short_energy(one.energy_fj / 1000)}, {one.cycles:,} cycles, {counted(one.macs, 'MAC')}",
+        f"{short_energy(one.stated_energy_pj)}, {one.cycles:,} cycles, {counted(one.macs, 'MAC')}",
         f"writes {short_bytes(one.written_bytes)}",
     ]
     return "<br>".join(line.replace("<", "&lt;") for line in lines)

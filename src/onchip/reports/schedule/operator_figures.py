@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledStack
+from onchip.arch.energies import summed
+from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
@@ -29,10 +31,15 @@ class OperatorFigures:
     written_bytes: int
     tile_operators: int = 0
     macs: int = 0
-    energy_fj: int = 0
+    stated_energy_fj: int | None = 0
     cycles: int = 0
     nests: dict[NestPlace, int] = field(default_factory=dict)
     energy_pj: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if it is unknown."""
+        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +70,9 @@ def figures_of_operators(network: Graph, history: ScheduleHistory) -> tuple[Oper
         one = found[origin.operator]
         one.tile_operators += 1
         one.macs += sum(nest.macs for nest in origin.nests)
-        one.energy_fj += cost.energy_fj
+        one.stated_energy_fj = summed((one.stated_energy_fj, cost.stated_energy_fj))
         one.cycles += cost.cycles
-        for key, part in (((MACS, MACS), cost.mac_pj), *cost.access_pj.items()):
+        for key, part in (((MACS, MACS), cost.mac_pj or 0.0), *cost.access_pj.items()):
             one.energy_pj[key] = one.energy_pj.get(key, 0.0) + part
         for nest in history.nest_places[name]:
             one.nests[nest] = one.nests.get(nest, 0) + 1

@@ -13,10 +13,12 @@ from typing import Final
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import summed
 from onchip.arch.memory import DRAM
 from onchip.cost.array_waits import array_waits
 from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyCost, CopyPrices
+from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.cost.schedule.timeline import ScheduleTimeline
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.tensor import Role
@@ -30,14 +32,14 @@ TRAFFIC: Final = ("loads", "write-backs", "streamed in", "streamed out")
 class StackFigures:
     """One stack: energies in pJ by memory and cause, cycles by what they go by with, bytes of DRAM by what moves them.
 
-    `energy_fj` is rounded for each Compute and each Copy, as the schedule's is; the energies in pJ are not.
+    `stated_energy_fj` is rounded for each Compute and each Copy, as the schedule's is; the energies in pJ are not.
     """
 
     number: int
     stack: ScheduledStack
     tile_operators: int = 0
     macs: int = 0
-    energy_fj: int = 0
+    stated_energy_fj: int | None = 0
     energy_pj: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     cycles: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     traffic: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -58,6 +60,11 @@ class StackFigures:
         """From the end of the stack before it to its own."""
         return sum(self.cycles.values())
 
+    @property
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if it is unknown."""
+        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
+
     def energy_at(self, memory: str) -> float:
         """Picojoules of one memory, of DRAM, or of the MACs."""
         return sum(part for (place, _), part in self.energy_pj.items() if place == memory)
@@ -70,8 +77,8 @@ class StackFigures:
         """Count the energy, the MACs and the traffic of one tile operator."""
         self.tile_operators += 1
         self.macs += macs
-        self.energy_fj += cost.energy_fj
-        self.energy_pj[MACS, MACS] += cost.mac_pj
+        self.stated_energy_fj = summed((self.stated_energy_fj, cost.stated_energy_fj))
+        self.energy_pj[MACS, MACS] += cost.mac_pj or 0.0
         for key, part in cost.access_pj.items():
             self.energy_pj[key] += part
         self.traffic["streamed in"] += -(-cost.dram_read_bits // 8)
@@ -79,7 +86,7 @@ class StackFigures:
 
     def add_copy(self, cost: CopyCost) -> None:
         """Count the energy and the traffic of one Copy."""
-        self.energy_fj += cost.energy_fj
+        self.stated_energy_fj = summed((self.stated_energy_fj, cost.energy_fj))
         for memory, part in cost.access_pj.items():
             self.energy_pj[memory, COPIES] += part
         self.traffic["loads"] += cost.dram_read_bits // 8

@@ -13,7 +13,16 @@ from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.stack_figures import StackFigures
 from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.page import Card, Json
-from onchip.reports.shared.words import amount, counted, exact_bytes, percent, short_amount, short_bytes, short_energy
+from onchip.reports.shared.words import (
+    amount,
+    counted,
+    energy_per_mac,
+    exact_bytes,
+    percent,
+    short_amount,
+    short_bytes,
+    short_energy,
+)
 
 Rows = list[tuple[str, str]]
 
@@ -30,11 +39,11 @@ def cards(outcome: ScheduleOutcome, figures: ScheduleFigures) -> tuple[Card, ...
     return (
         Card("Status", str(result.status), f"least {outcome.objective}, {result.method}", tone),
         Card("Lower bound", short_amount(result.lower_bound, unit), gap),
-        Card("Energy", short_energy(figures.energy_fj / 1000), amount(figures.energy_fj, "fJ")),
+        Card("Energy", short_energy(figures.energy_pj), _femtojoules(figures)),
         Card("Latency", short_amount(cycles, "cycles").removesuffix(" cycles"), f"{cycles:,} cycles"),
         Card("DRAM traffic", short_bytes(figures.traffic_bytes), exact_bytes(figures.traffic_bytes)),
         Card("Stacks", f"{len(stacks):,}", f"{tiled:,} in tiles, of {counted(operators, 'operator')}"),
-        Card("MACs", f"{outcome.macs:,}", f"{figures.energy_fj / 1000 / max(outcome.macs, 1):.3g} pJ for each"),
+        Card("MACs", f"{outcome.macs:,}", energy_per_mac(figures.energy_pj, outcome.macs)),
         *(
             Card(f"Peak of {name}", short_bytes(one.peak_bytes), f"{one.peak_bytes / capacities[name]:.1%} of it")
             for name, one in figures.memories.items()
@@ -95,7 +104,7 @@ def stack_rows(found: Sequence[StackFigures]) -> list[Json]:
             "tiling": tiling_words(one.stack),
             "tile_operators": f"{one.tile_operators:,}",
             "macs": f"{one.macs:,}",
-            "energy": short_energy(one.energy_fj / 1000),
+            "energy": short_energy(one.stated_energy_pj),
             "cycles": f"{one.latency_cycles:,}",
             "traffic": short_bytes(one.traffic_bytes),
         }
@@ -113,11 +122,15 @@ def _status(outcome: ScheduleOutcome) -> str:
     )
 
 
+def _femtojoules(figures: ScheduleFigures) -> str:
+    return "-" if figures.stated_energy_fj is None else amount(figures.stated_energy_fj, "fJ")
+
+
 def _figure_rows(figures: ScheduleFigures) -> Rows:
     traffic, latency, energy = figures.traffic, figures.latency, figures.energy
     accesses = sum(energy.compute_access_pj.values())
     return [
-        ("energy", amount(figures.energy_fj, "fJ")),
+        ("energy", _femtojoules(figures)),
         (
             "energy for",
             f"MACs {short_energy(energy.mac_pj)}, accesses of Computes {short_energy(accesses)}, "
@@ -125,7 +138,7 @@ def _figure_rows(figures: ScheduleFigures) -> Rows:
         ),
         ("latency", f"{figures.latency_cycles:,} cycles"),
         ("cycles of", latency_words(latency)),
-        ("energy x latency", f"{figures.edp:,} fJ x cycles"),
+        ("energy x latency", "-" if figures.stated_energy_fj is None else f"{figures.edp:,} fJ x cycles"),
         ("traffic", exact_bytes(traffic.total)),
         (
             "traffic by",

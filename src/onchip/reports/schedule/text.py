@@ -11,6 +11,7 @@ from rich.text import Text
 
 from onchip.answer.result import Status
 from onchip.answer.schedule import ScheduledStack
+from onchip.arch.energies import unknown_energy
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.latency import latency_words
@@ -26,6 +27,8 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
         yield Text(f"no schedule was found: {outcome.why_not or 'the time was over'}")
     else:
         yield _figures_table(outcome, figures)
+        if figures.stated_energy_fj is None:
+            yield Text(unknown_energy(outcome.accelerator))
         yield _memories_table(outcome, figures)
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
     restricted = {what: how for what, how in outcome.space.items() if how != "any"}
@@ -84,7 +87,7 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
 
 def _figures_object(figures: ScheduleFigures | None) -> dict[str, object]:
     return {
-        "energy_pj": figures and figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+        "energy_pj": figures and figures.energy_pj,
         "energies": figures and energies_object(figures),
         "latency_cycles": figures and figures.latency_cycles,
         "latency_parts": figures and latency_object(figures),
@@ -102,7 +105,7 @@ def _figures_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Render
     parts = ", ".join(
         f"{printable(name)} {_short_energy(part)}" for name, part in sorted(memories.items(), key=lambda one: -one[1])
     )
-    table.add_row("energy", _short_energy(figures.energy_fj / 1000), f"MACs {_short_energy(energy.mac_pj)}, {parts}")
+    table.add_row("energy", _short_energy(figures.energy_pj), f"MACs {_short_energy(energy.mac_pj)}, {parts}")
     table.add_row(
         "latency",
         f"{figures.latency_cycles:,} cycles",
@@ -185,5 +188,5 @@ def _stack_object(stack: ScheduledStack) -> Mapping[str, object]:
     return {"operators": list(stack.operators), "tile": tile, "mode": None if tiling is None else tiling.mode}
 
 
-def _short_energy(energy_pj: float) -> str:
-    return short_amount(round(energy_pj * FEMTOJOULES_PER_PICOJOULE), "fJ")
+def _short_energy(energy_pj: float | None) -> str:
+    return "-" if energy_pj is None else short_amount(round(energy_pj * FEMTOJOULES_PER_PICOJOULE), "fJ")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import Dma
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
@@ -13,9 +14,6 @@ from onchip.reports.shared.latency import activity_object, latency_rows, wait_ob
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-
-FEMTOJOULES_PER_PICOJOULE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def schedule_timing_object(timing: ScheduleTiming) -> dict[str, object]:
         "mac_utilisation": timing.mac_utilisation,
         "dma_utilisation": timing.dma_utilisation,
         "energy_pj": {
-            "total": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+            "total": figures.energy_pj,
             "mac": figures.energy.mac_pj,
             "memories": dict(figures.energy.by_memory_pj),
         },
@@ -102,12 +100,14 @@ def schedule_timing_tables(timing: ScheduleTiming) -> Iterator[RenderableType]:
             ("time", f"{figures.latency_cycles:,} cycles{milliseconds}"),
             *latency_rows(parts),
             *_utilisation(timing),
-            ("energy", _microjoules(figures.energy_fj / FEMTOJOULES_PER_PICOJOULE)),
+            ("energy", _microjoules(figures.energy_pj)),
             ("  of the MACs", _microjoules(energy.mac_pj)),
             *((f"  of {name}", _microjoules(part)) for name, part in energy.by_memory_pj.items()),
             ("traffic", f"{figures.traffic_bytes:,} bytes"),
         ]
     )
+    if figures.stated_energy_fj is None:
+        yield Text(unknown_energy(timing.check.document.accelerator))
 
 
 def _utilisation(timing: ScheduleTiming) -> Iterator[tuple[str, str]]:
@@ -117,5 +117,5 @@ def _utilisation(timing: ScheduleTiming) -> Iterator[tuple[str, str]]:
         yield "DMA in use", f"{timing.dma_utilisation:.1%}"
 
 
-def _microjoules(picojoules: float) -> str:
-    return f"{picojoules / 1e6:,.3f} uJ"
+def _microjoules(picojoules: float | None) -> str:
+    return "not known" if picojoules is None else f"{picojoules / 1e6:,.3f} uJ"

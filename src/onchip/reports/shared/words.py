@@ -59,8 +59,17 @@ def short_amount(value: int, unit: str) -> str:
     return f"{value:,} {unit}" if unit == "fJ" else counted(value, unit.removesuffix("s"))
 
 
-def short_energy(energy_pj: float) -> str:
-    """Say an energy in four digits and a unit: 12.34 nJ."""
+def energy_per_mac(energy_pj: float | None, macs: int) -> str:
+    """Return the energy for each multiply-accumulate, or why it is unknown."""
+    if energy_pj is None:
+        return "unknown: no mac_energy_pj stated"
+    return f"{energy_pj / macs:.3g} pJ for a MAC" if macs else ""
+
+
+def short_energy(energy_pj: float | None) -> str:
+    """Return an energy in four digits and a unit, 12.34 nJ, or "-" if it is unknown."""
+    if energy_pj is None:
+        return "-"
     for size, unit in ENERGIES:
         if energy_pj >= size:
             return f"{energy_pj / size:.4g} {unit}"

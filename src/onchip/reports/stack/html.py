@@ -6,7 +6,7 @@ from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.sums import FusedSums
 from onchip.reports.shared.page import Card, Json, Page
-from onchip.reports.shared.words import counted, percent, short_bytes, short_energy
+from onchip.reports.shared.words import counted, energy_per_mac, percent, short_bytes, short_energy
 from onchip.reports.stack.coverage import coverage_words
 from onchip.reports.stack.figures import (
     accesses,
@@ -65,7 +65,7 @@ def _cards(outcome: FusionOutcome) -> list[Card]:
     whole = sum(layer.layer.macs for layer in outcome.network.layers)
     return [
         Card("stacks", f"{len(outcome.stacks)}", f"of {counted(len(outcome.network.layers), 'layer')}"),
-        Card("energy", short_energy(sums.energy_pj), f"{sums.energy_pj / sums.macs:.3g} pJ for a MAC" if whole else ""),
+        Card("energy", short_energy(sums.stated_energy_pj), energy_per_mac(sums.stated_energy_pj, sums.macs)),
         Card("cycles", f"{sums.cycles:,.0f}", f"{_used(sums):.1%} at full use of the array"),
         Card(
             "MACs", f"{sums.macs / 1e6:,.0f} M", f"{sums.macs / whole:.3f} times those of the network" if whole else ""
@@ -98,7 +98,7 @@ def _outside(one: OutsideOperator) -> dict[str, object]:
         "kind": one.left_out.kind,
         "why": one.left_out.why,
         "moved": short_bytes(one.sums.moved_bits[DRAM] // 8),
-        "energy": short_energy(one.sums.energy_pj),
+        "energy": short_energy(one.sums.stated_energy_pj),
         "cycles": f"{one.sums.cycles:,.0f}",
     }
 
@@ -110,7 +110,7 @@ def _stack(outcome: FusionOutcome, at: int, facts: Json) -> dict[str, object]:
         "label": labels_of(outcome)[at],
         "tiling": str(one.strategy.tiling) if one.cost.tiles > 1 else "one tile",
         "output": one.strategy.output_home,
-        "energy": short_energy(one.cost.sums.energy_pj),
+        "energy": short_energy(one.cost.sums.stated_energy_pj),
         "cycles": f"{one.cost.sums.cycles:,.0f}",
         "macs": f"{one.cost.sums.macs:,}",
         "tiles": f"{one.cost.tiles:,}",

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from onchip.answer.result import Stop
 from onchip.answer.strategy import EnergyCause
+from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import TileTypeCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums, total
@@ -35,6 +36,8 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
         if outcome.outside:
             table.add_row(*_outside_cells(outcome))
         yield table
+        if outcome.sums.stated_energy_pj is None:
+            yield Text(unknown_energy(outcome.accelerator))
     else:
         reason = f": {outcome.why_not}" if outcome.why_not else ""
         what = "no strategy was found" if result.stopped_by is Stop.COMPLETED else "no strategy was found in time"
@@ -117,7 +120,7 @@ def value_words(value: int, unit: str) -> str:
 
 def _outside_object(one: OutsideOperator) -> dict[str, object]:
     sums = one.sums
-    costs = {"energy_pj": sums.energy_pj, "latency_cycles": sums.cycles, "dram_bits": sums.moved_bits[DRAM]}
+    costs = {"energy_pj": sums.stated_energy_pj, "latency_cycles": sums.cycles, "dram_bits": sums.moved_bits[DRAM]}
     return {**asdict(one.left_out), **costs, "macs_not_costed": one.macs_not_costed}
 
 
@@ -129,7 +132,7 @@ def _stack_object(one: CostedStack) -> dict[str, object]:
         "tile": {"columns": tiling.columns, "rows": tiling.rows},
         "mode": tiling.mode,
         "output": one.strategy.output_home,
-        "energy_pj": cost.sums.energy_pj,
+        "energy_pj": cost.sums.stated_energy_pj,
         "latency_cycles": cost.sums.cycles,
         "latency_parts": _latency_object(cost.sums.latency),
         "macs": cost.sums.macs,
@@ -156,7 +159,7 @@ def _tile_kind_object(one: TileTypeCost) -> dict[str, object]:
         for layer in one.layers
     ]
     size = {"columns": one.columns, "rows": one.rows, "times": one.times, "is_first_tile": one.is_first_tile}
-    return size | {"energy_pj": one.sums.energy_pj, "latency_cycles": one.sums.cycles, "layers": layers}
+    return size | {"energy_pj": one.sums.stated_energy_pj, "latency_cycles": one.sums.cycles, "layers": layers}
 
 
 def _latency_object(latency: FusedLatency) -> dict[str, float]:
@@ -190,7 +193,7 @@ def _columns(outcome: FusionOutcome) -> list[tuple[str, str, bool]]:
         ("tiles", f"{outcome.tiles:,}", True),
         ("types", f"{outcome.tile_types:,}", True),
         ("MACs", f"{sums.macs:,}", True),
-        ("energy", short_energy(sums.energy_pj), True),
+        ("energy", short_energy(sums.stated_energy_pj), True),
         ("cycles", f"{round(sums.cycles):,}", True),
         ("copies", short_energy(sums.energy_of(EnergyCause.COPY)), True),
         ("output", f"DRAM {dram}", False),
@@ -207,7 +210,7 @@ def _cells(one: CostedStack) -> list[str]:
         f"{cost.tiles:,}",
         f"{cost.tile_types:,}",
         f"{cost.sums.macs:,}",
-        short_energy(cost.sums.energy_pj),
+        short_energy(cost.sums.stated_energy_pj),
         f"{round(cost.sums.cycles):,}",
         short_energy(cost.sums.energy_of(EnergyCause.COPY)),
         one.strategy.output_home,
@@ -216,7 +219,11 @@ def _cells(one: CostedStack) -> list[str]:
 
 def _outside_cells(outcome: FusionOutcome) -> list[str]:
     sums = total(one.sums for one in outcome.outside)
-    cost = short_energy(sums.energy_pj), f"{round(sums.cycles):,}", short_energy(sums.energy_of(EnergyCause.COPY))
+    cost = (
+        short_energy(sums.stated_energy_pj),
+        f"{round(sums.cycles):,}",
+        short_energy(sums.energy_of(EnergyCause.COPY)),
+    )
     return [f"outside: {_operators(outcome)}", "", "", "", "", "0", *cost, DRAM]
 
 

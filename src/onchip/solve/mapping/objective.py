@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from onchip.arch.energies import stated
+
 FEMTO_PER_PICO: Final = 1000
 
 
@@ -15,12 +17,15 @@ class MappingObjective(StrEnum):
     LATENCY = "latency"
     EDP = "edp"
 
-    def of(self, energy_pj: float, cycles: float) -> float:
-        """In its unit, before rounding; infinite for a mapping that does not fit."""
+    def of(self, energy_pj: float | None, cycles: float) -> float:
+        """Return the value in the objective's unit, before rounding; infinite for a mapping that does not fit.
+
+        Raises AcceleratorError if it needs an energy that is unknown (None).
+        """
         match self:
             case MappingObjective.ENERGY:
-                return energy_pj * FEMTO_PER_PICO
+                return stated(energy_pj) * FEMTO_PER_PICO
             case MappingObjective.LATENCY:
                 return cycles
             case MappingObjective.EDP:
-                return energy_pj * FEMTO_PER_PICO * cycles
+                return stated(energy_pj) * FEMTO_PER_PICO * cycles

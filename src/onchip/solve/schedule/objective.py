@@ -36,13 +36,16 @@ class ScheduleObjective(StrEnum):
         return self in (ScheduleObjective.LATENCY, ScheduleObjective.EDP)
 
     def value_of(self, figures: ScheduleFigures) -> int:
-        """Its value for a schedule with these figures."""
-        return {
-            ScheduleObjective.ENERGY: figures.energy_fj,
-            ScheduleObjective.LATENCY: figures.latency_cycles,
-            ScheduleObjective.EDP: figures.edp,
-            ScheduleObjective.TRAFFIC: figures.traffic_bytes,
-        }[self]
+        """Return the value of a schedule with these figures; raises AcceleratorError for an energy that is unknown."""
+        match self:
+            case ScheduleObjective.ENERGY:
+                return figures.energy_fj
+            case ScheduleObjective.LATENCY:
+                return figures.latency_cycles
+            case ScheduleObjective.EDP:
+                return figures.edp
+            case ScheduleObjective.TRAFFIC:
+                return figures.traffic_bytes
 
     def bound_of(self, least: Relaxation) -> int:
         """Return what its value is at least for every schedule."""

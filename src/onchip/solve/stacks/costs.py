@@ -140,7 +140,7 @@ class StackCosts:
 
 def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:
     """Return what one stack costs in whole numbers, one for each criterion of the objective."""
-    return objective.criteria(sums.energy_pj, sums.cycles, dram_bits_of(sums))
+    return objective.criteria(sums.stated_energy_pj, sums.cycles, dram_bits_of(sums))
 
 
 def dram_bits_of(sums: FusedSums) -> int:

@@ -37,16 +37,18 @@ class FusionObjective(StrEnum):
         """Return the criteria of no stack at all."""
         return (0, 0) if self is FusionObjective.EDP else (0,)
 
-    def criteria(self, energy_pj: float, cycles: float, dram_bits: float) -> Criteria:
-        """Return the criteria of one stack: fJ, cycles or bits, two of them for the energy-delay product."""
-        energy_fj = round(MappingObjective.ENERGY.of(energy_pj, cycles))
+    def criteria(self, energy_pj: float | None, cycles: float, dram_bits: float) -> Criteria:
+        """Return the criteria of one stack: fJ, cycles or bits, two of them for the energy-delay product.
+
+        Raises AcceleratorError if it needs an energy that is unknown (None).
+        """
         match self:
             case FusionObjective.ENERGY:
-                return (energy_fj,)
+                return (_femtojoules(energy_pj),)
             case FusionObjective.LATENCY:
                 return (round(cycles),)
             case FusionObjective.EDP:
-                return (energy_fj, round(cycles))
+                return (_femtojoules(energy_pj), round(cycles))
             case FusionObjective.DRAM:
                 return (round(dram_bits),)
 
@@ -61,6 +63,10 @@ class FusionObjective(StrEnum):
                 return energy_pj, cycles
             case FusionObjective.DRAM:
                 return (dram_bits,)
+
+
+def _femtojoules(energy_pj: float | None) -> int:
+    return round(MappingObjective.ENERGY.of(energy_pj, 0))
 
 
 def value_of(criteria: Criteria) -> int:

@@ -22,12 +22,13 @@ BITS_PER_BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """What one Compute or one Copy costs, in fJ and whole cycles; `dram_cycles` is its turn at DRAM.
+    """Cost of one Compute or one Copy, in fJ and whole cycles; `dram_cycles` is its turn at DRAM.
 
-    `workspaces` are bytes by addressed memory.
+    The energy is None if the machine does not state that of a multiply-accumulate. `workspaces` are bytes by
+    addressed memory.
     """
 
-    energy_fj: int
+    energy_fj: int | None
     cycles: int
     dram_read_bits: int
     dram_written_bits: int
@@ -52,7 +53,9 @@ def expense_of_nests(
 
     Bits of the output that no nest computes are written once at the output's home (None: DRAM).
     """
-    energy_pj, cycles = sum(nest.price.energy_pj for nest in nests), sum(nest.price.cycles for nest in nests)
+    energies = [nest.price.stated_energy_pj for nest in nests]
+    known = [energy_pj for energy_pj in energies if energy_pj is not None]
+    cycles = sum(nest.price.cycles for nest in nests)
     read = sum(nest.price.dram_read_bits for nest in nests)
     written = sum(nest.price.dram_written_bits for nest in nests)
     greatest: dict[str, int] = defaultdict(int)
@@ -64,7 +67,7 @@ def expense_of_nests(
         rest_fj = machine.energy_fj(output_home or DRAM, Direction.WRITE, left_over_bits)
         rest_cycles = machine.cycles(output_home or DRAM, Direction.WRITE, left_over_bits)
         written += left_over_bits if output_home is None else 0
-    energy_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(rest_fj))
+    energy_fj = round(sum(known) * FEMTOJOULES_PER_PICOJOULE + float(rest_fj)) if known == energies else None
     return Expense(
         energy_fj, ceil(cycles) + rest_cycles, read, written, turn_at_dram(machine, read, written), dict(greatest)
     )

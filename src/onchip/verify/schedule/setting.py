@@ -26,11 +26,11 @@ class ScheduleSetting:
 
 
 class NestPrice(Protocol):
-    """What one loop nest costs with its mapping at its homes, in pJ, cycles, and bits that DRAM reads and writes."""
+    """Cost of one loop nest with its mapping at its homes, in pJ, cycles, and bits that DRAM reads and writes."""
 
     @property
-    def energy_pj(self) -> float:
-        """Return the energy of all accesses and multiply-accumulates, in pJ."""
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy of all accesses and MACs in pJ, or None if the machine does not state that of a MAC."""
 
     @property
     def cycles(self) -> float:

@@ -5,25 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onchip.verify.rules import Violation
+from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedFigures:
-    """The figures of a legal schedule: fJ, bytes, cycles; `arenas` gives each memory its highest end address."""
+    """The figures of a legal schedule: fJ, bytes, cycles; `arenas` gives each memory its highest end address.
 
-    energy_fj: int
+    The energy is None if the machine does not state that of a multiply-accumulate.
+    """
+
+    energy_fj: int | None
     latency_cycles: int
     traffic_bytes: int
     peak_bytes: int
     arenas: tuple[tuple[str, int], ...]
 
     @property
-    def edp(self) -> int:
-        """Energy times latency, in fJ x cycles."""
-        return self.energy_fj * self.latency_cycles
+    def energy_pj(self) -> float | None:
+        """Return the energy in picojoules, or None if it is unknown."""
+        return None if self.energy_fj is None else self.energy_fj / FEMTOJOULES_PER_PICOJOULE
 
-    def objective_value(self, objective: str) -> int:
-        """Of `energy`, `latency`, `edp` or `traffic`; raises LookupError for another."""
+    @property
+    def edp(self) -> int | None:
+        """Return energy times latency, in fJ x cycles, or None if the energy is unknown."""
+        return None if self.energy_fj is None else self.energy_fj * self.latency_cycles
+
+    def objective_value(self, objective: str) -> int | None:
+        """Return the value of `energy`, `latency`, `edp` or `traffic`; raises LookupError for another objective."""
         values = {
             "energy": self.energy_fj,
             "latency": self.latency_cycles,

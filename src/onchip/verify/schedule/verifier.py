@@ -10,7 +10,7 @@ from onchip.answer.result import Status
 from onchip.answer.schedule import WORKSPACE, Homes, Schedule
 from onchip.ir.operator_kinds import kinds_of_plugins
 from onchip.ir.tensor import Role
-from onchip.verify.rules import Rule, Violation
+from onchip.verify.rules import UNKNOWN_ENERGY, Rule, Violation
 from onchip.verify.schedule.costs import (
     BITS_PER_BYTE,
     Expense,
@@ -20,7 +20,7 @@ from onchip.verify.schedule.costs import (
     with_own_workspace,
 )
 from onchip.verify.schedule.homes import HomesOfProgram
-from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
+from onchip.verify.schedule.machine import AddressedMachine
 from onchip.verify.schedule.mappings import MappingsInUse, NestAtHomes
 from onchip.verify.schedule.nests import NestDerivation, Nests
 from onchip.verify.schedule.operands import homes_of_nests, tile_operands
@@ -120,8 +120,10 @@ class _RunningSchedule:
         """Of a legal program: energy and traffic of every Compute and Copy, and when the last has ended."""
         expenses = self._expenses_of_program(computes)
         clock = Clock(self._sizes(computes), expenses, self._operands, replay.homes, self._machine.dma)
+        energies = [expense.energy_fj for expense in expenses.values()]
+        known = [energy_fj for energy_fj in energies if energy_fj is not None]
         return VerifiedFigures(
-            sum(expense.energy_fj for expense in expenses.values()),
+            sum(known) if known == energies else None,
             clock.run(self._program),
             sum(expense.traffic_bytes for expense in expenses.values()),
             replay.meter.peak_bytes,
@@ -157,18 +159,24 @@ class _RunningSchedule:
 
 
 def claim_violations(claim: Claim, figures: VerifiedFigures | None) -> Iterator[Violation]:
-    """Yield what is wrong with what the maker of a schedule says of it; figures are None where it is not legal."""
+    """Yield what is wrong with a schedule's claim; figures are None if the schedule is not legal.
+
+    A claim of an energy that is unknown is wrong, as nothing confirms it.
+    """
     value, bound = claim.objective_value, claim.lower_bound
     if figures is not None:
-        recomputed = {"energy_pj": figures.energy_fj / FEMTOJOULES_PER_PICOJOULE}
-        recomputed |= {"latency_cycles": figures.latency_cycles, "traffic_bytes": figures.traffic_bytes}
+        recomputed = {
+            "energy_pj": figures.energy_pj,
+            "latency_cycles": figures.latency_cycles,
+            "traffic_bytes": figures.traffic_bytes,
+        }
         for name, figure in recomputed.items():
-            said = claim.figures.get(name, figure)
-            if as_written(said) != as_written(figure):
-                detail = f"{said} is claimed, and it is {figure}"
+            if name in claim.figures and _differs(claim.figures[name], figure):
+                detail = f"{claim.figures[name]} is claimed, and it is {_said(figure)}"
                 yield Violation(Rule.FIGURE_DIFFERS, f"result.{name}", detail)
-        if as_written(value) != as_written(figures.objective_value(claim.objective)):
-            detail = f"{value} is claimed for {claim.objective}, it is {figures.objective_value(claim.objective)}"
+        true_value = figures.objective_value(claim.objective)
+        if _differs(value, true_value):
+            detail = f"{value} is claimed for {claim.objective}, it is {_said(true_value)}"
             yield Violation(Rule.OBJECTIVE_DIFFERS, "result.objective_value", detail)
     detail = f"{bound} is claimed, and an objective value of {value}"
     if bound > value:
@@ -177,3 +185,11 @@ def claim_violations(claim: Claim, figures: VerifiedFigures | None) -> Iterator[
         yield Violation(Rule.OPTIMAL_UNPROVEN, "result.status", f"OPTIMAL is claimed; {detail}")
     if claim.status in (Status.INFEASIBLE, Status.UNKNOWN):
         yield Violation(Rule.ANSWER_DENIED, "result.status", f"{claim.status} is claimed, but there is a schedule")
+
+
+def _differs(claimed: float, figure: float | None) -> bool:
+    return figure is None or as_written(claimed) != as_written(figure)
+
+
+def _said(figure: float | None) -> str:
+    return UNKNOWN_ENERGY if figure is None else str(figure)

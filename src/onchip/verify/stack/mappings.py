@@ -22,8 +22,8 @@ class TilePrice(Protocol):
         """Return the energy in pJ by memory and operand."""
 
     @property
-    def mac_energy_pj(self) -> float:
-        """Return the energy of all multiply-accumulates, in pJ."""
+    def mac_energy_pj(self) -> float | None:
+        """Return the energy of all multiply-accumulates in pJ, or None if the machine does not state it."""
 
     @property
     def cycles(self) -> float:

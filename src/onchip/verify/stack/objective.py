@@ -12,9 +12,9 @@ RELATIVE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What one stack costs: pJ, cycles, and bits from and to DRAM."""
+    """Cost of one stack: pJ (None if unknown), cycles, and bits from and to DRAM."""
 
-    energy_pj: float
+    energy_pj: float | None
     cycles: float
     dram_bits: int
 
@@ -29,8 +29,14 @@ class ObjectiveRange:
 
 
 def objective_range(objective: str, stacks: Sequence[RunCost]) -> ObjectiveRange:
-    """The objective value, in fJ, cycles, their product, or bits; raises ValueError for another objective."""
-    energies = _rounded([FEMTOJOULES_IN_A_PICOJOULE * one.energy_pj for one in stacks])
+    """Return the objective value, in fJ, cycles, their product, or bits.
+
+    Raises ValueError for another objective, or one that needs an energy that is unknown.
+    """
+    known = [one.energy_pj for one in stacks if one.energy_pj is not None]
+    if len(known) < len(stacks) and objective in ("energy", "edp"):
+        raise ValueError(objective)
+    energies = _rounded([FEMTOJOULES_IN_A_PICOJOULE * energy_pj for energy_pj in known])
     cycles = _rounded([one.cycles for one in stacks])
     match objective:
         case "energy":

@@ -76,19 +76,20 @@ def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: 
 
 @dataclass(slots=True)
 class _Tally:
-    """What a stack costs; energies are lists of what is to be added up."""
+    """Cost of a stack; energies are lists of summands, and unknown as a whole if that of the MACs is."""
 
     energies_pj: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     cycles: list[float] = field(default_factory=list)
     macs: int = 0
     dram_bits: int = 0
     peak_bytes: dict[str, int] = field(default_factory=dict)
+    energy_is_known: bool = True
 
     @property
     def cost(self) -> RunCost:
         """What the objective is made of."""
         energy_pj = fsum(one for energies in self.energies_pj.values() for one in energies)
-        return RunCost(energy_pj, fsum(self.cycles), self.dram_bits)
+        return RunCost(energy_pj if self.energy_is_known else None, fsum(self.cycles), self.dram_bits)
 
     def add_layer(self, layer: LayerRunByMapping, times: int) -> None:
         """A layer that has a price, in so many tiles."""
@@ -100,7 +101,10 @@ class _Tally:
             is_weight = operand == Operand.WEIGHT and not layer.weights_are_maps
             cause = EnergyCause.WEIGHT if is_weight else EnergyCause.ACTIVATION
             self.energies_pj[memory, cause].append(times * energy_pj)
-        self.energies_pj[MACS, EnergyCause.MAC].append(times * price.mac_energy_pj)
+        if price.mac_energy_pj is None:
+            self.energy_is_known = False
+        else:
+            self.energies_pj[MACS, EnergyCause.MAC].append(times * price.mac_energy_pj)
         self.cycles.append(times * price.cycles)
         self.dram_bits += times * price.dram_bits
         for memory, size in layer.priced.taken_bytes.items():
@@ -141,9 +145,10 @@ def _figures(tallies: Sequence[_Tally], objectives: ObjectiveRange) -> StrategyF
             energies[place] += found
         for memory, size in tally.peak_bytes.items():
             peaks[memory] = max(peaks.get(memory, 0), size)
+    is_known = all(tally.energy_is_known for tally in tallies)
     return StrategyFigures(
         objectives.nearest,
-        fsum(one for found in energies.values() for one in found),
+        fsum(one for found in energies.values() for one in found) if is_known else None,
         fsum(one for tally in tallies for one in tally.cycles),
         sum(tally.macs for tally in tallies),
         sum(tally.dram_bits for tally in tallies),

@@ -15,6 +15,7 @@ import numpy as np
 
 from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.energies import stated
 from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.parts import DIGITS, nearest
 from onchip.cost.layer.tables import MOVES, OPERANDS, Flags, Integers, Machine, Reals, machine_of
@@ -68,7 +69,7 @@ class CutTables:
         """Of all operands; what units do not keep moves in every cycle, so that cut is fixed: sums never are kept."""
         found: list[tuple[Cut, ...]] = []
         complete, bits = True, dict[int, int]()
-        fixed = self._layer.macs * (array_of(self._problem.accelerator).mac_energy_pj or 0.0)
+        fixed = self._layer.macs * stated(array_of(self._problem.accelerator).mac_energy_pj)
         levels = [level.memory.name for level in self._problem.levels]
         for number, operand in enumerate(OPERANDS):
             kept = [levels.index(level.memory.name) for level in self._problem.keepers(operand)]
