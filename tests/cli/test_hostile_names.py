@@ -137,7 +137,7 @@ def test_a_text_that_begins_like_a_formula_is_text_in_csv(onchip: Program, tmp_p
 
 
 @needs_a_compiler
-@pytest.mark.parametrize("name", series(NAMES, 4))
+@pytest.mark.parametrize("name", series(NAMES, 2))
 def test_names_of_a_model_are_not_code_in_a_project(name: str, onchip: Program, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     nodes = [

@@ -26,6 +26,7 @@ from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.diamond import Program
+from support.series import with_slow
 from support.toy_chip import CHIP
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"
@@ -87,7 +88,7 @@ def network(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "cosa"])
+@pytest.mark.parametrize("method", with_slow([name for name in METHODS if name != "cosa"], {"hybrid"}.__contains__))
 def test_one_layer_is_one_object(onchip: Program, chip: Path, method: str) -> None:
     ended = onchip("map", CONV, "--accelerator", chip, "--method", method, "--json")
 
@@ -103,6 +104,7 @@ def test_one_layer_is_one_object(onchip: Program, chip: Path, method: str) -> No
     assert sum(answer["latency_parts"].values()) == pytest.approx(answer["latency_cycles"])
 
 
+@pytest.mark.slow
 def test_the_best_mapping_is_proven_and_no_rival_is_better(onchip: Program, chip: Path) -> None:
     values = {
         method: onchip("map", CONV, "--accelerator", chip, "--method", method, "--json").json
@@ -203,6 +205,7 @@ def test_tables_and_loop_nests_for_people(onchip: Program, chip: Path, network: 
     assert "output[n, k, p, q] += input[n, c, height, width] * weight[k, c, r, s]" in ended.out
 
 
+@pytest.mark.slow
 def test_the_file_holds_what_was_shown(onchip: Program, chip: Path, network: Path, tmp_path: Path) -> None:
     out = tmp_path / "m.yaml"
     shown = onchip("map", network, "--accelerator", chip, "--json", "-o", out).json["layers"][0]

@@ -33,7 +33,9 @@ def original(suffix: str, folder: Path) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::onchip.errors.NetworkWarning")
-@pytest.mark.parametrize("suffix", sorted(MUTATIONS))
+@pytest.mark.parametrize(
+    "suffix", [pytest.param(one, marks=[pytest.mark.torch] * (one == ".pt2")) for one in sorted(MUTATIONS)]
+)
 def test_a_mutated_file_is_read_or_refused_in_one_line(suffix: str, tmp_path: Path) -> None:
     whole = original(suffix, tmp_path)
     assert read_network(str(whole)).operators
