@@ -41,7 +41,7 @@ test-minimum:
 	$(PYTHON) -m venv build/minimum
 	build/minimum/bin/python -m pip install --quiet --disable-pip-version-check uv
 	build/minimum/bin/uv pip install --quiet --python build/minimum --resolution lowest-direct \
-		'.[report,run]' 'hypothesis>=6.100' 'pytest>=8.3' 'pytest-xdist>=3.6'
+		'.[report,run,tflite]' 'hypothesis>=6.100' 'pytest>=8.3' 'pytest-xdist>=3.6'
 	build/minimum/bin/python -m pytest -n auto -m "not slow"
 
 check: $(VENV)/.installed-test
