@@ -33,9 +33,9 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
-from onchip.solve.run.limits import Limits, Run
 
 BASELINES: Final = ("loma", "cosa", "hybrid", "random")
 SECONDS_OF_BASELINE: Final = 2.0

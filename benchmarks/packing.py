@@ -21,13 +21,13 @@ from onchip.answer.document import Granularity
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.facts.indexed import IndexedProblem
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
 from onchip.solve.run.compose import schedule_of_moves
-from onchip.solve.run.limits import Run
 from onchip.verify.packing import verify_packing
 
 INSTANCES = Path(__file__).parent.parent / "tests" / "data" / "minimalloc"

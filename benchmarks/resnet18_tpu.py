@@ -24,10 +24,10 @@ from onchip.cost.layer.accounting import ZIGZAG
 from onchip.cost.layer.zigzag_batch import ZigzagCosts
 from onchip.formats.zigzag.hardware import ZigzagHardware, read_zigzag_hardware
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
-from onchip.solve.run.limits import Run
 
 HARDWARE: Final = Path(__file__).parents[1] / "tests" / "data" / "zigzag-systolic.yaml"
 UNROLLING: Final = {"D1": {"K": 32}, "D2": {"C": 32}}

@@ -35,7 +35,7 @@ from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
 from onchip.formats.own.schedule_json_writer import write_schedule
 from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.stacks.options import LAYERS
 

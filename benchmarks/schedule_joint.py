@@ -32,10 +32,10 @@ from shared.processor import count_processor_seconds
 
 from onchip.answer.bindings import Bindings
 from onchip.app.schedule import ScheduleRequest, schedule_network
-from onchip.clock import Deadline
 from onchip.errors import OnchipError
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.start import silent_run
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.start import silent_run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 

@@ -23,7 +23,7 @@ from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective
 
 LEVELS: Final = (64, 128, 256, 512, 1024)

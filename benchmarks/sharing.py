@@ -31,9 +31,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.fold.activations import fuse
 from onchip.lower.shared_bytes import SharedBytes
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.limits import Limits, Run
 
 NETWORKS: Final = (
     *("resnet50", "densenet121", "mobilenetv1", "unet", "inception_v1", "inception_v2", "squeezenet", "shufflenet"),

@@ -7,8 +7,8 @@ from math import inf
 
 import pytest
 
-from onchip.clock import Deadline, Stopwatch
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits, Run
 
 
 def test_without_a_limit_it_is_never_past() -> None:

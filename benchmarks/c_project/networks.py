@@ -31,7 +31,7 @@ from onchip.app.plan import Request, plan_network
 from onchip.app.target import Target
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.own.plan_json_writer import plan_to_json
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 TIME_LIMIT_SECONDS = 10.0
 SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"

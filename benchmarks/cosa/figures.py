@@ -12,15 +12,15 @@ from cosa.against import COSA, EXACT, Compared, Row, row_of, row_of_all
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
-from onchip.clock import Stopwatch
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
+from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.cosa.objective import CosaObjective
 from onchip.solve.mapping.cosa.reading import cosa_objective
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.run.limits import Limits, Run
 
 RANDOM, HYBRID = "random", "hybrid"
 METHODS_TOLD: Final = (COSA, HYBRID, EXACT)

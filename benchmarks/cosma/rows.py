@@ -12,10 +12,10 @@ from cosma.linear import linear_plan
 from onchip import Count, Graph, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.greedy import greedy_moves
 from onchip.verify.verifier import verify

@@ -17,10 +17,10 @@ from cosma.rows import Case, problem_of
 from onchip import Count, Limits, Order, plan_problem
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
+from onchip.search.budget.limits import MipSolver, Run
 from onchip.solve.joint.paper import METHOD, MOST_PAIR_STEPS
 from onchip.solve.joint.paper_model import PaperModel
 from onchip.solve.joint.paper_variables import pair_steps
-from onchip.solve.run.limits import MipSolver, Run
 
 SOLVER = MipSolver.HIGHS
 UNLIMITED = 10**9

@@ -21,8 +21,8 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions

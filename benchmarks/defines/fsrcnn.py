@@ -19,7 +19,7 @@ from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
 from onchip.facts.fusable import Stack
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions

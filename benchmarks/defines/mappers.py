@@ -24,6 +24,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
@@ -33,7 +34,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 
 MAPPERS: Final = ("loma", "uneven", "exact")

@@ -18,7 +18,7 @@ from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork, Stack
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions

@@ -22,8 +22,8 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
+from onchip.search.budget.limits import Limits
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 

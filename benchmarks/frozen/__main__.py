@@ -40,10 +40,10 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.run.limits import Limits, Run
 
 FOLDER: Final = Path(__file__).parent
 PROOFS: Final = FOLDER.parent / "results" / "mapping_baselines.json"

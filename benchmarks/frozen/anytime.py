@@ -41,11 +41,11 @@ from onchip.app.map import MappingRequest, map_layers
 from onchip.app.plan import Request, plan_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.app.target import Target
-from onchip.clock import Deadline
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.stacks.objective import FusionObjective
 

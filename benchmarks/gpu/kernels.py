@@ -25,8 +25,8 @@ from onchip.formats.gpu.dialect import CUDA
 from onchip.formats.gpu.gpu_source import GpuKernel, gpu_kernel
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
+from onchip.search.budget.limits import Limits
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits
 
 ARCHITECTURES: Final = {"h100-like": "sm_90", "k80-like": None}
 METHODS: Final = ("exact", "cosa", "random")

@@ -16,8 +16,8 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.reports.mapping.measured import MeasuredMapping
+from onchip.search.budget.limits import Limits
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits
 
 SEARCH_SECONDS: Final = 20.0
 

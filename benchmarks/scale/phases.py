@@ -15,10 +15,10 @@ from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.graph_json import read_graph, write_graph
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.run.budgets import roomy_problem
 from onchip.solve.run.compose import compose, schedule_of_moves
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.verify.verifier import verify

@@ -30,7 +30,7 @@ from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.formats.own.graph_json import write_graph
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 
 @dataclass(frozen=True)

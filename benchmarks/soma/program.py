@@ -16,7 +16,7 @@ from typing import Final
 
 from shared.processor import cpu_seconds_of_programs
 
-from onchip.clock import Stopwatch
+from onchip.search.budget.clock import Stopwatch
 
 NUMBERS: Final = {
     "resnet": 2,

@@ -30,7 +30,7 @@ from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.formats.tflite.arena_lives import arena_contents
 from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
 from onchip.formats.tflite.model import read_tflite_network
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from support.micro_runtime import MicroRefusalError, run_on_micro
 
 TIME_LIMIT_SECONDS = 60.0

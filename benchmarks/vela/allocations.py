@@ -30,7 +30,7 @@ from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.vela.allocation import ALIGNMENT_BYTES
 from onchip.ir.tensor import Role
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 STRATEGIES = ("Size", "Performance")
 TIME_LIMIT_SECONDS = 60.0

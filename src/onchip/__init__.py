@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onchip.ir.graph import Graph
     from onchip.ir.operator import Operator
     from onchip.ir.tensor import Role, Tensor
-    from onchip.solve.run.limits import Limits
+    from onchip.search.budget.limits import Limits
     from onchip.verify.verifier import verify as verify_plan
 
 __all__ = [
@@ -77,7 +77,7 @@ _IMPORTED_WHEN_USED = {
     "Elements": ("onchip.app.library", "Elements"),
     "Free": ("onchip.answer.program", "Free"),
     "Graph": ("onchip.ir.graph", "Graph"),
-    "Limits": ("onchip.solve.run.limits", "Limits"),
+    "Limits": ("onchip.search.budget.limits", "Limits"),
     "Memory": ("onchip.arch.memory", "Memory"),
     "Objective": ("onchip.answer.problem", "Objective"),
     "OnchipError": ("onchip.errors", "OnchipError"),

@@ -38,7 +38,7 @@ from onchip.commands.verb import add_verb
 from onchip.commands.warned import warnings_said_once
 from onchip.errors import InputError, InternalError, OnchipError, OpenDimensionsError, UnsplitError, UsageError
 from onchip.reports.shared.output import stream_error, write, write_error, write_line
-from onchip.solve.run.start import StoppedError
+from onchip.search.strategy.start import StoppedError
 
 app = typer.Typer(
     help="Plan how a neural network uses an accelerator's on-chip memory, and prove how good the plan is.",

@@ -18,7 +18,7 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.workers import Costing
 from oracles.fusion import Costs, Placed

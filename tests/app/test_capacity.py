@@ -20,9 +20,9 @@ from onchip.arch.sharing import Share
 from onchip.errors import UsageError
 from onchip.facts.bounds import operator_need
 from onchip.formats.own.graph_json import graph_to_json
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.limits import Limits, Run
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.states import random_graph_with_states
 from support.diamond import diamond_fields

@@ -16,7 +16,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.split import split_operators
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from support.tiled import problem_of
 
 UNITS = 4

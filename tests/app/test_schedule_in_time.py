@@ -13,12 +13,12 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.app.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_TO_CHECK_AN_OPERATOR, seconds_to_check
-from onchip.clock import Deadline
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.mapped_nest import MappedNest
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.options import ScheduleOptions

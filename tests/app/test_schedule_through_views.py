@@ -11,7 +11,7 @@ from onchip.answer.stacks import OverlapMode
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.graph_json import graph_to_json
 from onchip.ir.graph import Graph
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from support.fusable_graphs import conv

@@ -24,9 +24,9 @@ from onchip.audits.mapping_ways import Ways
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, narrow_toy, toy
 from support.series import series

@@ -17,10 +17,10 @@ from onchip.audits.moments import MomentsModel
 from onchip.audits.moments_variables import MomentModel
 from onchip.audits.planning import audit_plan
 from onchip.audits.search import Answered, OutOfTimeError, searched
-from onchip.clock import Deadline
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.clock import Deadline
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
 from oracles.scratchpads import least_cost_of_instructions

@@ -14,7 +14,6 @@ from onchip.answer.document import CostModel, Reading
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE
 from onchip.app.networks import read_network
-from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack import conventions
 from onchip.cost.stack.mapper import Memoized
@@ -24,14 +23,15 @@ from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.start import NoAnswerError
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.start import NoAnswerError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective

@@ -11,9 +11,9 @@ import pytest
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
-from onchip.clock import Deadline
 from onchip.formats.own.strategy_json import read_strategy
-from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.stacks.objective import FusionObjective
 from support.diamond import Ended, Program
 from support.fused_files import CHIP

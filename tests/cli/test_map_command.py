@@ -11,7 +11,6 @@ from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.map import MappingRequest, map_layers
-from onchip.clock import Deadline
 from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
@@ -19,11 +18,12 @@ from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.reports.mapping.text import claim_words
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.diamond import Program
 from support.series import with_slow

@@ -14,7 +14,7 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.run.registry import METHODS, Method
 from support.diamond import Program
 

@@ -18,7 +18,7 @@ from onchip.__main__ import _as_ctrl_c
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.run.registry import METHODS, Method
 from support.diamond import Program
 

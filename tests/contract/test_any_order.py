@@ -17,6 +17,7 @@ from onchip.facts.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.joint import exact, one_order, parts_bound, staged, window_moves
 from onchip.solve.joint.any_order import AnyOrderPlanner
 from onchip.solve.joint.exact import solve_exactly
@@ -27,7 +28,6 @@ from onchip.solve.joint.search import BestFirstSearch, TwoParts
 from onchip.solve.joint.window_moves import WindowMoves
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph

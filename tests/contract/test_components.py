@@ -20,10 +20,10 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.joint.components import solve_in_components
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 from support.unions import relisted, union

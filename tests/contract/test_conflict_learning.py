@@ -9,10 +9,10 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.run.limits import Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph
 

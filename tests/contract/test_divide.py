@@ -15,7 +15,7 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.facts.regions import crossing_bytes, regions
 from onchip.formats.own.bundled_networks import load_network
 from onchip.lower.fold.activations import fuse
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.run.registry import method_named
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph

@@ -14,7 +14,7 @@ from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.registry import METHODS
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph

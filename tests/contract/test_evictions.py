@@ -13,8 +13,8 @@ from onchip.arch.memory import Memory
 from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.run.limits import Run
 from oracles import joint_evictions
 from oracles.joint_evictions import Choice, Evictions
 from oracles.joint_search import PlainSearch

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.run.compose import non_compulsory_cost
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph

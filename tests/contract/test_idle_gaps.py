@@ -7,7 +7,7 @@ import random
 import pytest
 
 from onchip.native import StayGap, StaySearch, StopToken
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.spilling.idle_gaps import IdleGap, what_leaves
 from oracles.stays import cost_of_leaving, least_cost_of_leaving
 

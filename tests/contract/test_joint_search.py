@@ -12,8 +12,8 @@ from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.native import JointOutcome, JointSearch, StopToken
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome, joint_operators, joint_tensors
-from onchip.solve.run.limits import Run
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
 from support.tight_problems import cost_of, tight_problem

@@ -13,10 +13,10 @@ from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, joint_operators, joint_tensors
 from onchip.solve.joint.staged import StagedSearch
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Limits, Run
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
 from support.series import series

@@ -11,7 +11,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
-from onchip.solve.run.limits import Limits, MipSolver, Run
+from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.run.registry import METHODS
 from support.crowds import crowd
 from support.series import series

@@ -12,9 +12,9 @@ from onchip.answer.result import Status
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.ordering.min_peak import MinPeakSearch
-from onchip.solve.run.limits import Run
 from oracles.one_scratchpad import least_traffic
 from support.nested_blocks import NestedBlocks, in_room_for
 

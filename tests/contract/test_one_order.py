@@ -12,12 +12,12 @@ from onchip.answer.result import Status
 from onchip.app.networks import network_to_plan
 from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.allocation.layouts import LayoutPlacer, has_countable_layouts
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
 from onchip.solve.run.compose import compose, non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify

@@ -19,11 +19,11 @@ from onchip.native import (
     StopToken,
     WindowChoice,
 )
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_windows
 from onchip.solve.joint.search import UNLIMITED
 from onchip.solve.run.compose import OperatorSchedule, compose, schedule_of_moves
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph

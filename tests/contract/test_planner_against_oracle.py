@@ -12,9 +12,9 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.run.limits import Run
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, long_lived_graph, random_graph
 from support.series import series, with_slow

@@ -18,8 +18,8 @@ from onchip.facts.sure_gaps import sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.sure_gaps import SureGapsBound
 from oracles.one_scratchpad import least_traffic, long_lived_graph, orders, random_graph
 from support.one_order import tight

@@ -15,8 +15,8 @@ from onchip.app.plan import Request, plan_network, plan_problem
 from onchip.app.target import Target
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import Budget
-from onchip.solve.run.limits import Limits
 from support.onnx_networks import LIGHT_MODELS
 from support.series import with_slow
 

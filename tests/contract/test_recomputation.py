@@ -15,12 +15,12 @@ from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.recompute.needs import FirstRuns
 from onchip.solve.recompute.replay import Guide, GuidedReplay
 from onchip.solve.recompute.search import RecomputationSearch
 from onchip.solve.recompute.stages import StageModel, moment_of_any_order, moments_of_order
 from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost, recomputation_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
 from onchip.solve.run.registry import METHODS
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph

@@ -21,8 +21,8 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.run.registry import method_named
 from onchip.solve.spilling.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
 from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best

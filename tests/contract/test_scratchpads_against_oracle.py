@@ -17,9 +17,9 @@ from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_scratchpads import pooled
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.linked import Copies, LinkedModel
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import KeepOrDrop, long_lived_graph, orders, random_graph

@@ -14,9 +14,9 @@ from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
 from oracles.joint_evictions import Choice, Listing
 from oracles.joint_search import PlainSearch
 from oracles.joint_state import SearchState

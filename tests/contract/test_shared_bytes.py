@@ -17,12 +17,12 @@ from onchip.audits.planning import audit_plan
 from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.tied import pack_with_ties
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.compose import compose, non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
 from onchip.solve.run.registry import METHODS
 from onchip.solve.spilling.belady import belady_moves
 from onchip.verify.verifier import verify

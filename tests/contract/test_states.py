@@ -30,7 +30,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.states import with_states
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.registry import METHODS
 from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states
 from support.series import series

@@ -19,8 +19,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import budgets_of
-from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import METHODS
 from oracles.packing import TooLargeError
 from oracles.shared_bytes import subsets

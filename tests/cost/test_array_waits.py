@@ -13,7 +13,7 @@ from onchip.cost.activity import Activity, ActivityKind, PlaceUse, Wait, most_by
 from onchip.cost.array_waits import LatencyParts, array_waits, latency_parts
 from onchip.cost.schedule.timeline import ScheduleTimeline, time_schedule
 from onchip.cost.timeline.timeline import PlanClock, latency_of_plan
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.run.registry import method_named
 from support.schedule_programs import random_program
 from support.series import series

@@ -21,8 +21,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, NoMappingError
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.nest_mapper import BestMapper

@@ -15,7 +15,7 @@ from onchip.errors import GraphError, InputError, UsageError
 from onchip.executorch import FallbackWarning, memory_planner
 from onchip.executorch.memories import MemoryMap
 from onchip.executorch.planner import ExecutorchPlanner, PlannerObjective
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 ALIGNMENT = 16
 

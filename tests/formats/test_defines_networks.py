@@ -19,7 +19,7 @@ from onchip.ir.tensor import Role
 from onchip.ir.window import Window
 from onchip.lower.fold.activations import fuse
 from onchip.lower.layers.fusable_of import fusable_of
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.verify.verifier import verify
 from support.defines_files import PublishedNetwork, published_networks
 

@@ -23,7 +23,7 @@ from onchip.errors import InputError, InternalError
 from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.reports.stack.outcome import FusionOutcome
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.stacks.network_floor import least_macs
 from onchip.solve.stacks.objective import FusionObjective

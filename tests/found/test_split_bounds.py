@@ -25,7 +25,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.choice import TileChoice
 from onchip.lower.split.emission import emitted
 from onchip.lower.split.kinds import geometry_of
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from support.toy_chip import CHIP
 
 SECONDS = 0.3

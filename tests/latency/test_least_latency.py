@@ -21,12 +21,12 @@ from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.homes import Homes
 from onchip.solve.latency.network import latency_bands
 from onchip.solve.latency.placing import PackingEffort, PlacedOrder, packed_as_timed, packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.least_latency import TooManyProgramsError, ends_before
 from support.series import series

@@ -8,8 +8,8 @@ import pytest
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.solve import solve_for_latency
-from onchip.solve.run.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before, in_all_bands
 from oracles.least_latency_states import TimedStates, some_program_ends_before
 from support.series import series

@@ -24,11 +24,11 @@ from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.native import LatencyPlacing, LatencyRoom
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.homes import HomesOfOperands
 from onchip.solve.latency.network import latency_bands
 from onchip.solve.latency.placing import PackingEffort, PlacedOrder, packed_as_timed
 from onchip.solve.latency.solve import solve_for_latency
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.verifier import verify
 from oracles.least_latency import TooManyProgramsError
 from oracles.least_latency_states import some_program_ends_before

@@ -18,9 +18,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.homes import HomesOfOperands
 from onchip.solve.latency.solve import solve_for_latency
-from onchip.solve.run.limits import Limits, Run
 from oracles.least_latency import TooManyProgramsError, ends_before
 from oracles.least_latency_states import TimedStates, some_program_ends_before
 from support.series import series

@@ -6,7 +6,7 @@ from onchip.answer.result import Status
 from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion

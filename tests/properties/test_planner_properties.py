@@ -24,7 +24,7 @@ from onchip.formats.own.plan_json import read_plan
 from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.verify.verifier import verify
 from support.strategies import graphs
 from support.timed_problems import UNTIMED

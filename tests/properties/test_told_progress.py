@@ -23,13 +23,13 @@ from onchip.app.plan import Request, describe_network, plan_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.app.target import Target
 from onchip.arch.memory import Memory
-from onchip.clock import Deadline
 from onchip.facts.bounds import greatest_need
 from onchip.reports.shared.progress import ProgressLine
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Progress, Run
+from onchip.search.strategy import interruptible
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run import interruptible
 from onchip.solve.run.budgets import Budget
-from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.run.registry import METHODS
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions

@@ -8,7 +8,7 @@ import pytest
 
 from onchip.reports.shared import progress as shown
 from onchip.reports.shared.progress import CLEAR_LINE, ProgressLine
-from onchip.solve.run.limits import Progress
+from onchip.search.budget.limits import Progress
 
 
 class Terminal(io.StringIO):

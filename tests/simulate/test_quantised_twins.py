@@ -20,8 +20,8 @@ from onchip.app.target import Target
 from onchip.formats.own.plan_json_writer import write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import Budget
-from onchip.solve.run.limits import Limits
 from support.onnx_networks import make_node, model, value
 
 quantization = pytest.importorskip("onnxruntime.quantization", reason="onnxruntime quantises: pip install sympy")

@@ -18,9 +18,9 @@ from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.seeded_kernels import SeededKernels
-from onchip.solve.run.limits import Limits
 from onchip.verify.verifier import verify
 from support.runs import run_seeded
 

@@ -19,8 +19,8 @@ from onchip.formats.own.plan_json_writer import write_plan
 from onchip.formats.tflite.kernels import TfliteKernels
 from onchip.formats.tflite.model import read_tflite
 from onchip.reports.program.execution import Execution
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import Budget
-from onchip.solve.run.limits import Limits
 from support.series import with_slow
 from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_network_of_what_moves_elements
 from support.tflite_models import TfliteOperator, TfliteTensor, network

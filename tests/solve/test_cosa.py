@@ -24,11 +24,11 @@ from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
+from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.cosa.machine import RELATED
 from onchip.solve.mapping.cosa.model import REUSED
 from onchip.solve.mapping.cosa.reading import cosa_objective
-from onchip.solve.run.limits import Limits, MipSolver, Run
 
 OPTIMA = json.loads((Path(__file__).parents[1] / "data" / "cosa" / "optima.json").read_text(encoding="utf-8"))
 RESNET50 = layer_table("resnet50")

@@ -14,13 +14,13 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 from onchip.solve.mapping.cosa.exchanges import Column, CosaSchedule, Exchanges
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
 from onchip.solve.mapping.cosa.objective import fits, objective_of
 from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
 from onchip.solve.mapping.cosa.ties import MOST_TIES, best_of_equals
-from onchip.solve.run.limits import Run
 
 LAYERS = (
     Layer(k=64, c=32, p=14, q=14, r=3, s=3, stride=(2, 1)),

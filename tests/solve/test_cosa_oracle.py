@@ -14,9 +14,9 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.cosa.machine import CosaWeights
-from onchip.solve.run.limits import Limits, MipSolver, Run
 from oracles import mapping_cosa
 from support.series import series
 

@@ -9,11 +9,11 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Stop
-from onchip.clock import Deadline, WorkDeadline
 from onchip.ir.layer import Layer
+from onchip.search.budget.clock import Deadline, WorkDeadline
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.exact.exact import ExactMapper, solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from support.skip_network import skip_chip
 
 PROBLEM = LayerProblem(Layer(k=24, c=24, p=24, q=24, r=3, s=3, partial_bits=16), skip_chip(400, 4000))

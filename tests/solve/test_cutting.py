@@ -12,7 +12,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.cutting import Cutter, TiledRun

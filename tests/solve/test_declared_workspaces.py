@@ -21,7 +21,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion

@@ -20,6 +20,7 @@ from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
@@ -27,7 +28,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
     unrollings_for,
 )
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper

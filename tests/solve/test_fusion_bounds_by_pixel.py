@@ -12,7 +12,7 @@ from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 from onchip.solve.stacks.objective import FusionObjective
 from support.series import series
 

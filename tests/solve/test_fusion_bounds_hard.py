@@ -15,6 +15,7 @@ from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.ir.window import Window
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
@@ -22,7 +23,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
     unrollings_for,
 )
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper

@@ -25,7 +25,7 @@ from onchip.errors import AcceleratorError, InputError
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import Criteria, FusionObjective

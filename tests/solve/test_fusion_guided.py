@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.result import Status
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.guided import Estimates, GuidedSearch
 from onchip.solve.stacks.objective import sum_of

@@ -19,10 +19,10 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS, MappingMethod, Solve
-from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts

@@ -23,9 +23,9 @@ from onchip.errors import AcceleratorError
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.result import Status, Stop
 from onchip.errors import InternalError
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, sum_of
 from onchip.solve.stacks.search import LazySearch, best_of

@@ -15,7 +15,7 @@ from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import sum_of, value_of
 from onchip.solve.stacks.search import LazySearch, best_of

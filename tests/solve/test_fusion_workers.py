@@ -9,13 +9,13 @@ from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
 from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice

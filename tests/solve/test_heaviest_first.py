@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from onchip.answer.schedule import ScheduledStack
-from onchip.clock import Deadline, WorkClock, WorkDeadline
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.search.budget.clock import Deadline, WorkClock, WorkDeadline
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition
 from onchip.solve.schedule.makeshifts import SECONDS_OF_A_MAKESHIFT
 from onchip.solve.schedule.mapped import KnownMappings, key_of

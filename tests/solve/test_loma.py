@@ -26,12 +26,12 @@ from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.baselines.unrolling import unrolled_as_asked
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles import mapping_unrolled as oracle
 from support.nests import beside_operands, random_layer

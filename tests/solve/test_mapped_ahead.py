@@ -11,9 +11,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import AnswerT, LocalPool, Pending, QuestionT, threads
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.pool import AnswerT, LocalPool, Pending, QuestionT, threads
 from onchip.solve.schedule.mapped_ahead import MappedAhead, NestSearch
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective

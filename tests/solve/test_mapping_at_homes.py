@@ -16,10 +16,10 @@ from onchip.arch.memory import Operand
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import best_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import tile_bits
 from oracles.mapspace import homed_toy, least_values
 from support.nests import workspace_of

@@ -17,6 +17,7 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.lower.layers.layers_of import Precision
 from onchip.native import least_chain
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide import bounds
 from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all, least_energy_delay
@@ -28,7 +29,6 @@ from onchip.solve.mapping.wide.least import least_product
 from onchip.solve.mapping.wide.together import Found
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 from onchip.solve.mapping.wide.wide import solve_widely
-from onchip.solve.run.limits import Limits, Run
 from oracles.chains import least_of_all_chains
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping

@@ -15,6 +15,7 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide import wide
@@ -22,7 +23,6 @@ from onchip.solve.mapping.wide.bounds import WayBounds
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.floors import SAFE
 from onchip.solve.mapping.wide.wide import solve_widely
-from onchip.solve.run.limits import Run
 from support.nests import random_case
 from support.own_chains import places_of
 from support.ragged_nests import random_ragged_mapping

@@ -14,10 +14,10 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, OUTPUT, Layer
 from onchip.native import ExactWay
+from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.exact.exact import OBJECTIVES, ExactMapper, mapping_of, solve_exactly
 from onchip.solve.mapping.exact.space import space_of, ways_of
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Progress, Run
 from oracles.mapspace import are_few, homed_toy, lean_toy, toy
 from support.best_mappings import ensure_best
 from support.nests import beside_operands

@@ -19,11 +19,11 @@ from onchip.cost.schedule.compute_cost import NestCost
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.rates import MemoryRates
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import mapping_of
 from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
 from onchip.solve.mapping.layer_at import map_layer_at, mappings_of_front_at
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.schedule.composition import Composer, NoMappingError
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.mapped_nest import MappedNest, Room

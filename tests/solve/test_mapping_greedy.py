@@ -16,11 +16,11 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy
 from support.nests import random_accelerator, random_layer, random_problem

@@ -18,6 +18,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping import cache as cache_module
 from onchip.solve.mapping import layer_at
 from onchip.solve.mapping.cache import MappingCache, combined
@@ -27,7 +28,6 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.solve.mapping.wide.wide import solve_widely
-from onchip.solve.run.limits import Limits, Run
 from oracles.mapspace import toy
 from oracles.wide_mapspace import every_cost, tiny
 from support.series import series
@@ -43,7 +43,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the clock go on by a thousandth of a second with each look at it, however long the work takes."""
     looks = count()
     clock = SimpleNamespace(perf_counter=lambda: TICK * next(looks), process_time=time.process_time)
-    monkeypatch.setattr("onchip.clock.time", clock)
+    monkeypatch.setattr("onchip.search.budget.clock.time", clock)
 
 
 def _limited(looks: int) -> Run:

@@ -9,12 +9,12 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.lower.layers.layers_of import Precision
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.longer import MOST_LENGTHENED, SMALL_PRIMES, longer_layers
 from onchip.solve.mapping.wide.wide import WideMapper
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 
 LAYER = Layer(n=512, k=64, c=64)

@@ -14,9 +14,9 @@ from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.series import series
 

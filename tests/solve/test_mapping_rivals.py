@@ -14,13 +14,13 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import UsageError
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.best_of_random import solve_at_random
 from onchip.solve.mapping.baselines.hybrid import solve_as_hybrid
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS, method_named
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from support.series import series, with_slow
 

@@ -10,10 +10,10 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.remainders import starts
 from onchip.solve.mapping.wide.wide import solve_widely
-from onchip.solve.run.limits import Run
 
 SIMBA = load_accelerator("simba")
 ODD = Layer(k=31, c=37, p=11, q=11)

@@ -22,6 +22,7 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import array_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
@@ -34,7 +35,6 @@ from onchip.solve.mapping.wide.remainders import ended_short
 from onchip.solve.mapping.wide.turns import first_and_last, turns_of, waiting_turns
 from onchip.solve.mapping.wide.ways import all_ways, some_ways
 from onchip.solve.mapping.wide.wide import solve_widely
-from onchip.solve.run.limits import Limits, Progress, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy
 from oracles.wide_mapspace import every_cost, tiny

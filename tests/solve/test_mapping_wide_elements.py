@@ -19,6 +19,7 @@ from onchip.cost.layer.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.cost.layer.batch import LayerCosts
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.baselines.tilings import random_orders, random_tiling
 from onchip.solve.mapping.baselines.uneven import solve_uneven
@@ -27,7 +28,6 @@ from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.cosa.reading import cosa_objective
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
 from oracles.mapspace import all_mappings, narrow_toy

@@ -13,9 +13,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.adapted import adapted, best_adapted
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.mapped_nest import MappedNest, Room

@@ -15,12 +15,12 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.ordering import min_peak
 from onchip.solve.ordering.flattening import flattened
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
 from onchip.solve.ordering.movable_order import MovableOrder
 from onchip.solve.ordering.peak_program import PeakProgram
-from onchip.solve.run.limits import Limits, Run
 from oracles.one_scratchpad import random_graph
 from oracles.shared_bytes import random_sharing_graph
 from support.series import series

@@ -19,8 +19,8 @@ from onchip.cost.stack.mapper import Memoized
 from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.registry import METHODS
-from onchip.solve.run.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.every_shape import EveryShape
 from onchip.solve.stacks.layer_bounds import LayerBounds

@@ -15,11 +15,11 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, LOOPS, Layer
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.padding import floor_of, padded_bounds, padded_layers, solve_padded
 from onchip.solve.mapping.spaces import padded_mappings
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
 from support.series import series

@@ -18,9 +18,9 @@ from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.mapped_nest import MappedNest, Room

@@ -13,7 +13,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.layers_of import Precision
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.first_places import FirstPlaces
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective

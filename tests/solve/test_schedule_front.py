@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onchip.answer.schedule import ScheduledStack
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.lower.schedule.tiled import tile_graph
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective

@@ -13,8 +13,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.nest_mapper import BestMapper

@@ -9,8 +9,8 @@ import pytest
 
 from onchip.answer.stacks import OverlapMode
 from onchip.app.schedule import ScheduleRequest, schedule_network
-from onchip.clock import Deadline
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion

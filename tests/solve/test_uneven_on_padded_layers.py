@@ -16,9 +16,9 @@ from onchip.arch.memory import Access, Dram, Memory, MemoryLevel
 from onchip.cost.layer.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping_unrolled import least_uneven_pj
 from support.series import with_slow

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from onchip.solve.run.limits import Progress, Run
+from onchip.search.budget.limits import Progress, Run
 from onchip.solve.stacks.cost_table import Ledger, UnsureError
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.search import FoundWay, LazySearch, best_of

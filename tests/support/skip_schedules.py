@@ -11,8 +11,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.ir.graph import Graph
 from onchip.lower.schedule.part_of_network import part_of_network
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.nest_mapper import BestMapper

@@ -6,10 +6,10 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import SearchOutcome
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
 from oracles.one_scratchpad import random_graph
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onchip.errors import InputError
-from onchip.solve.run.start import NoAnswerError
+from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps import dask_cluster
 from onchip.sweeps.dask_cluster import DaskCluster
 from onchip.sweeps.point import PointAnswer, PointStatus

@@ -10,9 +10,9 @@ import pytest
 
 from onchip import schedule_front
 from onchip.errors import InputError
-from onchip.solve.run.start import NoAnswerError
+from onchip.search.strategy.dask_pool import DaskPool, dask_pool
+from onchip.search.strategy.start import NoAnswerError
 from onchip.solve.schedule.options import ScheduleOptions
-from onchip.sweeps.dask_pool import DaskPool, dask_pool
 from support.diamond import Program
 from support.small_schedules import chip, three
 

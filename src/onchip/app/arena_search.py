@@ -20,7 +20,7 @@ from onchip.formats.tflite.graph import ReadNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 SEARCH_SECONDS: Final = 10.0
 _GIVEN, _KEPT, _END = "@inputs", "@outputs", "@end"

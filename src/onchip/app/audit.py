@@ -18,9 +18,9 @@ from onchip.answer.result import Status
 from onchip.app.phases import phase
 from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.audits.finding import Finding, Ruling
-from onchip.clock import Deadline
 from onchip.errors import InputError, UsageError
 from onchip.reports.audit import AuditedClaim, AuditOutcome
+from onchip.search.budget.clock import Deadline
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
 

@@ -18,7 +18,6 @@ from onchip.app.plan import plan_problem
 from onchip.app.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.clock import Deadline, Stopwatch
 from onchip.errors import UsageError
 from onchip.facts.bounds import compulsory_bytes_without_states, greatest_need
 from onchip.facts.infeasible_operator import infeasible_operator
@@ -26,11 +25,12 @@ from onchip.facts.ways_to_run import WaysToRun
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.reports.sweep.capacity import CapacityOutcome
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits
+from onchip.search.budget.warm_start import WarmStart
+from onchip.search.strategy.stage import started_as_stage
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.run.budgets import Budgets, budgets_of, roomy_problem
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.stage import started_as_stage
-from onchip.solve.run.start import RunStarter, silent_run
-from onchip.solve.run.warm_start import WarmStart
 from onchip.sweeps.curve import Curve
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)

@@ -15,7 +15,6 @@ from typing import Final
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.app.phases import phase
 from onchip.app.target import Target
-from onchip.clock import Deadline
 from onchip.errors import UsageError
 from onchip.formats.xla.assignment import (
     XlaAllocation,
@@ -26,10 +25,11 @@ from onchip.formats.xla.assignment import (
 )
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.start import silent_run
 from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.solve.allocation.pack import least_capacity
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import silent_run
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule, Violation
 

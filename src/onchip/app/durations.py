@@ -28,9 +28,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import size_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.layers.nests_of_operator import nests_of_operator
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.layer_at import best_mapping_at
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 MAPPING: Final = "mapping"
 """The name of this way to count."""

@@ -22,7 +22,6 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
-from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.limits import array_of
 from onchip.cost.stack.cost import StackCost
@@ -42,9 +41,11 @@ from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import FusionOutcome
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.stage import with_bound, without_bound
-from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.stage import with_bound, without_bound
+from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.solve.stacks.anytime import solve_in_time
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import criteria_of, dram_bits_of
@@ -54,7 +55,6 @@ from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, choices_of
 from onchip.solve.stacks.stacks import spans_of
 from onchip.solve.stacks.workers import Costing
-from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"

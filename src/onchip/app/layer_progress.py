@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result
-from onchip.clock import Deadline, Stopwatch
-from onchip.solve.run.limits import Progress, Run
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Progress, Run
 
 
 @dataclass(slots=True)

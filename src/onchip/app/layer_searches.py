@@ -12,14 +12,14 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layer_progress import LayerProgress
-from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, UsageError
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import Pending, TaskPool
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod, method_named
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.pool import Pending, TaskPool
 
 COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT, EVEN = "exact", "exact-even"

@@ -16,7 +16,7 @@ from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
     from onchip.app.schedule import ScheduleRequest

@@ -18,7 +18,6 @@ from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.arch.memory import Operand
-from onchip.clock import Deadline
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import array_of, check_memories
@@ -29,12 +28,13 @@ from onchip.ir.layer import Layer
 from onchip.lower.layers.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.pool import TaskPool, threads
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.spaces import SPACES, MapSpace, padded_mappings
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.pool import TaskPool, threads
-from onchip.solve.run.start import RunStarter, silent_run
-from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.mapping import verify_mapping
 
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}

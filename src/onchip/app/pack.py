@@ -9,14 +9,14 @@ from typing import Final
 
 from onchip.answer.packing import PackingProblem
 from onchip.app.phases import phase
-from onchip.clock import Deadline
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.minimalloc.reader import BufferTable, read_buffers
 from onchip.reports.packing import OverflowOutcome, PackingOutcome
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.allocation.overflow import least_overflow
 from onchip.solve.allocation.pack import least_capacity, pack
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import RunStarter, silent_run
 from onchip.verify.packing import verify_overflow, verify_packing
 from onchip.verify.rules import Violation
 from onchip.without_collecting import without_collecting

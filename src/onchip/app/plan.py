@@ -20,19 +20,19 @@ from onchip.app.split_claims import bound_of_all_splits, for_all_splits, splits_
 from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.clock import Deadline, Stopwatch
 from onchip.errors import InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits
+from onchip.search.budget.warm_start import WarmStart
+from onchip.search.strategy.stage import started_as_stage, with_bound, without_bound
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.run.budgets import budgets_of, roomy_problem
-from onchip.solve.run.limits import Limits
 from onchip.solve.run.registry import method_named
-from onchip.solve.run.stage import started_as_stage, with_bound, without_bound
-from onchip.solve.run.start import RunStarter, silent_run
-from onchip.solve.run.warm_start import WarmStart
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 from onchip.without_collecting import without_collecting

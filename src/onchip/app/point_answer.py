@@ -22,12 +22,12 @@ from onchip.app.networks import read_network
 from onchip.app.point_networks import graph_of_point, reading_of, shapes_of
 from onchip.arch.energies import stated
 from onchip.arch.sharing import Share
-from onchip.clock import Deadline, Stopwatch
 from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, InternalError, UnsplitError
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import NoAnswerError
-from onchip.solve.run.warm_start import WarmStart
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits
+from onchip.search.budget.warm_start import WarmStart
+from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus, SweepPoint
 from onchip.sweeps.verbs import VERBS, SweptVerb
 

@@ -10,11 +10,11 @@ from onchip.app.kernels import NetworkKernels, RunValues, kernels_of, network_in
 from onchip.app.networks import network_to_plan
 from onchip.app.phases import phase
 from onchip.app.target import Target
-from onchip.clock import Stopwatch
 from onchip.errors import UsageError
 from onchip.formats.arrays import read_arrays
 from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check
+from onchip.search.budget.clock import Stopwatch
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import MachineRun

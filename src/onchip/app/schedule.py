@@ -23,7 +23,6 @@ from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, with_mac_energy
-from onchip.clock import Deadline, Stopwatch
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
@@ -34,15 +33,16 @@ from onchip.ir.graph import Graph
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import RunStarter, silent_run
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.stacks.options import LAYERS
-from onchip.sweeps.dask_pool import dask_pool
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 

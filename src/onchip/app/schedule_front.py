@@ -15,14 +15,14 @@ from onchip.app.schedule import (
     read_schedule_question,
     with_verified_schedule,
 )
-from onchip.clock import Deadline, Stopwatch
 from onchip.errors import UsageError
 from onchip.reports.schedule.front import FrontOutcome, ShownPoint
-from onchip.solve.run.start import RunStarter, silent_run
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.solve import METHOD
-from onchip.sweeps.dask_pool import dask_pool
 
 SHARE_OF_VERIFYING: Final = 0.1
 """Share of a time limit for verifying points; without time, only points that are least along an axis are verified."""

@@ -14,12 +14,12 @@ from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precisi
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.energies import states_mac_energy
-from onchip.clock import Stopwatch
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
 from onchip.lower.schedule.tiled import tile_graph
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.search.budget.clock import Stopwatch
 from onchip.solve.schedule.objective import ScheduleObjective
 
 ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")

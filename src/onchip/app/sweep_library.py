@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.document import Reading
 from onchip.errors import UsageError
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
     from onchip.app.diff import FileDifference

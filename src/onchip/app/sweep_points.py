@@ -17,8 +17,8 @@ from onchip.arch.sharing import Share
 from onchip.errors import InputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
+from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import Budget
-from onchip.solve.run.limits import Limits
 from onchip.sweeps.machine import changed, machine_of
 from onchip.sweeps.method_version import method_version
 from onchip.sweeps.point import SweepPoint, SweptMachine

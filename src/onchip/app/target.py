@@ -11,15 +11,15 @@ from onchip.answer.problem import Count, Objective, Transfers
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.clock import Deadline
 from onchip.cost.transfer import TIMED_OR_POWERED, transfers_of
 from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.reports.shared.words import exact_bytes, short_bytes
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.solve.run.budgets import STATES_TO_ADVISE, Budget, Budgets, budgets_of, roomy_problem
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import NoAnswerError, RunStarter, StoppedError, silent_run
 
 
 @dataclass(frozen=True, slots=True)

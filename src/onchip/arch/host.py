@@ -79,7 +79,7 @@ def host_rates(caches: Sequence[HostCache], compiler: HostCompiler) -> HostRates
     The best of several runs of a second or two each, as what others do to the core and its caches may last that long.
     """
     sizes = [min(cache.capacity_bytes // 2, GREATEST_BUFFER_BYTES // 8) for cache in caches]
-    with tempfile.TemporaryDirectory() as folder, as_file(files("onchip.arch") / "host_probe.c") as source:
+    with tempfile.TemporaryDirectory() as folder, as_file(files("onchip.backends.nests") / "host_probe.c") as source:
         program = Path(folder) / "probe"
         compiler.build(source, program, is_library=False)
         found = [_probed(program, (*sizes, GREATEST_BUFFER_BYTES)) for _ in range(PROBES)]
@@ -152,7 +152,7 @@ def host_accelerator(caches: Sequence[HostCache], rates: HostRates) -> Accelerat
 
 def machine_key() -> str:
     """Return what tells this processor, and how it is probed, from others, as a short text for a file's name."""
-    text = platform.machine() + platform.processor() + (files("onchip.arch") / "host_probe.c").read_text()
+    text = platform.machine() + platform.processor() + (files("onchip.backends.nests") / "host_probe.c").read_text()
     info = Path("/proc/cpuinfo")
     if info.exists():
         lines = info.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -21,8 +21,8 @@ from onchip.arch.memory import Memory
 from onchip.audits.facts import ProblemFacts, units_of
 from onchip.audits.search import in_time
 from onchip.audits.sequences import Literal, Sequence
-from onchip.clock import Deadline
 from onchip.ir.tensor import Role
+from onchip.search.budget.clock import Deadline
 
 
 class CrossingsModel:

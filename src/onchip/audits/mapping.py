@@ -21,9 +21,9 @@ from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import FEMTO, NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
-from onchip.clock import Deadline
 from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import LOOPS
+from onchip.search.budget.clock import Deadline
 from onchip.verify.mapping import verify_mapping
 
 SAME = 1e-9

@@ -20,8 +20,8 @@ from onchip.arch.memory import DRAM
 from onchip.audits.facts import ProblemFacts, units_of
 from onchip.audits.moments_variables import Expression, MomentModel, MomentPlace, MomentsVariables
 from onchip.audits.search import in_time
-from onchip.clock import Deadline
 from onchip.ir.tensor import Role
+from onchip.search.budget.clock import Deadline
 
 
 class MomentsModel(MomentsVariables):

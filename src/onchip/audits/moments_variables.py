@@ -10,8 +10,8 @@ from ortools.sat.python import cp_model
 from onchip.answer.problem import Objective
 from onchip.audits.facts import ProblemFacts
 from onchip.audits.search import in_time
-from onchip.clock import Deadline
 from onchip.ir.tensor import Role
+from onchip.search.budget.clock import Deadline
 
 Expression: TypeAlias = Any
 """A linear expression or a number; ortools gives them no type that adds up."""

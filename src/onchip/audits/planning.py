@@ -14,7 +14,7 @@ from onchip.audits.moments import MomentsModel
 from onchip.audits.moments_variables import MomentModel
 from onchip.audits.program import Solution
 from onchip.audits.search import Answered, OutOfTimeError, searched
-from onchip.clock import Deadline
+from onchip.search.budget.clock import Deadline
 from onchip.verify.verifier import verify
 
 GREATEST_PLACES = 60_000

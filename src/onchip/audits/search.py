@@ -6,7 +6,7 @@ from enum import Enum
 
 from ortools.sat.python import cp_model
 
-from onchip.clock import Deadline
+from onchip.search.budget.clock import Deadline
 
 LEAST_SECONDS = 0.05
 

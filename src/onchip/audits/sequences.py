@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 
 from onchip.audits.facts import ProblemFacts, bits_of
 from onchip.audits.search import in_time
-from onchip.clock import Deadline
+from onchip.search.budget.clock import Deadline
 
 Literal: TypeAlias = Any
 """A boolean of a model, or its negation; ortools gives them no type with an index."""

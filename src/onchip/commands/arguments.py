@@ -22,7 +22,7 @@ from onchip.commands.completion import accelerator_names, network_names
 from onchip.commands.progress import show_limit
 from onchip.commands.started import seconds_since_start
 from onchip.errors import InputError, UsageError
-from onchip.solve.run.limits import Limits, MipSolver
+from onchip.search.budget.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
     from onchip.app.target import Target

@@ -8,7 +8,7 @@ from typing import TypeVar
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, OnchipError, OutputError, UnsplitError
 from onchip.plugins import PluginError
-from onchip.solve.run.start import NoAnswerError, StoppedError
+from onchip.search.strategy.start import NoAnswerError, StoppedError
 
 Answer = TypeVar("Answer")
 

@@ -121,8 +121,8 @@ def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_j
 
 def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:
     """M_P; None where the plan's own order needs no spill, so that it does not matter."""
+    from onchip.search.budget.limits import Limits
     from onchip.solve.run.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
-    from onchip.solve.run.limits import Limits
 
     problem = history.problem
     if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):

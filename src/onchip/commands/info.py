@@ -12,7 +12,7 @@ from onchip.commands.arguments import AsJson, Network, ReadingOptions, seconds_o
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables, show_words
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

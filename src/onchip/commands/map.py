@@ -17,8 +17,8 @@ from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
 from onchip.cost.layer.accounting import AccountingName
 from onchip.reports.shared.output import write
+from onchip.search.budget.limits import Limits, MipSolver
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
     from onchip.app.map import MappingRequest

@@ -21,7 +21,7 @@ from onchip.commands.plan_pictures import draw_figure, ensure_figure_can_be_writ
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.solve.run.limits import MipSolver
+from onchip.search.budget.limits import MipSolver
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

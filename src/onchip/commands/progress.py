@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from onchip.app.phases import phases_told_to
-from onchip.clock import Deadline
 from onchip.commands.started import seconds_since_start
 from onchip.reports.shared.progress import ProgressLine
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.start import interruptible_run
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.start import interruptible_run
 
 _line: ContextVar[ProgressLine | None] = ContextVar("line", default=None)
 

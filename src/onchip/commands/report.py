@@ -125,7 +125,7 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     from onchip.answer.problem import Objective, Order
     from onchip.app.plan import plan_problem
     from onchip.reports.program.findings import BaselinePlan
-    from onchip.solve.run.limits import Limits
+    from onchip.search.budget.limits import Limits
     from onchip.solve.run.registry import METHODS
     from onchip.verify.verifier import verify
 

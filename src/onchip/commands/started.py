@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from onchip.clock import Deadline
+from onchip.search.budget.clock import Deadline
 
 _began: ContextVar[Deadline | None] = ContextVar("began", default=None)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.clock import Deadline
 from onchip.commands.arguments import AsJson, Dask, bytes_of
 from onchip.commands.completion import network_names
 from onchip.commands.exit_code import ExitCode
@@ -17,7 +16,8 @@ from onchip.commands.progress import say, watched_run
 from onchip.commands.show import show_tables, show_words
 from onchip.commands.study_flags import StudyFlags
 from onchip.errors import UsageError
-from onchip.solve.run.limits import Limits
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
 from onchip.sweeps.exported import RowFormat, ensure_exportable
 
 if TYPE_CHECKING:

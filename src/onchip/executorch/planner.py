@@ -10,14 +10,14 @@ from typing import Final, TypeAlias
 
 from onchip.answer.result import Result, Status
 from onchip.answer.static_packing import StaticPacking
-from onchip.clock import Deadline
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.executorch.installed import not_installed
 from onchip.executorch.memories import FIRST_ID, Demands, MappedProblem, MemoryMap, mapped_problem, memory_map_of
 from onchip.executorch.planned import PlannedMemory, PlannedModule
 from onchip.executorch.specs import ModuleBuffers, TensorSpec
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.allocation.static_packing import least_outside, least_static_arena
-from onchip.solve.run.limits import Limits, Run
 from onchip.verify.static_packing import verify_static_packing
 
 SECONDS: Final = 10.0

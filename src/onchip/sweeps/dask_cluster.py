@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from onchip.clock import Deadline
 from onchip.errors import InputError, UsageError
-from onchip.solve.run.start import NoAnswerError
+from onchip.search.budget.clock import Deadline
+from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.worker import answered
 

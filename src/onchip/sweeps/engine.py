@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from onchip.clock import Stopwatch
+from onchip.search.budget.clock import Stopwatch
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.front import SoughtFront
 from onchip.sweeps.point import NeighbourAnswers, PointAnswer, PointStatus, SweepPoint

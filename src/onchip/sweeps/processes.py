@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Final
 
-from onchip.clock import Stopwatch
 from onchip.errors import InternalError
+from onchip.search.budget.clock import Stopwatch
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.study import PointLimits
 from onchip.sweeps.worker import OUT_OF_MEMORY, AnswerCount

@@ -6,54 +6,52 @@ from typing import Final
 
 from adversary.plant import Planted
 
-FOLDER = "src/onchip/solve/mapping"
-
 FAULTS: Final = (
     Planted(
         "the least that cuts still cost is too high by a thousandth",
-        f"{FOLDER}/baselines/uneven_tables.py",
+        "src/onchip/solve/mapping/baselines/uneven_tables.py",
         "grid = (cuts[placed].energy_pj + least[placed + 1]).reshape(shape)",
         "grid = (cuts[placed].energy_pj * (1 + 1e-3) + least[placed + 1]).reshape(shape)",
         "baselines",
     ),
     Planted(
         "a label's bits of shared memories are forgotten before all its cuts are placed",
-        f"{FOLDER}/baselines/uneven.py",
+        "src/onchip/solve/mapping/baselines/uneven.py",
         "is_open=_open(cuts, shared),",
         "is_open=[[False] * len(shared) for _ in _open(cuts, shared)],",
         "baselines",
     ),
     Planted(
         "uneven forgets the second tile of a double-buffered memory",
-        f"{FOLDER}/baselines/uneven_tables.py",
+        "src/onchip/solve/mapping/baselines/uneven_tables.py",
         "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 1), 2, 1)",
         "copies = np.where(self._machine.double_buffered[lower] & (self._episodes > 2), 2, 1)",
         "baselines",
     ),
     Planted(
         "loma takes sums of several instances for complete if other loops stand beside each other, too",
-        f"{FOLDER}/baselines/loma.py",
+        "src/onchip/solve/mapping/baselines/loma.py",
         "return serves is not None and any(",
         "return serves is not None and all(",
         "baselines",
     ),
     Planted(
         "rows that a stride skips take no room",
-        f"{FOLDER}/baselines/tiles.py",
+        "src/onchip/solve/mapping/baselines/tiles.py",
         "positions = self._block(axis, sizes) if is_stored else self._positions(axis, sizes)",
         "positions = self._positions(axis, sizes)",
         "baselines",
     ),
     Planted(
         "CoSA's window weighs what it does where weights lie elsewhere",
-        f"{FOLDER}/cosa/model.py",
+        "src/onchip/solve/mapping/cosa/model.py",
         "wide = round(self.objective_per_unit * window_weight(self.machine))",
         "wide = round(self.objective_per_unit * 0.1)",
         "baselines",
     ),
     Planted(
         "the floor of a padded layer forgets that units work beside each other",
-        f"{FOLDER}/padding.py",
+        "src/onchip/solve/mapping/padding.py",
         "return energy_pj, layer.macs / array.macs",
         "return energy_pj, layer.macs / 1",
         "baselines",

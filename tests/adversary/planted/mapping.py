@@ -7,26 +7,24 @@ from typing import Final
 from adversary.plant import Planted
 
 EXACT = "src/onchip/solve/mapping/exact/exact.py"
-NATIVE = "src/onchip/native"
-
 FAULTS: Final = (
     Planted(
         "a mapping better by one cycle is not looked for",
-        f"{NATIVE}/exact.cpp",
+        "src/onchip/native/exact.cpp",
         "best() - 0.5",
         "best() - 1.5",
         "map",
     ),
     Planted(
         "sums that are complete in no memory are forgotten",
-        f"{NATIVE}/exact_way.hpp",
+        "src/onchip/native/exact_way.hpp",
         "return 1 + space_.memories_of_outputs();",
         "return space_.memories_of_outputs() > 1 ? space_.memories_of_outputs() : 1;",
         "map",
     ),
     Planted(
         "energies within a hundredth count as equal",
-        f"{NATIVE}/exact.cpp",
+        "src/onchip/native/exact.cpp",
         "constexpr double slack = 1 + 1e-9;",
         "constexpr double slack = 1 + 1e-2;",
         "map",
@@ -40,21 +38,21 @@ FAULTS: Final = (
     ),
     Planted(
         "rows that a stride skips are in every way to cut an input",
-        f"{NATIVE}/exact_space.cpp",
+        "src/onchip/native/exact_space.cpp",
         "part.outputs /= prime;\n        found = std::min(found, prime * of(part).fewest);",
         "part.outputs /= prime;\n        found = std::min(found, prime * of(block).largest);",
         "map",
     ),
     Planted(
         "the first tile of all makes the loops wait, too",
-        f"{NATIVE}/exact_stall.cpp",
+        "src/onchip/native/exact_stall.cpp",
         "const double times = is_return(operand, move) ? returned : episodes - 1.0;",
         "const double times = is_return(operand, move) ? returned : episodes;",
         "map",
     ),
     Planted(
         "an input is counted whole at the port of each instance",
-        f"{NATIVE}/exact_moves.cpp",
+        "src/onchip/native/exact_moves.cpp",
         "return joint * whole().channels * rows.fewest * columns.fewest;",
         "return space.touched[operand];",
         "map",

@@ -6,8 +6,6 @@ from typing import Final
 
 from adversary.plant import Planted
 
-SPLIT = "src/onchip/lower/split"
-
 FAULTS: Final = (
     Planted(
         name="what lies behind the last window is not read",
@@ -25,28 +23,28 @@ FAULTS: Final = (
     ),
     Planted(
         name="bands are not rounded up to the alignment",
-        file=f"{SPLIT}/room.py",
+        file="src/onchip/lower/split/room.py",
         old="padding = -size % self.memory.alignment_bytes",
         new="padding = 0",
         level="split",
     ),
     Planted(
         name="the last part of a sum forgets the others",
-        file=f"{SPLIT}/emission.py",
+        file="src/onchip/lower/split/emission.py",
         old="if described.part.adds_to_a_sum:",
         new="if described.part is Part.MIDDLE:",
         level="split",
     ),
     Planted(
         name="room for splits is short of one byte",
-        file=f"{SPLIT}/traffic.py",
+        file="src/onchip/lower/split/traffic.py",
         old="fit &= together <= limit",
         new="fit &= together < limit",
         level="split",
     ),
     Planted(
         name="a group's input channels are taken for one output channel's",
-        file=f"{SPLIT}/kinds.py",
+        file="src/onchip/lower/split/kinds.py",
         old="per=written[1] // groups, step=weight[1]",
         new="per=1, step=weight[1]",
         level="split",

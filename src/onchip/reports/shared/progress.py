@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from typing import TextIO
 
-from onchip.clock import Stopwatch
-from onchip.solve.run.limits import Progress
+from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.limits import Progress
 
 SECONDS_BETWEEN_UPDATES = 0.1
 SECONDS_BETWEEN_TICKS = 0.25

@@ -6,13 +6,13 @@ from bisect import bisect_left
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.best_fit import BestFit
 from onchip.solve.allocation.branching import BranchingSearch, Knowledge
 from onchip.solve.allocation.cp_sat import pack_by_cp_sat
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.sections import lives_of
 from onchip.solve.allocation.windows import unpackable_stretch
-from onchip.solve.run.limits import Run
 
 BEST_FIT_TRIES = 4
 FIRST_NODES = 8_000

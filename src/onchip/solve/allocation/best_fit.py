@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 
 MOST_PAIRS: Final = 20_000_000
 """Of buffers of a plan that live together: their lists take some 400 MB."""

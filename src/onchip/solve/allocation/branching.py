@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.native import PackingOutcome, PackingSearch, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.allocation.sections import PackingInUnits, packing_in_units, sections_of
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 NODES_PER_BUFFER: Final = 8
 

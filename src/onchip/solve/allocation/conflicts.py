@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onchip.answer.packing import PackingProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.kept_buffers import Conflict
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.sections import sections_of
 from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
-from onchip.solve.run.limits import Run
 
 NODES = 2_000
 MOST_SECTIONS = 40

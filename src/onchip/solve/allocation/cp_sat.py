@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.allocation.sections import NOT_FIXED, packing_in_units
-from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

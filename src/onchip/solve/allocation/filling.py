@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from onchip.answer.packing import Overflow, PackingProblem
 from onchip.native import StopToken, fill_within, sweep_within
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.allocation.sections import lives_of
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 OUTSIDE = -1
 

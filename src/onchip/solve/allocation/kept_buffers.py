@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.result import Result
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
 from onchip.solve.allocation.sections import greatest_sum, sections_of
-from onchip.solve.run.interruptible import solve_for_result
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

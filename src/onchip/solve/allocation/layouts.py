@@ -10,9 +10,9 @@ from typing import Final
 
 from onchip.facts.indexed import IndexedProblem
 from onchip.native import LayoutBeam, LayoutTensor, LayoutUse, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 LARGEST_SUM: Final = 1 << 60
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.clock import Stopwatch
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
+from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.allocation.attempt import FIRST_NODES, Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.greedy_by_size import order_by_size
 from onchip.solve.allocation.sections import lives_of, sections_of
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 NO_ARENA: Final = 1 << 60
 """The arena while there is no packing."""

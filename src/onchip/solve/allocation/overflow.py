@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.clock import Stopwatch
+from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
@@ -18,8 +20,6 @@ from onchip.solve.allocation.conflicts import conflict_in, unpackable_stretches
 from onchip.solve.allocation.filling import Filling
 from onchip.solve.allocation.kept_buffers import Conflict, Kept, KeptBuffers
 from onchip.solve.allocation.sections import lives_of
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.limits import Run
 
 METHOD = "overflow"
 ROUND_NODES = 30_000

@@ -7,8 +7,9 @@ from math import gcd
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.clock import Stopwatch
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import (
     FIRST_NODES,
     NODES_GROWTH,
@@ -22,7 +23,6 @@ from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.low_packing import LowPacking
 from onchip.solve.run.compose import OperatorSchedule
-from onchip.solve.run.limits import Run
 
 METHOD = "branching"
 SCHEDULE_NODES = 5_000_000

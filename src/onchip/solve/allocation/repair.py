@@ -9,6 +9,7 @@ from heapq import nsmallest
 from itertools import combinations, pairwise
 
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
@@ -16,7 +17,6 @@ from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.chains import chained
 from onchip.solve.allocation.windows import clipped, finding_of, hard_stretch
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.limits import Run
 
 WHOLE_NODES = 8_000
 WINDOW_NODES = 1_000

@@ -16,9 +16,9 @@ from typing import Final
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.static_packing import StaticPacking, StaticPackingProblem, StaticPlace
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.overflow import least_overflow
 from onchip.solve.allocation.pack import least_capacity
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "static packing"
 MOST_MEMORIES_IN_EVERY_ORDER: Final = 3

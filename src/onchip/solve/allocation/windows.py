@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.branching import BranchingSearch, Knowledge
 from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.sections import sections_of
-from onchip.solve.run.limits import Run
 
 FIRST_SECTIONS = 4
 NODES = 4_000

@@ -16,12 +16,12 @@ from onchip.answer.result import Result, Status
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.joint.addressed_ties import TieVariables
 from onchip.solve.joint.addressed_variables import StepPlace
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

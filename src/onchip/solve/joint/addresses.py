@@ -11,6 +11,7 @@ from dataclasses import replace
 from onchip.answer.problem import Order
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.branching import Knowledge
@@ -24,7 +25,6 @@ from onchip.solve.joint.placed_plans import PlacedPlans
 from onchip.solve.joint.plan_graph import PlanGraph
 from onchip.solve.joint.staged import optimal_moves
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
 
 MOST_OPERATORS = 40
 MOST_PASSAGES, MOST_BEGINNINGS = 200_000, 10_000

@@ -23,6 +23,9 @@ from onchip.facts.descent import descent_of
 from onchip.facts.possible_gaps import PossibleGaps
 from onchip.facts.precedence import Precedence
 from onchip.facts.sure_gaps import SureGap, sure_gaps
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
+from onchip.search.strategy.stage import of_one_worker, without_bound, without_figures
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.one_order import OneOrderPlanner
@@ -31,9 +34,6 @@ from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_w
 from onchip.solve.joint.window_moves import WindowMoves
 from onchip.solve.ordering.movable_plan import MovablePlan
 from onchip.solve.run.compose import OperatorSchedule, schedule_of_moves
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import of_one_worker, without_bound, without_figures
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps

@@ -14,8 +14,8 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.answer.result import Result, Status, Stop
 from onchip.facts.components import IndependentPart, components_of
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Progress, Run
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.run.limits import Progress, Run
 
 Solve: TypeAlias = Callable[[Problem, Run], Result[Plan]]
 

@@ -18,13 +18,13 @@ from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.regions import regions
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.ordering.given import with_given_order
 from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
 from onchip.solve.spilling.baselines import RANKS, place_by_size_or_evict
 from onchip.solve.spilling.belady import belady_moves
 

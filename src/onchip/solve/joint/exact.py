@@ -16,6 +16,8 @@ from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.layouts import has_countable_layouts
 from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
@@ -30,8 +32,6 @@ from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.joint.staged import FEW_OPERATORS, StagedSearch
 from onchip.solve.ordering.given import orders_to_start_from, with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
 from onchip.solve.spilling.belady import belady_moves
 
 METHOD = "exact"

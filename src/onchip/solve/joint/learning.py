@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.result import Status
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import packing_problem
@@ -15,7 +16,6 @@ from onchip.solve.allocation.postponed import core_of
 from onchip.solve.allocation.windows import unpackable_stretch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 MOST_ROUNDS = 400

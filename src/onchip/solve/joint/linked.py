@@ -14,11 +14,11 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
 from onchip.solve.joint.addressed_variables import StepPlace
 from onchip.solve.joint.linked_program import LinkedProgram, Residence, TimedCopy
 from onchip.solve.joint.linked_variables import IN_DRAM, LinkedVariables, PossibleCopy
-from onchip.solve.run.interruptible import solve_for_result
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -5,9 +5,9 @@ from __future__ import annotations
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.linked import Copies, LinkedModel
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
 
 LARGEST_MODEL = 6_000
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.chains import packing_problem
@@ -17,8 +19,6 @@ from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning
 from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.solve.spilling.kept_gaps import KeptGaps
 

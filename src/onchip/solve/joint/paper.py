@@ -13,11 +13,12 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
+from onchip.search.budget.limits import Run
+from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.greedy_by_size import place_by_size
 from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.paper_model import ActionModel, PaperModel, PeakModel
 from onchip.solve.joint.paper_variables import pair_steps
 from onchip.solve.ordering.given import with_order_settled
@@ -28,7 +29,6 @@ from onchip.solve.run.compose import (
     non_compulsory_cost,
     schedule_of_moves,
 )
-from onchip.solve.run.limits import Run
 
 METHOD = "paper"
 MOST_PAIR_STEPS = 60_000

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
-from onchip.solve.joint.mip import UnfinishedModelError
+from onchip.search.budget.limits import Run
+from onchip.search.mip import UnfinishedModelError
 from onchip.solve.joint.paper_variables import ActionVariables, AddressVariables
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

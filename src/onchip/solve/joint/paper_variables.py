@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.windows import Windows
-from onchip.solve.joint.mip import UnfinishedModelError
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
+from onchip.search.mip import UnfinishedModelError
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

@@ -16,10 +16,10 @@ from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.precedence import Precedence, uses_of
 from onchip.facts.sure_gaps import SureGap, groups_of_uses
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import of_one_worker, without_figures
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
 from onchip.solve.joint.search import BestFirstSearch, TwoParts
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import of_one_worker, without_figures
 
 FIRST_SIZES: Final = (16, 30)
 """Fewest and most operators of a part, at first."""

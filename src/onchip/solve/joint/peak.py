@@ -11,6 +11,8 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_scratchpads import pooled
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
+from onchip.search.strategy.stage import without_figures
 from onchip.solve.allocation.chains import chained, packing_problem
 from onchip.solve.allocation.low_packing import LowPacking
 from onchip.solve.allocation.pack import FIRST_ROUNDS, least_capacity, pack_schedule
@@ -20,8 +22,6 @@ from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.flattening import flattened
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.stage import without_figures
 from onchip.solve.spilling.kept_gaps import KeptGaps
 
 TIES_WORK: Final = 2.0

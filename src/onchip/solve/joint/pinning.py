@@ -11,13 +11,13 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import PackingOfPart
-from onchip.solve.joint.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.joint.pinning_model import PinningModel
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.solve.run.limits import Run
 
 METHOD = "pinning"
 MOST_PLACES = 200_000

@@ -7,8 +7,8 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.joint.mip import UnfinishedModelError
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
+from onchip.search.mip import UnfinishedModelError
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

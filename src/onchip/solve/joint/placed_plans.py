@@ -12,6 +12,7 @@ from itertools import count, pairwise
 
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge
 from onchip.solve.allocation.chains import packing_problem
@@ -20,7 +21,6 @@ from onchip.solve.joint.histories import START as NOTHING
 from onchip.solve.joint.histories import Histories, ResidencyHistory
 from onchip.solve.joint.plan_graph import START, PlanGraph, PlanState
 from onchip.solve.run.compose import OperatorSchedule, SearchMove, schedule_of_moves
-from onchip.solve.run.limits import Run
 
 CHECK_NODES = 200_000
 

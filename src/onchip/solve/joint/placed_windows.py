@@ -12,10 +12,10 @@ from typing import Final
 
 from onchip.facts.indexed import IndexedProblem
 from onchip.native import LayoutOperator, LayoutStay, PlacedPlan, StopToken, WindowChoice
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.allocation.layouts import layout_tensors
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 WIDTHS: Final = (8, 12, 16, 20, 24, 28, 40)
 LAYOUTS: Final = (16, 32, 64, 128)

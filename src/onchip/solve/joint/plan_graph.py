@@ -10,7 +10,7 @@ import heapq
 from typing import NamedTuple, TypeAlias
 
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 
 
 class PlanState(NamedTuple):

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from onchip.answer.problem import Order, Placement
 from onchip.facts.merged_scratchpads import pooled
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
 from onchip.solve.joint.addressed import prove_with_addresses
 from onchip.solve.joint.incumbent import Incumbent
@@ -26,7 +27,6 @@ from onchip.solve.run.compose import (
     non_compulsory_cost,
     schedule_of_moves,
 )
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.belady_places import belady_schedule, placed_schedule
 from onchip.solve.spilling.kept_gaps import KeptGaps

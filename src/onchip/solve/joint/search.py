@@ -12,9 +12,9 @@ from typing import Final
 from onchip.answer.result import Stop
 from onchip.facts.indexed import IndexedProblem
 from onchip.native import JointOperator, JointOutcome, JointSearch, JointTensor, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.run.compose import SearchMove
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 MOST_BYTES: Final = 5 << 30
 UNLIMITED: Final = 1 << 62

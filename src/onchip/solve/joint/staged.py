@@ -12,11 +12,11 @@ from dataclasses import replace
 from onchip.answer.problem import Order
 from onchip.answer.result import Stop
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome
 from onchip.solve.ordering.given import with_given_order
 from onchip.solve.run.compose import SearchMove
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
 
 GIVEN_ORDER_STATES = 2_000
 STATES_PER_STEP = 2

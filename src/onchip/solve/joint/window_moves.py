@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from onchip.answer.result import Stop
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import of_one_worker, without_figures
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.ordering.movable_plan import MovablePlan, PlanWindow
 from onchip.solve.run.compose import SearchMove
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import of_one_worker, without_figures
 
 WIDTHS: Final = (10, 14, 20, 28, 40, 56)
 """Steps of a window; each begins in the middle of the one before."""

@@ -11,9 +11,9 @@ from typing import Final
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTensor, LatencyTiming, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.allocation.pack import pack
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
 """Of each scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""

@@ -20,6 +20,8 @@ from onchip.facts.merged_latency import least_latency_bound
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
 from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyRoom, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.latency.homes import Homes, HomesOfOperands
 from onchip.solve.latency.network import latency_bands
@@ -36,8 +38,6 @@ from onchip.solve.latency.placing import (
     placed_while_timed,
 )
 from onchip.solve.latency.program import ProgramWriter
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "timed"
 EVALUATIONS: Final = 20_000

@@ -23,9 +23,9 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import CacheWarning, InputError
 from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 

@@ -9,10 +9,10 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, InternalError
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod, composing_method, method_named
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
 SECONDS_OF_LOMA: Final = 1.0

@@ -22,12 +22,12 @@ from onchip.cost.layer.cost import access_of
 from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.mapping.exact.exact import METHOD, ExactMapper
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.spaces import LARGEST_PRIME
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
 
 MOST_PADDED_LAYERS: Final = 100_000
 NODES_AT_FIRST: Final = 100_000

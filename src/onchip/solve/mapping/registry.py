@@ -11,9 +11,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.errors import InternalError, UsageError
 from onchip.plugins import PluginGroup, guarded
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.spaces import EVEN_MAPPINGS
-from onchip.solve.run.limits import Run
 from onchip.verify.mapping import verify_mapping
 
 Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]

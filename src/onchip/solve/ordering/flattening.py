@@ -8,8 +8,8 @@ from typing import Final
 
 from onchip.facts.indexed import IndexedProblem
 from onchip.native import PeakOutcome, StopToken
+from onchip.search.budget.limits import Run
 from onchip.solve.ordering.movable_order import MovableOrder
-from onchip.solve.run.limits import Run
 
 WIDTH: Final = 32
 """Steps that are put into their best order together."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from onchip.answer.problem import Order, Problem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_figures
 from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_figures
 
 STATES_FOR_A_START: Final = 200_000
 """Mostly some seconds; an order of little peak is then found, if not proven."""

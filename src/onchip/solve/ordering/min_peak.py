@@ -15,10 +15,10 @@ from onchip.facts.components import IndependentPart, components_of
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.sure_needs import sure_needs_bytes
 from onchip.native import PeakOutcome, PeakSearch, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.ordering.movable_order import MovableOrder
 from onchip.solve.ordering.peak_program import PeakProgram
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 MOST_BYTES: Final = 5 << 30
 UNLIMITED: Final = 1 << 62

@@ -14,8 +14,8 @@ from itertools import count
 
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.run.compose import SearchMove
-from onchip.solve.run.limits import Run
 
 SETS_BETWEEN_LOOKS = 1024
 

@@ -22,6 +22,9 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.allocation.pack import pack_schedule
 from onchip.solve.joint.components import solve_in_components
 from onchip.solve.joint.exact import solve_exactly
@@ -32,9 +35,6 @@ from onchip.solve.recompute.replay import Guide, GuidedReplay, Replayed
 from onchip.solve.recompute.search import RecomputationSearch
 from onchip.solve.recompute.stages import StageModel, moment_of_any_order, moments_of_order
 from onchip.solve.run.compose import SearchMove, schedule_of_moves
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
 
 METHOD: Final = "exact"
 OPERATORS_TO_SEARCH: Final = 60

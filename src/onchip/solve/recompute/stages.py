@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.result import Result, Status
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
 from onchip.solve.recompute.needs import NEVER, FirstRuns
-from onchip.solve.run.interruptible import solve_for_result
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -9,12 +9,12 @@ from typing import Final
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.clock import Deadline
 from onchip.facts.bounds import OperatorNeed, greatest_need
 from onchip.ir.graph import Graph
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.run.limits import Limits
-from onchip.solve.run.start import RunStarter, silent_run
 from onchip.solve.states.solve import least_peak_with_states
 
 STATES_TO_ADVISE: Final = 200_000

@@ -12,13 +12,13 @@ from onchip.answer.recomputation import Recompute
 from onchip.answer.result import Result
 from onchip.errors import UsageError
 from onchip.plugins import PluginGroup, guarded
+from onchip.search.budget.limits import Run
 from onchip.solve.joint.divide import solve_by_dividing
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
 from onchip.solve.joint.pinning import solve_as_thesis
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.recompute.solve import solve_with_recomputation
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.baselines import solve_by_belady, solve_greedily
 from onchip.solve.spilling.colouring import solve_by_colouring
 from onchip.solve.spilling.naive import solve_naively

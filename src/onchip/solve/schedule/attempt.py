@@ -11,7 +11,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.improvement import Improver, Placed
 from onchip.solve.schedule.mapped import KnownMappings

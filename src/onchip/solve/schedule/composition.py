@@ -26,7 +26,7 @@ from onchip.cost.schedule.compute_cost import (
 from onchip.cost.schedule.copies import CopyPrices
 from onchip.cost.schedule.figures import energy_and_traffic
 from onchip.ir.layer import Layer
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.mapped import Edition, KnownMappings, NestKey, key_of
 from onchip.solve.schedule.mapped_nest import MappedNest

@@ -15,7 +15,7 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
 from onchip.lower.schedule.part_of_network import part_of_network
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.even_tiles import EvenTiles

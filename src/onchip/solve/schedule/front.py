@@ -17,8 +17,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.relaxation import Relaxation
 from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.solve.run.limits import Run
-from onchip.solve.run.pool import TaskPool
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.pool import TaskPool
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions

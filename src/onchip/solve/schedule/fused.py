@@ -17,8 +17,8 @@ from onchip.ir.operator import Operator
 from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.part_of_network import part_of_network
-from onchip.solve.run.limits import Run
-from onchip.solve.run.pool import TaskPool
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.pool import TaskPool
 from onchip.solve.schedule.from_strategy import places_of_strategy, stacks_of_strategy
 from onchip.solve.schedule.given_stacks import GivenStacks
 from onchip.solve.schedule.objective import ScheduleObjective

@@ -10,7 +10,7 @@ from typing import Final
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.places import Places
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, TypeAlias
 
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
 from onchip.solve.schedule.composition import NestRoom
 from onchip.solve.schedule.mapped import KnownMappings, NestKey, is_within, key_of

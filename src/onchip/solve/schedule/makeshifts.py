@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.clock import Deadline
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.search.budget.clock import Deadline
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one

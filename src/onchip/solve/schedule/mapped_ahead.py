@@ -10,11 +10,11 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.errors import InputError
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import Pending, TaskPool
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import best_mapping_at
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.pool import Pending, TaskPool
 
 SECONDS_BETWEEN_LOOKS: Final = 0.05
 NestQuestion: TypeAlias = tuple[LayerProblem, MappingObjective]

@@ -14,6 +14,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import (
     SECONDS_OF_LOMA,
@@ -24,7 +25,6 @@ from onchip.solve.mapping.layer_at import (
     mappings_of_front_at,
 )
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 from onchip.solve.schedule.adapted import best_adapted
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.makeshifts import Makeshifts

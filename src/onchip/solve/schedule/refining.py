@@ -7,7 +7,7 @@ from math import inf
 from typing import Final
 
 from onchip.cost.schedule.rates import MemoryRates
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
 from onchip.solve.schedule.longer_look import LongerLook
 from onchip.solve.schedule.mapped import KnownMappings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.places import Places

@@ -11,7 +11,7 @@ from typing import Final
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
-from onchip.solve.run.limits import Progress, Run
+from onchip.search.budget.limits import Progress, Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
 from onchip.solve.schedule.first_places import FirstPlaces

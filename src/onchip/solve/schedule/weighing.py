@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.schedule import Homes
 from onchip.cost.schedule.compute_cost import NestCost
 from onchip.ir.layer import Layer
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
 from onchip.solve.schedule.composition import NestRoom
 from onchip.solve.schedule.mapped import KnownMappings

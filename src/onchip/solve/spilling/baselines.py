@@ -17,6 +17,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.facts.fitting import operators_that_do_not_fit
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
@@ -30,7 +31,6 @@ from onchip.solve.run.compose import (
     non_compulsory_cost,
     schedule_of_moves,
 )
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.belady import belady_moves
 from onchip.solve.spilling.greedy import greedy_moves
 

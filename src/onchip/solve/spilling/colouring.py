@@ -16,7 +16,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.spilling.pinned import Pins, solve_by_pinning_whole_lives
 
 

@@ -14,9 +14,9 @@ from math import inf
 from typing import Final
 
 from onchip.facts.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.idle_gaps import IdleGap, what_leaves
 from onchip.solve.spilling.leaving_model import leaving_by_model
 

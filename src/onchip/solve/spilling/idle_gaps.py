@@ -8,8 +8,8 @@ from itertools import compress
 from typing import Final
 
 from onchip.native import StayGap, StaySearch, StopToken
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 
 STATES_OF_A_STEP: Final = 1_000
 MOST_STATES: Final = 20_000_000

@@ -16,9 +16,9 @@ from onchip.answer.result import Result
 from onchip.facts.bit_masks import bits
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
-from onchip.solve.run.interruptible import solve_for_result
-from onchip.solve.run.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

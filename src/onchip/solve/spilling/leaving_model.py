@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.result import Result
-from onchip.solve.run.interruptible import solve_for_result
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
 from onchip.solve.spilling.idle_gaps import IdleGap
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.spilling.pinned import solve_by_pinning_whole_lives
 
 

@@ -15,13 +15,13 @@ from onchip.facts.bit_masks import bits
 from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.allocation.windows import hard_stretch
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.solve.run.limits import Run
 from onchip.solve.spilling.streamed import stacked, streamed_schedule
 
 PACKING_NODES = 8_000

@@ -19,9 +19,9 @@ from onchip.facts.possible_gaps import PossibleGap
 from onchip.facts.precedence import Precedence
 from onchip.facts.sure_gaps import SureGap
 from onchip.facts.sure_needs import flags_of
-from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import of_one_worker
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.search.strategy.stage import of_one_worker
 
 if TYPE_CHECKING:
     from onchip.solve.spilling.gap_model import GapModel

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onchip.answer.result import Status, Stop
-from onchip.solve.run.limits import Progress, Run
-from onchip.solve.run.pool import TaskPool
-from onchip.solve.run.stage import without_bound
+from onchip.search.budget.limits import Progress, Run
+from onchip.search.strategy.pool import TaskPool
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions

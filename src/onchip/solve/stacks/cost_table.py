@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 from onchip.errors import InternalError
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import Criteria, value_of
 from onchip.solve.stacks.ways import ensure_time
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria
 from onchip.solve.stacks.ways import (

@@ -16,6 +16,7 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.stack.mapper import Mapper
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
@@ -26,7 +27,6 @@ from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.mapping.registry import MappingMethod
-from onchip.solve.run.limits import Run
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
 from onchip.answer.result import Status, Stop
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 from onchip.solve.stacks.ways import (

@@ -15,8 +15,8 @@ from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.moved import moved_sums
 from onchip.facts.fusable import FusableNetwork
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import with_bound, without_bound
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.costs import StackCosts, criteria_of
 from onchip.solve.stacks.guided import Estimates, GuidedSearch

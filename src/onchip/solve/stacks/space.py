@@ -15,7 +15,7 @@ from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.facts.fusable import FeatureMap, FusableNetwork
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tilings import TileBox
 from onchip.solve.stacks.ways import Arc, ensure_time

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import Criteria, value_of
 
 SECONDS_OF_A_LOOK: Final = 1e-4

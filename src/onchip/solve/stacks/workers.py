@@ -18,12 +18,12 @@ from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.facts.fusable import FusableNetwork
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import TaskPool, processes
 from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import composing_method
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.pool import TaskPool, processes
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.given_unrolling import GivenUnrolling

@@ -14,8 +14,8 @@ from onchip.answer.problem import Objective, Problem
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.states import loaded_cost, memories_of_state
 from onchip.ir.state import State
-from onchip.solve.run.interruptible import cp_sat_is_within_reach, solve_for_result
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

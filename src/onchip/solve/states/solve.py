@@ -15,8 +15,8 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.facts.bounds import states_of_least_need
 from onchip.facts.states import memories_of_state, states_updated_in_place, with_updates_in_place
 from onchip.ir.state import State
-from onchip.solve.run.interruptible import cp_sat_is_within_reach
-from onchip.solve.run.limits import Progress, Run
+from onchip.search.budget.limits import Progress, Run
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.states.choice import StateChoices
 from onchip.solve.states.kept_states import KeptStates
 

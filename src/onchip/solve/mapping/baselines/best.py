@@ -19,9 +19,9 @@ from onchip.cost.layer.limits import array_of, check_memories
 from onchip.cost.layer.tables import Chosen, Costs, CostStatus
 from onchip.cost.layer.zigzag_batch import RealCosts, ZigzagCosts
 from onchip.ir.layer import LOOPS
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.unrolling import Unrolled
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 RankOfRow: TypeAlias = Callable[[Chosen, int], float]
 """Of rows that are equally good the one of the least is the best."""

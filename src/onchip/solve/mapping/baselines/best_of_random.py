@@ -9,10 +9,10 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.baselines.tilings import random_orders, random_tiling
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "random"
 VALID: Final = 5

@@ -17,11 +17,11 @@ from onchip.cost.layer.accounting import DEFINES, Accounting
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.loma import LIMIT, solve_as_loma
 from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.baselines.unrolling import Unrolling
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]
 """Of a layer, the one to be tried first in front."""

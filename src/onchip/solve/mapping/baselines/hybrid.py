@@ -15,11 +15,11 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
 from onchip.ir.layer import LOOPS
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import CHUNK, MOST_WITHOUT_ANY, Best, in_chunks
 from onchip.solve.mapping.baselines.tilings import LevelSizes, random_tiling
 from onchip.solve.mapping.exact.space import CLASSES
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "hybrid"
 THREADS: Final = 8

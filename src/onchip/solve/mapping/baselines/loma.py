@@ -22,6 +22,7 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.tables import Chosen, empty_chosen
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.native import FactorKind, FilledLevel, LomaOrders
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.front_of_rows import FrontOfRows
 from onchip.solve.mapping.baselines.prefix_shifts import FirstOfDefines
@@ -29,7 +30,6 @@ from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, 
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "loma"
 LIMIT: Final = 6

@@ -20,6 +20,7 @@ from onchip.cost.layer.tables import OPERANDS, Chosen, Reals
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT
 from onchip.native import UnevenCut, UnevenSearch
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.loma import (
     LIMIT,
@@ -34,7 +35,6 @@ from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, 
 from onchip.solve.mapping.baselines.uneven_tables import Cut, Cuts, CutTables, least_to_come
 from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "uneven"
 TILES_AT_ONCE: Final = 256

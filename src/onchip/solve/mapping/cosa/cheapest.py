@@ -10,10 +10,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import AcceleratorError, InputError
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 from onchip.solve.mapping.cosa.machine import CosaWeights
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 
 def solve_as_cosa_by_cost(

@@ -12,7 +12,7 @@ from math import floor, log2
 from typing import TYPE_CHECKING, Final
 
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
-from onchip.solve.joint.mip import MipOutcome
+from onchip.search.mip import MipOutcome
 from onchip.solve.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, Place
 from onchip.solve.mapping.cosa.objective import added_by, window_weight
 from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement

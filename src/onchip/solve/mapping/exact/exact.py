@@ -15,10 +15,10 @@ from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
 from onchip.native import ExactMapper as CompiledMapper
 from onchip.native import ExactNest, ExactObjective, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
 from onchip.solve.mapping.exact.space import space_of
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.interruptible import run_watched
-from onchip.solve.run.limits import Run
 
 METHOD: Final = "exact"
 NO_LEVEL: Final = -1

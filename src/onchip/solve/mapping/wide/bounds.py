@@ -19,6 +19,7 @@ from onchip.answer.layer_mapping import loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
@@ -28,7 +29,6 @@ from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import SLOPES, least_product
 from onchip.solve.mapping.wide.together import Found, least_together
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
-from onchip.solve.run.limits import Run
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (8_000, ()), (20_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.

@@ -12,9 +12,9 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.layer.native_layer import native_layer, native_machine
 from onchip.ir.layer import LOOPS, Layer
 from onchip.native import ExactRefiner
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.exact.exact import OBJECTIVES, mapping_of
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.run.limits import Run
 
 MAPPINGS_AT_ONCE: Final = 20_000
 SEED: Final = 1

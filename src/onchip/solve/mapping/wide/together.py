@@ -19,6 +19,7 @@ import numpy as np
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.native import least_chain_below
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.cells import Range
 from onchip.solve.mapping.wide.chain import OperandChain
@@ -29,7 +30,6 @@ from onchip.solve.mapping.wide.least import Boundaries
 from onchip.solve.mapping.wide.port_cycles import Waits
 from onchip.solve.mapping.wide.standing import may_stand_inside, single_cells
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
-from onchip.solve.run.limits import Run
 
 ROUNDS_IN_ANY_CASE: Final = 3
 """Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""

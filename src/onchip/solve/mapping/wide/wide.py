@@ -14,6 +14,8 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.kept_memory import keep_freed_memory
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import METHOD, ExactMapper
 from onchip.solve.mapping.greedy import greedy_mapping
@@ -24,8 +26,6 @@ from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.longer import longer_layers
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts
-from onchip.solve.run.limits import Run
-from onchip.solve.run.stage import without_bound
 
 WAYS: Final = 24
 MAPPINGS_OF_A_WAY: Final = 12_000

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TypeAlias
 
-from onchip.clock import Deadline
 from onchip.errors import OnchipError
-from onchip.solve.run.limits import Limits, Progress, Run
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Progress, Run
 
 
 class NoAnswerError(OnchipError):

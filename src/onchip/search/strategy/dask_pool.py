@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, cast
 
-from onchip.solve.run.pool import AnswerT, Pending, QuestionT
-from onchip.solve.run.start import NoAnswerError
+from onchip.search.strategy.pool import AnswerT, Pending, QuestionT
+from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.dask_cluster import connected
 
 if TYPE_CHECKING:

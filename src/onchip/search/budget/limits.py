@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.answer.result import Stop
-from onchip.clock import Deadline, Stopwatch
-from onchip.solve.run.warm_start import WarmStart
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.warm_start import WarmStart
 
 
 class MipSolver(StrEnum):

@@ -10,8 +10,8 @@ import pytest
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.answer.result import Status
 from onchip.app.plan import plan_problem
+from onchip.search.budget.warm_start import WarmStart
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.warm_start import WarmStart
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.series import with_slow
 from support.timed_problems import timed_graph, timed_problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InternalError
-from onchip.solve.run.limits import Run
+from onchip.search.budget.limits import Run
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.result import Stop
 from onchip.errors import UsageError
-from onchip.solve.run.limits import MipSolver, Run
+from onchip.search.budget.limits import MipSolver, Run
 
 if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt

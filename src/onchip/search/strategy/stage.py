@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from onchip.clock import Deadline
-from onchip.solve.run.limits import Limits, Run
-from onchip.solve.run.start import RunStarter
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.start import RunStarter
 
 
 def without_bound(run: Run) -> Run:

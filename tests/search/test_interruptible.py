@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from onchip.solve.run.interruptible import run_watched, solve_interruptibly
-from onchip.solve.run.limits import Limits, Run
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.interruptible import run_watched, solve_interruptibly
 
 
 def test_the_result_comes_back() -> None:

@@ -1,0 +1,1 @@
+"""Runs anytime strategies within a budget; knows no network."""

@@ -1,0 +1,1 @@
+"""Budgets of time, nodes and work."""

@@ -1,0 +1,1 @@
+"""Strategies that improve an incumbent step by step, and the workers that run them."""
