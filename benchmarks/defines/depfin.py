@@ -16,11 +16,11 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.cost import stack_cost
 from onchip.cost.stack.sums import FusedLatency, FusedSums
-from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.fusable_of import fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.costs import StackCosts

@@ -18,7 +18,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
-from onchip.facts.fusable import Stack
+from onchip.ops.derive.fusable import Stack
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective

@@ -19,11 +19,11 @@ from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.mapper import Mapper
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.lower.layers.fusable_of import fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,

@@ -17,7 +17,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective

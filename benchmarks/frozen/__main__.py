@@ -39,7 +39,7 @@ from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 from onchip.solve.mapping.objective import MappingObjective

@@ -13,11 +13,11 @@ from onchip.arch.memory import DRAM
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.lower.layers.fusable_of import partly_fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.workers import Costing

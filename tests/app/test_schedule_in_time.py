@@ -15,7 +15,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.app.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_TO_CHECK_AN_OPERATOR, seconds_to_check
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective

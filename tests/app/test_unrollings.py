@@ -9,7 +9,7 @@ from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.layer import OTHER_NAMES
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.ops.derive.fusable_of import fusable_of
 from support.defines_files import published_networks
 
 PUBLISHED = published_networks()

@@ -21,8 +21,8 @@ from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
-from onchip.lower.layers.fusable_of import fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import NoAnswerError

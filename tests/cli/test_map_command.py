@@ -15,7 +15,7 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import NetworkLayers
+from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.reports.mapping.text import claim_words
 from onchip.search.budget.clock import Deadline

@@ -11,16 +11,16 @@ import pytest
 from onchip.answer.schedule import ScheduledStack
 from onchip.app.moved_operators import moved_operators
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
-from onchip.facts.operands import operands_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision, layers_of
-from onchip.lower.schedule.precise import with_elements_of
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.banded_operands import operands_of
+from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.derive.precise import with_elements_of
 from onchip.reports.mapping.coverage import Way, coverage
 from support.diamond import Program
 from support.toy_chip import CHIP

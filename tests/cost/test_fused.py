@@ -20,9 +20,9 @@ from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Memoized
 from onchip.cost.stack.network import homes_between, network_cost
 from onchip.errors import InputError
-from onchip.facts.back_calculation import AxisName, back_calculation
-from onchip.facts.fusable import FeatureMap, Stack
 from onchip.ir.window import Window
+from onchip.ops.derive.back_calculation import AxisName, back_calculation
+from onchip.ops.derive.fusable import FeatureMap, Stack
 from support.fused import Noting, plain, small_machine
 from support.series import series
 from support.stacks import ONE, addition, chain, convolution, random_stack

@@ -16,11 +16,11 @@ from onchip.cost.stack.cost import StackCost, TileTypeCost, stack_cost
 from onchip.cost.stack.levels import peak_bits
 from onchip.cost.stack.tiles import stack_tile
 from onchip.errors import AcceleratorError
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.back_calculation_classes import tiled_axis
-from onchip.facts.fusable import FeatureMap, Stack
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.window import Window
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.back_calculation_classes import tiled_axis
+from onchip.ops.derive.fusable import FeatureMap, Stack
 from support.fused import Noting, fitting, level, machine, small_machine, with_capacity
 from support.stacks import ONE, addition, chain, convolution, fsrcnn
 

@@ -11,15 +11,15 @@ from onchip.app.moved_operators import moved_operators
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.arch.memory import Operand
 from onchip.cost.schedule.relaxation import relaxation
-from onchip.facts.operands import operands_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision, layers_of
-from onchip.lower.layers.moved_operators import moved_operators as moved_outside
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.banded_operands import operands_of
+from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.derive.moved_operators import moved_operators as moved_outside
 from onchip.solve.schedule.objective import ScheduleObjective
 
 ROWS, WIDTH, LOOKED_UP = 400, 24, 5

@@ -13,10 +13,10 @@ from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Memory, Memor
 from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
 from onchip.cost.schedule.copies import CopyPrices
 from onchip.errors import AcceleratorError, UsageError
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 
 MAPS = (Operand.INPUT, Operand.OUTPUT)
 

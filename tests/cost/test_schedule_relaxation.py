@@ -22,14 +22,14 @@ from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.needed import ALL, NOTHING, NeededPixels, needed_pixels
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.solve.schedule.runs import step_of
 from onchip.verify.mapping import verify_mapping
 from support.nests import PORTS, one_after_the_other, random_accelerator, random_mapping

@@ -11,14 +11,14 @@ import pytest
 
 from onchip.answer.problem import Problem
 from onchip.app.plan import plan_problem
-from onchip.facts.fusable import FusableLayer, FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.ir.layer import WEIGHT
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window
 from onchip.lower.fold.activations import fuse
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.ops.derive.fusable import FusableLayer, FusableNetwork
+from onchip.ops.derive.fusable_of import fusable_of
 from onchip.search.budget.limits import Limits
 from onchip.verify.verifier import verify
 from support.defines_files import PublishedNetwork, published_networks

@@ -10,7 +10,7 @@ import pytest
 from onchip.app.networks import read_network
 from onchip.errors import InputError
 from onchip.formats.tflite.model import read_tflite
-from onchip.lower.layers.layers_of import layers_and_left_out
+from onchip.ops.derive.layers_of import layers_and_left_out
 from support.tflite_control_flow import branching, looping, with_variables
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network
 

@@ -20,8 +20,8 @@ from onchip.app.networks import read_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, InternalError
-from onchip.lower.layers.fusable_of import partly_fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.search.budget.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective

@@ -16,7 +16,6 @@ from onchip.app.plan import plan_problem
 from onchip.app.split_claims import bound_of_all_splits
 from onchip.cost.operator_cycles import MACS
 from onchip.cost.transfer import transfers_of
-from onchip.facts.geometry import tile_sizes
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
@@ -24,7 +23,8 @@ from onchip.ir.stated_cost import StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.choice import TileChoice
 from onchip.lower.split.emission import emitted
-from onchip.lower.split.kinds import geometry_of
+from onchip.ops.derive.geometry import tile_sizes
+from onchip.ops.registry.kinds import geometry_of
 from onchip.search.budget.limits import Limits, Run
 from support.toy_chip import CHIP
 

@@ -9,9 +9,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.attention_apart import HEAD_PRODUCTS, AttentionApart
-from onchip.lower.layers.layers_of import Precision, layers_of
-from onchip.lower.layers.operands import nest_operands
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.ops.derive.operands import nest_operands
 
 
 def attention(shapes: list[list[int]] | None = None, *, alike: bool = False) -> Graph:

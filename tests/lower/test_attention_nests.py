@@ -24,8 +24,8 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.attention_apart import APPENDED, HEAD_PRODUCTS, AttentionApart
-from onchip.lower.layers.layers_of import Precision, layers_of
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.verify.schedule.nests import NestDerivation
 from oracles.plain_nest import PlainNest
 from support.onnx_networks import model, value

@@ -14,8 +14,8 @@ from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
 from onchip.facts.bounds import operator_need
 from onchip.ir.graph import Graph
-from onchip.lower.split.kinds import geometry_of
 from onchip.lower.split.split import split_operators
+from onchip.ops.registry.kinds import geometry_of
 from support.onnx_networks import make_node, model, value
 from support.tiled_values import difference_in_tiles
 

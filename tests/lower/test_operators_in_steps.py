@@ -32,8 +32,8 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart
 from onchip.lower.split.in_steps import steps_of
 from onchip.lower.split.split import split_operators
-from onchip.lower.split.step_kinds import ATTENTION_SCORES, STATISTICS_OF, STEPS
 from onchip.lower.split.untiled import untiled
+from onchip.ops.pointwise.step_kinds import ATTENTION_SCORES, STATISTICS_OF, STEPS
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import integers, make_node, model, value

@@ -15,9 +15,9 @@ from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.lower.layers.attention_apart import APPENDED, HEAD_PRODUCTS
-from onchip.lower.layers.layers_of import Precision, layers_of
 from onchip.lower.layers.recurrence_apart import GATES_OF_STEP, MOST_STEPS, STEPS, RecurrenceApart
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.verify.schedule.nests import NestDerivation
 from support.recurrent_cells import Case, cases
 

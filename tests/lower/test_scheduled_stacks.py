@@ -13,9 +13,9 @@ from onchip.facts.tile_bytes import place_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision, layers_of
 from onchip.lower.schedule.all_parameters import with_all_parameters
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from support.fusable_graphs import classifier, conv, crop, in_one_stack, residual, transposed, unpadded
 from support.onnx_networks import LIGHT_MODELS

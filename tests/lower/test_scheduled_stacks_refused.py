@@ -8,9 +8,9 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule import tiled as transform
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision
 from support.fusable_graphs import conv, crop, leaving, residual, unpadded
 from support.scheduled_stacks import tiled, whole
 from support.tiled import Attributes, Network

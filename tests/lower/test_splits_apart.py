@@ -9,8 +9,8 @@ import pytest
 from onchip.answer.stacks import OverlapMode
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES
-from onchip.lower.layers.fusable_of import fusable_of, partly_fusable_of
 from onchip.lower.layers.splits_apart import SplitsApart
+from onchip.ops.derive.fusable_of import fusable_of, partly_fusable_of
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from support.fusable_graphs import conv, in_one_stack
 from support.tiled import Network, Shape

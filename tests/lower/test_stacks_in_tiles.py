@@ -32,9 +32,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import Region, size_of, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers, windows_of
-from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.split.untiled import untiled
 from onchip.lower.stacks.emission import graph_in_tiles
+from onchip.ops.derive.fusable_of import fusable_of
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import MachineRun

@@ -19,10 +19,10 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers, windows_of
-from onchip.lower.layers.layers_of import Precision, layers_of
 from onchip.lower.schedule.all_parameters import with_all_parameters
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from support.fusable_graphs import Cut, tiled_graphs
 from support.scheduled_stacks import VIEWS, all_whole, tile_graphs

@@ -11,9 +11,9 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode
 from onchip.app.networks import read_network
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.stacks import verify_stacks
 from onchip.verify.schedule.tiles import verify_tiles

@@ -16,9 +16,9 @@ from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.split.untiled import untiled
 from onchip.lower.stacks.emission import graph_in_tiles
+from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.solve.stacks.stacks import legal_spans, stack_of
 

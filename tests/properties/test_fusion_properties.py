@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.result import Status
-from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions

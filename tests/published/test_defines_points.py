@@ -17,10 +17,10 @@ from onchip.arch.memory import DRAM
 from onchip.cost.stack.conventions import DEFINES
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Memoized
-from onchip.facts.fusable import Stack
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.lower.layers.fusable_of import fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable import Stack
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.stacks import LayerSpan, stack_of

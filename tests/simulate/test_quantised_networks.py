@@ -16,8 +16,8 @@ from onchip.facts.bounds import greatest_need
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.lower.layers.layers_of import layers_and_left_out
-from onchip.lower.layers.operands import nest_operands
+from onchip.ops.derive.layers_of import layers_and_left_out
+from onchip.ops.derive.operands import nest_operands
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.schedule.nests import NestDerivation

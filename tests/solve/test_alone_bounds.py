@@ -13,7 +13,7 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.fusable_of import partly_fusable_of
+from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.alone_bounds import alone_bound
 from onchip.solve.stacks.costs import criteria_of

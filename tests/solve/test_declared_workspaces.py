@@ -18,9 +18,9 @@ from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.fusable_of import partly_fusable_of
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions

@@ -14,11 +14,11 @@ from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableLayer
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.layer import Layer
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.ops.derive.fusable import FusableLayer
+from onchip.ops.derive.fusable_of import fusable_of
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,

@@ -11,8 +11,8 @@ import pytest
 
 from adversary.fusing import ODD_KINDS, oracle_network
 from onchip.errors import InputError
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.solve.stacks.axis_grids import AxisGrid, LayerAxis
 from onchip.solve.stacks.seen_shares import skips_nothing
 from onchip.solve.stacks.size_tiles import SizeTiles

@@ -16,10 +16,10 @@ from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
 from onchip.cost.stack.mapper import Mapper, Memoized
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,

@@ -13,8 +13,8 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
 from onchip.cost.stack.mapper import Mapper, Memoized
-from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,

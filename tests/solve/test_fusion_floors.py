@@ -22,9 +22,9 @@ from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import AcceleratorError, InputError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.costs import StackCosts

@@ -14,11 +14,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.layer.cost import LayerCost
 from onchip.cost.stack.mapper import Mapper, Memoized
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.lower.layers.fusable_of import fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.objective import MappingObjective

@@ -20,9 +20,9 @@ from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import AcceleratorError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective

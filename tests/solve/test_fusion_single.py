@@ -8,7 +8,7 @@ import pytest
 
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.facts.fusable import FusableNetwork
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.options import Combination, FusionOptions

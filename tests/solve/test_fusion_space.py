@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from onchip.answer.stacks import LayerInNetwork, OverlapMode, Tiling
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.cost_table import Ledger
 from onchip.solve.stacks.objective import sum_of, value_of

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.errors import InputError, UsageError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.stacks import (
     LayerSpan,
     given_stacks,

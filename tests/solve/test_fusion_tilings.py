@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.stacks import OverlapMode
-from onchip.facts.fusable import FeatureMap
+from onchip.ops.derive.fusable import FeatureMap
 from onchip.solve.stacks.tilings import TileSizes
 from support.stacks import tilings_of
 

@@ -7,8 +7,8 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.conventions import DEFINES
 from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,

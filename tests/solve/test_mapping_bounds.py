@@ -15,8 +15,8 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.cost.layer.limits import array_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.lower.layers.layers_of import Precision
 from onchip.native import least_chain
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide import bounds

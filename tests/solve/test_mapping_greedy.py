@@ -15,7 +15,7 @@ from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.layer_at import map_layer_at

@@ -16,9 +16,9 @@ from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
 from onchip.cost.stack.mapper import Memoized
-from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.stacks.costs import StackCosts

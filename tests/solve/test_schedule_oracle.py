@@ -15,7 +15,7 @@ from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verdict import VerifiedFigures
 from onchip.verify.schedule.verifier import verify_schedule

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 
 POINT = Window(1, 1, 1, 0)
 

@@ -22,8 +22,8 @@ from onchip.cost.stack.peaks import peak_bytes_of
 from onchip.cost.stack.sums import total
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork
 from onchip.lower.stacks.replayed_network import layers_in_network, network_to_replay
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.costs import StackCosts, dram_bits_of
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.solve import choices_of, strategy_of

@@ -14,9 +14,9 @@ from onchip.arch.memory import Operand
 from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.tile_price import tile_prices_by
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.window import Window
 from onchip.lower.stacks.replayed_network import network_to_replay
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.solve import choices_of
 from onchip.solve.stacks.stacks import spans_of
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy

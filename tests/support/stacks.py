@@ -6,9 +6,9 @@ from dataclasses import replace
 from random import Random
 
 from onchip.answer.stacks import Tiling
-from onchip.facts.fusable import FeatureMap, FusableLayer, Read, Stack
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
 from onchip.solve.stacks.tilings import TileSizes, boxes_of
 
 ONE = Window(1, 1, 1, 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy
 from onchip.arch.memory import Operand
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.solve import choices_of
 from onchip.solve.stacks.stacks import spans_of
 from support.fused import level, machine

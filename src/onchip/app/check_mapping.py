@@ -19,7 +19,7 @@ from onchip.formats.own.accelerator_yaml import bundled_accelerators
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import NetworkLayers, Precision
+from onchip.ops.derive.layers_of import NetworkLayers, Precision
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping

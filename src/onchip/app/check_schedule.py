@@ -18,9 +18,9 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.usable import ensure_usable

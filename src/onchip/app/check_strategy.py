@@ -20,15 +20,15 @@ from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.machine import ensure_tiles_can_be_costed
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import partly_fusable_of
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.replayed_network import layers_in_network, network_to_replay
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.stack.objective import ObjectiveRange

@@ -21,13 +21,13 @@ from onchip.cost.operator_cycles import cycles_by_model
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError
-from onchip.facts.operands import operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import size_of
-from onchip.lower.layers.layers_of import Precision
-from onchip.lower.layers.nests_of_operator import nests_of_operator
+from onchip.ops.derive.banded_operands import operands_of
+from onchip.ops.derive.layers_of import Precision
+from onchip.ops.derive.nests_of_operator import nests_of_operator
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.layer_at import best_mapping_at
 from onchip.solve.mapping.objective import MappingObjective

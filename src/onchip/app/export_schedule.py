@@ -18,7 +18,6 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.cost.schedule.homes import homes_of_computes
 from onchip.errors import UsageError
 from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.formats.c.program import c_program
 from onchip.formats.c.schedule import CSchedule, OperandKind, OperatorRun, TensorInUse
 from onchip.formats.exports import Export, ExportFormat
@@ -28,6 +27,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.schedule.tile_graph import TileOperator
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.reports.schedule.check import ScheduleCheck
 
 

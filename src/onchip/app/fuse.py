@@ -30,15 +30,15 @@ from onchip.cost.stack.moved import moved_sums
 from onchip.cost.stack.peaks import peak_bytes_of
 from onchip.cost.stack.sums import total
 from onchip.errors import InputError, InternalError, UsageError
-from onchip.facts.fusable import FusableNetwork
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import PartlyFusable, partly_fusable_of
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.stacks.replayed_network import layers_in_network
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.search.budget.clock import Deadline

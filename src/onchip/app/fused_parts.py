@@ -8,10 +8,10 @@ from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.mac_count import MacCount
 from onchip.cost.stack.moved import moved_sums
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import PartlyFusable
-from onchip.lower.layers.moved_operators import macs_of_nests
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import PartlyFusable
+from onchip.ops.derive.moved_operators import macs_of_nests
 from onchip.reports.stack.outcome import CostedStack, OutsideOperator, TilingValue
 from onchip.solve.stacks.solve import FusionResult
 from onchip.solve.stacks.stacks import stack_of

@@ -15,10 +15,10 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.schedule.needed import needed_pixels
 from onchip.cost.schedule.nest_work import work_of
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
-from onchip.lower.schedule.nests import NestsOfNetwork
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.layers_of import Precision
+from onchip.ops.derive.nests import NestsOfNetwork
 from onchip.solve.stacks.bounds import ROUNDING
 from onchip.solve.stacks.network_floor import least_macs
 from onchip.solve.stacks.objective import FusionObjective

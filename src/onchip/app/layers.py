@@ -11,8 +11,8 @@ from onchip.errors import InputError
 from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import NetworkLayers, Precision, layers_of
-from onchip.lower.schedule.precise import with_elements_of
+from onchip.ops.derive.layers_of import NetworkLayers, Precision, layers_of
+from onchip.ops.derive.precise import with_elements_of
 
 TABLE: Final = "cosa:"
 """Before the name of a layer table."""

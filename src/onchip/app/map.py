@@ -25,7 +25,7 @@ from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import NetworkLayers, Precision
+from onchip.ops.derive.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.search.budget.clock import Deadline

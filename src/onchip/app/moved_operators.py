@@ -6,9 +6,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.mac_count import MacCount
 from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
-from onchip.facts.operands import operands_of
-from onchip.facts.visited_elements import elements_visited
-from onchip.lower.layers.layers_of import NetworkLayers
+from onchip.ops.derive.banded_operands import operands_of
+from onchip.ops.derive.layers_of import NetworkLayers
+from onchip.ops.derive.visited_elements import elements_visited
 from onchip.reports.mapping.coverage import MovedOperator
 
 

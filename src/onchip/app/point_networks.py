@@ -15,7 +15,7 @@ from onchip.errors import InputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from onchip.sweeps.point import SweepPoint
 from onchip.sweeps.verbs import SweptVerb
 

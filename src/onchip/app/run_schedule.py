@@ -7,7 +7,7 @@ from onchip.app.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import priced_schedule
 from onchip.lower.schedule.all_parameters import with_all_parameters
-from onchip.lower.schedule.precise import with_elements_of
+from onchip.ops.derive.precise import with_elements_of
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.execution import ScheduleExecution
 from onchip.reports.schedule.timing import ScheduleTiming

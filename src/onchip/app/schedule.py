@@ -30,8 +30,8 @@ from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.tiled import tile_graph
+from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits

@@ -21,11 +21,11 @@ from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.lower.layers.layers_of import Precision
-from onchip.lower.layers.nests_of_operator import nests_of_operator
 from onchip.lower.split.in_steps import steps_of
-from onchip.lower.split.kinds import geometry_of
 from onchip.lower.split.split import can_split
+from onchip.ops.derive.layers_of import Precision
+from onchip.ops.derive.nests_of_operator import nests_of_operator
+from onchip.ops.registry.kinds import geometry_of
 
 THIS_SPLIT: Final = "plans of this split"
 NO_PLAN: Final = "no plan of this split fits; another split may"

@@ -8,8 +8,8 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import partly_fusable_of
 from onchip.lower.stacks.emission import graph_in_tiles
+from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.solve.stacks.stacks import spans_of, stack_of
 
 WIDTHS_THAT_RUN = (8, 16, 32, 64)

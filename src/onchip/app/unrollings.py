@@ -7,10 +7,10 @@ from functools import cache
 from typing import Final
 
 from onchip.errors import UsageError
-from onchip.facts.fusable import FusableLayer
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import load_network
-from onchip.lower.layers.fusable_of import fusable_of
+from onchip.ops.derive.fusable import FusableLayer
+from onchip.ops.derive.fusable_of import fusable_of
 
 NETWORKS: Final = ("fsrcnn-defines", "dmcnn-vd-defines", "mc-cnn-defines", "mobilenetv1-defines", "resnet18-defines")
 ARCHITECTURES: Final = (

@@ -19,12 +19,12 @@ from math import ceil, gcd, prod
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.errors import AcceleratorError
-from onchip.facts.visited_elements import elements_visited
 from onchip.ir.graph import Graph
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
 from onchip.ir.window import product_of, shapes_as_read, shapes_computed, stated_factors
+from onchip.ops.derive.visited_elements import elements_visited
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 

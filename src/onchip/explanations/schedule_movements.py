@@ -15,9 +15,9 @@ from onchip.cost.schedule.copies import CopyPrices
 from onchip.explanations.schedule_history import ScheduleHistory, StepCopy
 from onchip.explanations.schedule_room import Crowding, RoomOverTime
 from onchip.explanations.streamed_operands import StreamedOperand, StreamedOperands
-from onchip.facts.operands import BandedOperand
 from onchip.facts.residencies import Began
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.banded_operands import BandedOperand
 
 _FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
 

@@ -14,8 +14,8 @@ from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.layer.cost import access_of, energy_pj, layer_cost
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.facts.operands import BandedOperand
 from onchip.ir.layer import Layer
+from onchip.ops.derive.banded_operands import BandedOperand
 from onchip.solve.schedule.runs import NestPlace
 
 _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)

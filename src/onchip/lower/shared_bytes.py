@@ -13,8 +13,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES, InPlace, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers
-from onchip.lower.split.kinds import ELEMENTWISE
-from onchip.lower.split.placed_kinds import slice_of
+from onchip.ops.pointwise.placed_kinds import slice_of
+from onchip.ops.registry.kinds import ELEMENTWISE
 
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
     *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from onchip.facts.geometry import Geometry, Span
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import Shape, integer, integers, product_of, windows_of
-from onchip.lower.split.kinds import ELEMENTWISE
-from onchip.lower.split.partial_sums import SUMS_OF_STEPS
+from onchip.ops.derive.geometry import Geometry, Span
+from onchip.ops.pointwise.partial_sums import SUMS_OF_STEPS
+from onchip.ops.registry.kinds import ELEMENTWISE
 from onchip.simulate.call import Call
 from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import Integers, RegionValues

@@ -19,7 +19,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Tile
-from onchip.lower.split.kinds import geometry_of
+from onchip.ops.registry.kinds import geometry_of
 from onchip.simulate.arithmetic import computed
 from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
 from onchip.simulate.call import Call

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from onchip.facts.views import paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import VIEWS, Operator
 from onchip.ir.region import Range, whole_region
 from onchip.ir.window import Shape, Window, integer, integers
+from onchip.ops.views.views import paces_of
 from onchip.simulate.call import Call
 from onchip.simulate.modular import limbs, masked, product_of_limbs
 from onchip.simulate.parts import Integers

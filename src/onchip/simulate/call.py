@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from onchip.facts.geometry import Geometry
 from onchip.ir.operator import VIEWS, Operator
 from onchip.ir.region import Region
 from onchip.ir.tile import Tile
+from onchip.ops.derive.geometry import Geometry
 from onchip.simulate.parts import Integers, RegionValues
 
 

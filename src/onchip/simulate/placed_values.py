@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onchip.facts.geometry import Span
 from onchip.ir.region import Range, Region
+from onchip.ops.derive.geometry import Span
 from onchip.simulate.parts import Integers, RegionValues
 
 _ODD = np.uint64(0x9E37)

@@ -14,10 +14,10 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.memory import Operand
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.simulate.kernels import Bytes, Kernels
 from onchip.simulate.machine import MachineError, ProgramMachine, run_on
 from onchip.simulate.machine_run import MachineRun, WrongBytes

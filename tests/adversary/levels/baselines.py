@@ -16,7 +16,7 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping_cosa import least_objective

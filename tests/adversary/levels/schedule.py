@@ -17,7 +17,7 @@ from onchip.answer.schedule import Schedule
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.formats.own.schedule_json import read_schedule
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.layers_of import Precision
 from oracles.mapspace_members import has_uneven_tiles
 from oracles.packing import TooLargeError
 from oracles.schedule import Least, LeastSchedule

@@ -18,11 +18,11 @@ from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.needed import NeededPixels, is_read, seen_pixels
 from onchip.cost.schedule.rates import MemoryRates
 from onchip.cost.schedule.room_prices import CrowdedOperator, RoomPrices
-from onchip.facts.fusable import pixels_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.fusable import pixels_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.facts.operands import BandedOperand
+from onchip.ops.derive.banded_operands import BandedOperand
 
 
 def homes_of_computes(

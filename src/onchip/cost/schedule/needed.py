@@ -13,13 +13,13 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
-from onchip.facts.operands import LOOKUPS
-from onchip.facts.views import RESIZES, Pace, paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, Axis, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Shape, integers
+from onchip.ops.derive.banded_operands import LOOKUPS
+from onchip.ops.views.views import RESIZES, Pace, paces_of
 
 VIEWS: Final = (
     frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Slice", "Pad"}) | RESIZES

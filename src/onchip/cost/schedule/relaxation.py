@@ -23,11 +23,11 @@ from onchip.cost.schedule.nest_origins import FROM_OUTSIDE, NestOrigins, origins
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.port_floor import MovedOperand, PortFloors, least_cycles_to_move
 from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 
 _MARGIN: Final = 1e-9
 """More than sums of floating-point numbers are ever wrong by, of their value."""

@@ -21,9 +21,9 @@ from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.copies import CopyPrices, dram_cycles
 from onchip.cost.schedule.freed_places import FreedPlaces
 from onchip.cost.schedule.rates import MemoryRates
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from onchip.cost.stack.mapper import Mapper
 from onchip.cost.stack.sums import FusedSums, Sums, times, total
 from onchip.cost.stack.tiles import column_cache_bits, row_cache_bits
 from onchip.errors import AcceleratorError, InputError
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.back_calculation_classes import tiled_axis
-from onchip.facts.fusable import Stack
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.back_calculation_classes import tiled_axis
+from onchip.ops.derive.fusable import Stack
 
 
 @dataclass(frozen=True, slots=True)

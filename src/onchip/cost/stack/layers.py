@@ -19,7 +19,7 @@ from onchip.cost.stack.machine import FusedMachine
 from onchip.cost.stack.mapper import Mapper
 from onchip.cost.stack.tiles import LayerTile, Made, Seen, StackTile
 from onchip.errors import AcceleratorError
-from onchip.facts.fusable import Stack
+from onchip.ops.derive.fusable import Stack
 
 
 @dataclass(frozen=True, slots=True)

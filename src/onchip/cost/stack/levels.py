@@ -17,8 +17,8 @@ from onchip.cost.layer.limits import array_of
 from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.machine import FusedMachine
 from onchip.cost.stack.tiles import StackTile, both_caches_bits, column_cache_bits, row_cache_bits, stack_tile
-from onchip.facts.back_calculation_classes import TiledAxis
-from onchip.facts.fusable import Stack
+from onchip.ops.derive.back_calculation_classes import TiledAxis
+from onchip.ops.derive.fusable import Stack
 
 RowKind: TypeAlias = tuple[int, int]  # classes of its own rows and of those by which caches are measured
 ColumnKind: TypeAlias = tuple[int, bool]  # class, and whether the tile begins a row

@@ -13,7 +13,7 @@ from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.machine import FusedMachine
 from onchip.cost.stack.mapper import Mapper
 from onchip.cost.stack.sums import FusedSums, total
-from onchip.facts.fusable import FeatureMap, Stack
+from onchip.ops.derive.fusable import FeatureMap, Stack
 
 
 @dataclass(frozen=True, slots=True)

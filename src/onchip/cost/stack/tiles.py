@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onchip.facts.back_calculation_classes import ReadExtent, TileClass, TiledAxis
-from onchip.facts.fusable import FeatureMap, FusableLayer, Read, Stack
-from onchip.facts.tile_layer import layer_of_tile
 from onchip.ir.layer import Layer
+from onchip.ops.derive.back_calculation_classes import ReadExtent, TileClass, TiledAxis
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
+from onchip.ops.derive.tile_layer import layer_of_tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region
-from onchip.lower.split.outline import Outline
-from onchip.lower.split.partial_sums import COMPARED, MULTIPLIED
-from onchip.lower.split.placed_kinds import kept_dimensions, longest_reduced
+from onchip.ops.pointwise.partial_sums import COMPARED, MULTIPLIED
+from onchip.ops.pointwise.placed_kinds import kept_dimensions, longest_reduced
+from onchip.ops.registry.outline import Outline
 
 
 @dataclass(frozen=True, slots=True)

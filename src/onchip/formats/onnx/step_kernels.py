@@ -22,15 +22,15 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range
 from onchip.ir.tensor import Tensor
-from onchip.lower.split.outline import Outline
-from onchip.lower.split.partial_sums import ATTENTION_VALUES, GROUP_MEAN, GROUP_VARIANCE, STATISTICS
-from onchip.lower.split.step_kinds import (
+from onchip.ops.pointwise.partial_sums import ATTENTION_VALUES, GROUP_MEAN, GROUP_VARIANCE, STATISTICS
+from onchip.ops.pointwise.step_kinds import (
     ATTENTION_SCORES,
     ATTENTION_WEIGHTS,
     BY_CHANNEL,
     STATISTICS_OF,
     summed_dimension,
 )
+from onchip.ops.registry.outline import Outline
 
 _EPSILON = 1e-5
 

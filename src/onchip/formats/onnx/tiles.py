@@ -19,7 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
-from onchip.lower.split.partial_sums import AFFINE, CONTINUED, REDUCTIONS
+from onchip.ops.pointwise.partial_sums import AFFINE, CONTINUED, REDUCTIONS
 
 
 class OnnxTileKernels:

@@ -8,8 +8,8 @@ from re import findall, fullmatch
 
 from onchip.errors import InputError
 from onchip.ir.layer import OTHER_NAMES, RELEVANT, WEIGHT, Layer
-from onchip.lower.layers.contractions import MetAxis, contraction
-from onchip.lower.layers.sliding_windows import NoLayerError
+from onchip.ops.contractions.contractions import MetAxis, contraction
+from onchip.ops.windows.sliding_windows import NoLayerError
 
 OPERAND = r"(\w+)((?:\[\w+\])+)"
 EXPECTED = "like O[b][k][oy][ox]+=W[k][c][fy][fx]*I[b][c][iy][ix]"

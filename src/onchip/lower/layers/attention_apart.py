@@ -9,7 +9,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.attention import (
+from onchip.ops.contractions.attention import (
     ATTENTION,
     PROJECTED,
     AttentionHeads,
@@ -17,7 +17,7 @@ from onchip.lower.layers.attention import (
     heads_of,
     present_keys,
 )
-from onchip.lower.layers.sliding_windows import NoLayerError, Shape
+from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 HEAD_PRODUCTS = "HeadProducts"
 """The kind of `batch` products side by side, of rows x depth times depth x columns; its attributes say how many."""

@@ -10,8 +10,8 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.layers.attention_apart import APPENDED, HEAD_PRODUCTS
-from onchip.lower.layers.recurrences import GATES, CellOperands, cell_operands
-from onchip.lower.layers.sliding_windows import NoLayerError, Shape
+from onchip.ops.sequences.recurrences import GATES, CellOperands, cell_operands
+from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 MOST_STEPS: Final = 64
 """A recurrence of more steps stays one operator, without a loop nest: each step is two operators or more."""

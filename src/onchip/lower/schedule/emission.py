@@ -11,13 +11,13 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.layers.sliding_windows import NoLayerError
-from onchip.lower.schedule.nests import NestsOfNetwork
 from onchip.lower.schedule.stacks_in_tiles import cannot_run_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.lower.stacks.bands import MapBands, OutsideLines
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
+from onchip.ops.derive.nests import NestsOfNetwork
+from onchip.ops.windows.sliding_windows import NoLayerError
 
 
 def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapping[int, StackInTiles]) -> TileGraph:

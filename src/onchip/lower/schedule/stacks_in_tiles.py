@@ -5,12 +5,12 @@ from __future__ import annotations
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork, Stack
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import fusable_of
 from onchip.lower.schedule.legality import place_of_stack
 from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
+from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable_of import fusable_of
 
 
 def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, StackInTiles]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
-from onchip.lower.layers.operands import NestOperands
+from onchip.ops.derive.operands import NestOperands
 
 
 @dataclass(frozen=True, slots=True)

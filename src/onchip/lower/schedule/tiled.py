@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from onchip.answer.schedule import MOST_TILE_OPERATORS, ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.emission import emitted
 from onchip.lower.schedule.legality import check_stacks
-from onchip.lower.schedule.nests import NestsOfNetwork
-from onchip.lower.schedule.precise import with_elements_of
 from onchip.lower.schedule.stacks_in_tiles import stacks_in_tiles
 from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.ops.derive.layers_of import Precision
+from onchip.ops.derive.nests import NestsOfNetwork
+from onchip.ops.derive.precise import with_elements_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
-from onchip.facts.channels import Channels
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region
 from onchip.ir.stated_cost import StatedCost
 from onchip.ir.tile import Tile
 from onchip.lower.split.bands import Bands
+from onchip.ops.derive.channels import Channels
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from onchip.facts.geometry import Geometry, OperandAccess, cut_lines, tile_sizes, tiles_in_order
 from onchip.ir.region import Range
 from onchip.lower.split.room import SplitRoom
 from onchip.lower.split.traffic import Integers, Order, Splits
+from onchip.ops.derive.geometry import Geometry, OperandAccess, cut_lines, tile_sizes, tiles_in_order
 
 _COUNTED_TOGETHER = 64
 Cuts = Mapping[str, Sequence[set[int]]]

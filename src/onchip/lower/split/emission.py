@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from onchip.answer.problem import Problem
-from onchip.facts.geometry import OperandAccess
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region
@@ -18,6 +17,7 @@ from onchip.lower.split.bands import Bands, named_bands
 from onchip.lower.split.choice import TileChoice, cut
 from onchip.lower.split.room import Item, SplitRoom, items_of
 from onchip.lower.split.state_bands import cuts_of_states_alike, states_of_bands
+from onchip.ops.derive.geometry import OperandAccess
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
 """Of each tensor and dimension, the inner boundaries of its bands."""

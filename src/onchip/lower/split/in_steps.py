@@ -16,9 +16,8 @@ from onchip.ir.operator import SEEN_ORDERS, SEEN_PARTS, SEEN_SHAPES, WRITTEN_ORD
 from onchip.ir.stated_cost import NOTHING_STATED
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integer
-from onchip.lower.split.outline import Outline, Shape
-from onchip.lower.split.partial_sums import ATTENTION_VALUES, GROUP_MEAN, GROUP_MEAN_SQUARE, GROUP_VARIANCE
-from onchip.lower.split.step_kinds import (
+from onchip.ops.pointwise.partial_sums import ATTENTION_VALUES, GROUP_MEAN, GROUP_MEAN_SQUARE, GROUP_VARIANCE
+from onchip.ops.pointwise.step_kinds import (
     ATTENTION_SCORES,
     ATTENTION_WEIGHTS,
     BY_CHANNEL,
@@ -26,6 +25,7 @@ from onchip.lower.split.step_kinds import (
     NORMALISES,
     STATISTICS_OF,
 )
+from onchip.ops.registry.outline import Outline, Shape
 
 ATTENTION: Final = "Attention"
 _LEAST_BITS: Final = 32

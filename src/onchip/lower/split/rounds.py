@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.problem import Problem
-from onchip.facts.geometry import Geometry
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.lower.split.choice import Chooser, Cuts, TileChoice, cut
 from onchip.lower.split.emission import emitted
 from onchip.lower.split.room import SplitRoom, items_of
+from onchip.ops.derive.geometry import Geometry
 
 FULL, HALF = 16, 8
 _MOST_ROUNDS = 8

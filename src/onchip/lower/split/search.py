@@ -12,11 +12,11 @@ from math import prod
 
 from onchip.answer.problem import Problem
 from onchip.facts.bounds import packed_bytes
-from onchip.facts.geometry import Geometry, TileAxis
 from onchip.ir.operator import Operator
 from onchip.lower.split.choice import Chooser, TileChoice, cut
 from onchip.lower.split.emission import operands_of_tiles
 from onchip.lower.split.room import Item, SplitRoom, items_of
+from onchip.ops.derive.geometry import Geometry, TileAxis
 
 Option = tuple[TileChoice | None, ...]
 """Splits that cut alike and differ in the order of their tiles; (None,) leaves the operator whole."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from onchip.answer.problem import Problem
 from onchip.facts.bounds import operator_need, packed_bytes
-from onchip.facts.geometry import Geometry, OperandAccess
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, size_of
+from onchip.ops.derive.geometry import Geometry, OperandAccess
 
 
 def smallest_part_bytes(problem: Problem, operator: Operator, geometry: Geometry | None) -> int:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.arch.memory import Operand
-from onchip.facts.geometry import Geometry, OperandAccess, Span, TileAxis, tile_sizes
 from onchip.lower.split.room import SplitRoom
+from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis, tile_sizes
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Order: TypeAlias = tuple[int, ...]

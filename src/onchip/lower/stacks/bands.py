@@ -14,11 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from onchip.facts.back_calculation import BackCalculation, MapUse, Spans
-from onchip.facts.fusable import Stack, pixels_of, region_of_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor, size_in_bytes
+from onchip.ops.derive.back_calculation import BackCalculation, MapUse, Spans
+from onchip.ops.derive.fusable import Stack, pixels_of, region_of_pixels
 
 _WHOLE: Final = ":"
 """How a band's name shows a dimension that is not cut."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onchip.answer.stacks import Tiling
-from onchip.facts.fusable import FusableNetwork, Stack, ranges_of_pixels
-from onchip.facts.views import paces_of, seen_region
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
 from onchip.lower.layers.splits_apart import SplitsApart
@@ -17,6 +15,8 @@ from onchip.lower.stacks.bands import MapBands, OutsideLines
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.stack_in_tiles import StackInTiles
 from onchip.lower.stacks.whole_operators import WholeOperators, views_that_leave
+from onchip.ops.derive.fusable import FusableNetwork, Stack, ranges_of_pixels
+from onchip.ops.views.views import paces_of, seen_region
 
 
 def graph_in_tiles(graph: Graph, network: FusableNetwork, stacks: Sequence[tuple[Stack, Tiling]]) -> Graph:

@@ -9,13 +9,13 @@ from math import prod
 
 from onchip.errors import GraphError
 from onchip.facts.tile_bytes import place_of
-from onchip.facts.views import paces_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, size_of, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Tile
-from onchip.lower.split.kinds import geometry_of
+from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.views.views import paces_of
 
 _RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
 """Beside what `split_operators` knows, and views."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.answer.fused_network import FusedNetwork, MapInNetwork, NestInNetwork, ReadInNetwork
 from onchip.answer.stacks import LayerInNetwork
-from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 
 
 def layers_in_network(network: FusableNetwork) -> tuple[LayerInNetwork, ...]:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from math import prod
 
 from onchip.answer.stacks import Tiling
-from onchip.facts.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
-from onchip.facts.fusable import FusableLayer, Read, Stack, pixels_of, region_of_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import Window
-from onchip.lower.layers.contractions import ELEMENT_BY_ELEMENT
-from onchip.lower.layers.operands import largest_first
 from onchip.lower.stacks.bands import MapBands, TilePlace, lines_inside, lines_outside, range_of
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.views import ViewEmission, shift_of_view
+from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
+from onchip.ops.derive.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
+from onchip.ops.derive.fusable import FusableLayer, Read, Stack, pixels_of, region_of_pixels
+from onchip.ops.derive.operands import largest_first
 
 
 @dataclass(frozen=True, slots=True)

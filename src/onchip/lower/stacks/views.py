@@ -9,14 +9,14 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from onchip.errors import GraphError
-from onchip.facts.fusable import ranges_of_pixels, region_of_pixels
-from onchip.facts.views import paces_of, seen_region
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.stacks.bands import MapBands, TilePlace, band_of_tensor
 from onchip.lower.stacks.parts import EmittedParts
+from onchip.ops.derive.fusable import ranges_of_pixels, region_of_pixels
+from onchip.ops.views.views import paces_of, seen_region
 
 
 @dataclass

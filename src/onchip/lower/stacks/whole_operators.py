@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import whole_region
@@ -13,6 +12,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.lower.stacks.bands import MapBands, TilePlace
 from onchip.lower.stacks.parts import EmittedParts
 from onchip.lower.stacks.views import ViewEmission
+from onchip.ops.derive.fusable import FusableNetwork
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from onchip.lower.layers.layers_of import NetworkLayers
+from onchip.ops.derive.layers_of import NetworkLayers
 
 
 class Way(StrEnum):

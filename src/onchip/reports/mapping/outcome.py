@@ -13,7 +13,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed
 from onchip.cost.layer.cost import LayerCost
 from onchip.ir.layer import Layer
-from onchip.lower.layers.layers_of import NetworkLayers
+from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.reports.mapping.coverage import CoveredShare, MovedOperator, coverage
 from onchip.solve.mapping.spaces import MapSpace
 

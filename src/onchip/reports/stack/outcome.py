@@ -12,8 +12,8 @@ from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.sums import FusedLatency, FusedSums, total
-from onchip.facts.fusable import FusableNetwork, Stack
-from onchip.lower.layers.layers_of import LeftOut
+from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.derive.layers_of import LeftOut
 
 
 @dataclass(frozen=True, slots=True)

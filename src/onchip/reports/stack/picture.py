@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.facts.back_calculation import AxisName, BackCalculation, back_calculation
-from onchip.facts.fusable import FeatureMap
+from onchip.ops.derive.back_calculation import AxisName, BackCalculation, back_calculation
+from onchip.ops.derive.fusable import FeatureMap
 from onchip.reports.shared.words import counted
 from onchip.reports.stack.outcome import CostedStack
 

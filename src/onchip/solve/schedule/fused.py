@@ -11,12 +11,12 @@ from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.needed import JOINS, VIEWS
 from onchip.cost.stack.cost import StackCost
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.lower.layers.fusable_of import fusable_of
-from onchip.lower.layers.layers_of import Precision
 from onchip.lower.schedule.part_of_network import part_of_network
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.solve.schedule.from_strategy import places_of_strategy, stacks_of_strategy

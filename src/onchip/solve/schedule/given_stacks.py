@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.errors import UsageError
-from onchip.facts.fusable import FusableNetwork
 from onchip.ir.graph import Graph
-from onchip.lower.layers.fusable_of import partly_fusable_of
-from onchip.lower.layers.layers_of import Precision
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 from onchip.solve.stacks.spaces import ensure_a_tile_fits
 from onchip.solve.stacks.stacks import PLACE, given_stacks, single_layers

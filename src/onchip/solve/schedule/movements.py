@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.facts.operands import BandedOperand
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.banded_operands import BandedOperand
 from onchip.solve.schedule.addresses import AddressSpace
 from onchip.solve.schedule.places import StackPlaces
 from onchip.solve.schedule.tiled_network import TiledNetwork, base_of

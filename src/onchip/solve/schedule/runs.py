@@ -10,11 +10,11 @@ from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.schedule.compute_cost import FilledOutputs
-from onchip.facts.operands import BandedOperand, operands_of
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.lower.layers.layers_of import PLAIN_BITS
 from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.ops.derive.layers_of import PLAIN_BITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from math import prod
 
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.layer_floors import MachineFloors
-from onchip.facts.fusable import FeatureMap, FusableLayer
 from onchip.ir.layer import Layer
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import Sharing
 from onchip.errors import InputError
-from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.solve.stacks.alone_bounds import alone_bound
 from onchip.solve.stacks.choice_grids import ChoiceGrids
 from onchip.solve.stacks.layer_bounds import LayerBounds, LayerShare, MapPlaces

@@ -12,7 +12,7 @@ import numpy as np
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
 from onchip.cost.floors.unit_shares import Sharing
-from onchip.facts.fusable import FusableNetwork
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.alone_bounds import AloneBound
 from onchip.solve.stacks.axis_grids import Floats
 from onchip.solve.stacks.objective import FusionObjective

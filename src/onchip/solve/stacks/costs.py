@@ -14,7 +14,7 @@ from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.cost.stack.mapper import Mapper
 from onchip.cost.stack.sums import FusedSums
 from onchip.errors import InputError
-from onchip.facts.fusable import FusableNetwork
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.mappers import UnmappableError

@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from onchip.arch.memory import DRAM
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FeatureMap, FusableLayer
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer
 from onchip.solve.stacks.axis_grids import LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_grids import LayerGrids, Reads

@@ -13,8 +13,8 @@ import numpy as np
 from onchip.answer.layer_mapping import loops_along
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.layer_floors import MachineFloors
-from onchip.facts.fusable import FusableLayer
 from onchip.ir.layer import LOOPS, Layer
+from onchip.ops.derive.fusable import FusableLayer
 from onchip.solve.stacks.layer_floors import LayerFloors, TileShape, adds_two_maps, floors_of_nest, shape_of_tile
 from onchip.solve.stacks.reuse_floors import ReuseFloors
 from onchip.solve.stacks.seen_shares import share_of

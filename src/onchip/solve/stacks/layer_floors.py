@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import NestFloors, OperandFloor
-from onchip.facts.fusable import FusableLayer
 from onchip.ir.layer import Layer
+from onchip.ops.derive.fusable import FusableLayer
 from onchip.solve.stacks.reuse_floors import ReuseFloors, reuse_floors
 from onchip.solve.stacks.seen_shares import share_of
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
-from onchip.facts.fusable import FusableLayer
+from onchip.ops.derive.fusable import FusableLayer
 from onchip.solve.stacks.axis_grids import Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_floors import LayerFloors

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
-from onchip.facts.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.solve.stacks.alone_bounds import AloneBound, alone_bound
 from onchip.solve.stacks.every_shape import EveryShape
 from onchip.solve.stacks.layer_bounds import LayerBounds

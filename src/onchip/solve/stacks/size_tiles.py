@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onchip.errors import InputError
-from onchip.facts.back_calculation import AxisName, Spans
-from onchip.facts.fusable import Stack
 from onchip.ir.window import Window
+from onchip.ops.derive.back_calculation import AxisName, Spans
+from onchip.ops.derive.fusable import Stack
 
 Integers: TypeAlias = NDArray[np.int64]
 

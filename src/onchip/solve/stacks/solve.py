@@ -14,7 +14,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.stack.cost import StackCost
 from onchip.cost.stack.moved import moved_sums
-from onchip.facts.fusable import FusableNetwork
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.solve.stacks.cost_table import Ledger

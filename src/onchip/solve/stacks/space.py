@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tilings import TileBox

@@ -10,7 +10,7 @@ from typing import Final
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
-from onchip.facts.fusable import FeatureMap, FusableNetwork
+from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.stacks import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from onchip.answer.stacks import Tiling
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, axis_totals

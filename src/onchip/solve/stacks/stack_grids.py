@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableNetwork
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.axis_grids import AxisContent, AxisGrid, Floats, LayerAxis
 from onchip.solve.stacks.layer_bounds import LayerBounds, MapPlaces
 from onchip.solve.stacks.layer_grids import GridShare, LayerGrids

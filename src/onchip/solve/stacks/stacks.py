@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.errors import UsageError
-from onchip.facts.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable import FusableNetwork, Stack
 
 PLACE = "--stacks"
 

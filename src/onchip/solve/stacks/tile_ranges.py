@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from onchip.facts.back_calculation import AxisName
-from onchip.facts.fusable import FusableLayer, Stack
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.fusable import FusableLayer, Stack
 from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, Slice
 
 

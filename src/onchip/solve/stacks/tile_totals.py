@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onchip.facts.back_calculation import AxisName, MapUse, ReadUse, back_calculation
-from onchip.facts.fusable import FusableLayer, Stack
+from onchip.ops.derive.back_calculation import AxisName, MapUse, ReadUse, back_calculation
+from onchip.ops.derive.fusable import FusableLayer, Stack
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.facts.fusable import FeatureMap
+from onchip.ops.derive.fusable import FeatureMap
 
 CASE_STUDY_COLUMNS: Final = (1, 4, 16, 60, 240, 960)
 CASE_STUDY_ROWS: Final = (1, 4, 18, 72, 270, 540)

@@ -17,7 +17,7 @@ from onchip.cost.layer.cost import LayerCost
 from onchip.cost.layer.latency import Latency
 from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.mapper import Mapper, Memoized
-from onchip.facts.fusable import FusableNetwork
+from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes
 from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for

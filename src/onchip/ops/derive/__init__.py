@@ -1,0 +1,1 @@
+"""Loop nests, slicing geometry, required regions and fusable layers of operators."""

@@ -1,0 +1,98 @@
+"""The loop nests of operators and of their tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip.errors import InputError
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Axis, Layer
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region, whole_region
+from onchip.ops.contractions.attention import ATTENTION
+from onchip.ops.contractions.products import PACKED_PRODUCT
+from onchip.ops.derive.layers_of import Precision, layers_of_operator, shapes_of
+from onchip.ops.derive.operands import NestOperands, nest_operands
+from onchip.ops.derive.tile_layer import Pixels, Sides, layer_of_tile
+from onchip.ops.sequences.recurrences import RECURRENT
+from onchip.ops.windows.sliding_windows import NoLayerError, transposed_convolution
+
+_WITHOUT_NEST: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
+"""Their products hand on scores, or gates, which are no tensors of the network, or have weights that lie packed."""
+_ONE_PIXEL: Final = ((0, 1), (0, 1))
+
+
+@dataclass
+class NestsOfNetwork:
+    """The loop nests of a network's operators, with elements of `precision`."""
+
+    graph: Graph
+    precision: Precision
+    _whole: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
+    _tiles: dict[tuple[str, Pixels, Sides], tuple[Layer, ...]] = field(default_factory=dict)
+    _operands: dict[str, NestOperands | None] = field(default_factory=dict)
+
+    def whole(self, operator: Operator) -> tuple[Layer, ...]:
+        """The operator's loop nests in the order in which they run; none for what no loop nest describes."""
+        if operator.name not in self._whole:
+            self._whole[operator.name] = tuple(self._precise(operator, layer) for layer in self._found(operator))
+        return self._whole[operator.name]
+
+    def of_region(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
+        """The loop nests over a region of the rows and columns of its output; raises InputError, NoLayerError."""
+        shape = self.graph.tensor[operator.outputs[0]].shape or ()
+        whole = self.whole(operator)
+        if not whole or region == whole_region(shape):
+            return whole
+        rows, columns = region[2:] or _ONE_PIXEL
+        if operator.kind == "ConvTranspose":
+            shapes = shapes_of(self.graph, operator)
+            phases = transposed_convolution(operator, shapes, (rows, columns))
+            return tuple(self._precise(operator, layer) for layer in phases.values())
+        (layer,) = whole
+        down, across = (_zeros(*each) for each in zip(layer.axes, (layer.r, layer.s), (rows, columns), strict=True))
+        pixels = rows[1] - rows[0], columns[1] - columns[0]
+        key = operator.name, pixels, (down[0], across[0], down[1], across[1])
+        if key not in self._tiles:
+            are_groups = layer.n == 1 or self._weight_has_pixels(operator)
+            sizes = shape[2], shape[3]
+            self._tiles[key] = (layer_of_tile(layer, sizes, *key[1:], pixels_are_groups=are_groups),)
+        return self._tiles[key]
+
+    def operands(self, operator: Operator) -> NestOperands | None:
+        """What the operator's loop nests read; None where it has none."""
+        if operator.name not in self._operands:
+            found = nest_operands(self.graph, operator) if self.whole(operator) else None
+            self._operands[operator.name] = found
+        return self._operands[operator.name]
+
+    def _weight_has_pixels(self, operator: Operator) -> bool:
+        """Whether the smaller of two operands has rows or columns, as one has that gates all channels alike."""
+        operands = self.operands(operator)
+        weight = operands.weight if operands else None
+        shape = self.graph.tensor[weight].shape or () if weight is not None else ()
+        return len(shape) >= len(_ONE_PIXEL) and max(shape[-2:]) > 1
+
+    def _precise(self, operator: Operator, layer: Layer) -> Layer:
+        """The layer with the bits that are asked for, or those of its operands."""
+        if self.precision.bits is not None:
+            return self.precision.of(layer)
+        tensor, operands = self.graph.tensor, nest_operands(self.graph, operator)
+        weight = None if operands.weight is None else tensor[operands.weight]
+        return self.precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
+
+    def _found(self, operator: Operator) -> tuple[Layer, ...]:
+        if operator.kind in _WITHOUT_NEST:
+            return ()
+        try:
+            return tuple(layers_of_operator(self.graph, operator).values())
+        except (NoLayerError, InputError):
+            return ()
+
+
+def _zeros(axis: Axis, taps: int, outputs: Range) -> Range:
+    """How many zeros the windows of a range of outputs see before the input, and behind it."""
+    first = outputs[0] * axis.stride - axis.padding
+    behind = (outputs[1] - 1) * axis.stride - axis.padding + (taps - 1) * axis.dilation + 1
+    return max(-first, 0), max(behind - axis.size, 0)

@@ -1,0 +1,70 @@
+"""The loop nests of one operator of a network in tiles or not, with the bits of its own operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.ops.contractions.attention import ATTENTION
+from onchip.ops.contractions.products import PACKED_PRODUCT
+from onchip.ops.derive.layers_of import PLAIN_BITS, Precision, layers_of
+from onchip.ops.derive.operands import NestOperands, nest_operands
+from onchip.ops.sequences.recurrences import RECURRENT
+
+_OF_OTHER_TENSORS: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
+"""Kinds whose nests read more than tensors of the network: elements are as wide as those of what is read first."""
+
+
+def nests_of_operator(graph: Graph, operator: Operator, precision: Precision) -> Iterator[tuple[Layer, int]]:
+    """Yield the loop nests of an operator, of a tile those of the whole, and how often each of them runs.
+
+    There are none for what no loop nest describes.
+    """
+    alone = whole_operator(graph, operator)
+    (whole,) = alone.operators
+    found = layers_of(alone)
+    if not found.layers:
+        return
+    first = NestOperands(whole.reads[0], None)
+    read = first if whole.kind in _OF_OTHER_TENSORS else nest_operands(alone, whole)
+    weight = None if read.weight is None else alone.tensor[read.weight]
+    for name, layer in found.layers.items():
+        own = precision.of_tensors(layer, alone.tensor[read.input], weight, alone.tensor[whole.outputs[0]])
+        yield own, found.times.get(name, 1)
+
+
+def whole_operator(graph: Graph, operator: Operator) -> Graph:
+    """An operator as a network of its own; of a tile that of which it is one, with operands as wide as the tile's."""
+    tile = operator.tile
+    if tile is None:
+        names = dict.fromkeys((*operator.reads, *operator.outputs))
+        return _alone({name: graph.tensor[name] for name in names}, replace(operator, in_place=()))
+    bits: dict[str, int] = {}
+    for name in (*operator.reads, *operator.outputs):
+        tensor = graph.tensor[name]
+        bits.setdefault(tensor.part_of or name, tensor.bits or PLAIN_BITS)
+    widest = max(bits.values())
+    tensors = {
+        name: Tensor.of_shape(name, shape, bits.get(name, widest), Role.ACTIVATION)
+        for name, shape in tile.shape.items()
+    }
+    whole = replace(
+        operator,
+        inputs=tile.inputs,
+        parameters=tile.parameters,
+        outputs=tile.outputs,
+        tile=None,
+        in_place=(),
+    )
+    return _alone(tensors, whole)
+
+
+def _alone(tensors: dict[str, Tensor], operator: Operator) -> Graph:
+    roles = dict.fromkeys(operator.outputs, Role.OUTPUT) | dict.fromkeys(operator.parameters, Role.PARAMETER)
+    named = (replace(tensor, role=roles.get(tensor.name, Role.INPUT)) for tensor in tensors.values())
+    return Graph(operator.name, tuple(named), (operator,))

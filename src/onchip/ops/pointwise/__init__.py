@@ -1,0 +1,1 @@
+"""Elementwise kinds, reductions, joins and strided copies."""

@@ -1,0 +1,44 @@
+"""Copies of what lies in a map at any strides: the kind `contiguous` of exported programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Final
+
+from onchip.ir.window import integer, integers
+from onchip.ops.derive.geometry import Geometry, Span
+from onchip.ops.registry.outline import Outline, Shape
+
+
+def _strided(outline: Outline) -> Geometry | None:
+    """Element (i, j, ...) is the map's element number offset + i * stride + j * stride ..., as it is stored."""
+    source, written, operator = outline.shape(outline.read_names[0]), outline.written, outline.operator
+    strides = integers(operator, "strides", (-1,) * len(written))
+    if len(outline.read_names) > 1 or len(operator.outputs) > 1 or min(strides, default=0) < 0:
+        return None
+    outline.cut_along_output()
+    offset, spans = integer(operator, "offset", 0), list[Span]()
+    along = [_dimension(stride, source) for stride in strides]
+    if any(None is one and stride and size > 1 for one, stride, size in zip(along, strides, written, strict=True)):
+        return None
+    for at, size in enumerate(source):
+        pace = prod(source[at + 1 :])
+        first = offset // pace % size
+        steps = {axis: stride // pace for axis, stride in enumerate(strides) if along[axis] == at and written[axis] > 1}
+        if first + sum((written[axis] - 1) * step for axis, step in steps.items()) >= size:
+            return None
+        (axis, step), *others = steps.items() or ((None, 1),)
+        spans.append(Span(size) if others or axis is None else Span(size, axis, step=step, offset=first))
+    return outline.finish([spans])
+
+
+def _dimension(stride: int, source: Shape) -> int | None:
+    """Along which dimension of the map a step of so many elements leads, without another one; None if along none."""
+    paces: Sequence[int] = [prod(source[at + 1 :]) for at in range(len(source))]
+    fitting = [at for at, pace in enumerate(paces) if stride % pace == 0 and pace <= stride < pace * source[at]]
+    return fitting[0] if fitting else None
+
+
+STRIDED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {"contiguous": _strided}
+"""By kind its geometry, None where its attributes do not say where its elements lie."""

@@ -1,0 +1,1 @@
+"""Operator kinds and the operands that each kind slices."""

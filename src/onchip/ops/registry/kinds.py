@@ -1,0 +1,269 @@
+"""Which kinds of operators can be split, and along which axes: their geometry, from shapes and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import UPPER_BOUND, Operator
+from onchip.ir.tensor import Tensor
+from onchip.ir.window import integer, integers, product_of, windows_of
+from onchip.ops.derive.geometry import Geometry, Span, TileAxis
+from onchip.ops.pointwise.joined_kinds import JOINED
+from onchip.ops.pointwise.placed_kinds import PLACED
+from onchip.ops.pointwise.step_kinds import STEPS
+from onchip.ops.pointwise.strided_copies import STRIDED
+from onchip.ops.registry.outline import Outline, Shape, all_known, whole
+from onchip.ops.sequences.sequence_kinds import SEQUENCES
+from onchip.ops.windows.transposed_convolutions import TRANSPOSED_CONVOLUTIONS
+
+UNARY = frozenset(
+    {
+        *("Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Silu", "Swish", "Mish", "Tanh"),
+        *("Gelu", "Softplus", "Identity", "Neg", "Abs", "Exp", "Log", "Sqrt", "Erf", "Reciprocal", "Celu", "Softsign"),
+        *("Cast", "Ceil", "Cos", "Floor", "IsInf", "IsNaN", "Not", "Round", "Sign", "Sin", "ThresholdedRelu"),
+    }
+)
+ELEMENTWISE = (
+    UNARY
+    | {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Max", "Min", "Mean", "Clip", "PRelu", "Where"}
+    | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
+    | {"QuantizeLinear", "DequantizeLinear"}
+)
+POOLS = frozenset({"MaxPool", "AveragePool"})
+GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
+
+
+def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry | None:
+    """The operator's axes; None where it cannot be split: its kind, its shapes (scalars), or it is a tile."""
+    tensors = [graph.tensor[name] for name in (*operator.inputs, *operator.parameters, *operator.outputs)]
+    if operator.tile is not None or not operator.reads or any(not _can_be_cut(tensor) for tensor in tensors):
+        return None
+    if has_bounded_operand(operator, graph):
+        return None
+    describe = next((kinds[operator.kind] for kinds in _ROOMS if operator.kind in kinds), None)
+    geometry = None if describe is None else describe(Outline(operator, graph, is_model))
+    return geometry if geometry is not None and geometry.axes else None
+
+
+def has_bounded_operand(operator: Operator, graph: Graph) -> bool:
+    """Whether what it reads or writes may turn out smaller when it runs: its elements lie otherwise then."""
+    writers = (graph.producer.get(name) for name in operator.inputs)
+    return any(UPPER_BOUND in one.attributes for one in (operator, *writers) if one is not None)
+
+
+def _can_be_cut(tensor: Tensor) -> bool:
+    return tensor.shape is not None and tensor.bits is not None and tensor.bits % 8 == 0 and tensor.part_of is None
+
+
+def _columns(written: Shape) -> range:
+    """The spatial dimensions after the rows."""
+    return range(3, len(written))
+
+
+def _convolution(outline: Outline) -> Geometry | None:
+    """Scales and zero points of a quantised one may stand before its weight."""
+    shapes, written, groups = outline.shapes(), outline.written, integer(outline.operator, "group", 1)
+    place = _place_of_second(shapes, len(written))
+    source, weight = shapes[0], shapes[place] if place < len(shapes) else ()
+    others = [*shapes[1:place], *shapes[place + 1 :]]
+    if len(outline.operator.outputs) > 1 or not len(source) == len(weight) == len(written) > 2:
+        return None
+    if source[0] != written[0] or weight[0] != written[1] or weight[1] * groups != source[1] or written[1] % groups:
+        return None
+    outline.cut_along_output(_columns(written))
+    rest = outline.beside(others, [outline.along_channels(shape) for shape in others])
+    if rest is None:
+        return None
+    summed = outline.reduce(source[1]) if groups == 1 else None
+    depth, within = Span(source[1], summed), Span(weight[1], summed)
+    if groups > 1:
+        depth = Span(source[1], 1, per=written[1] // groups, step=weight[1], extent=weight[1])
+    windows = windows_of(outline.operator, weight[2:], source[2:], written[2:])
+    pixels = [
+        Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
+        for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
+    ]
+    filters = (Span(weight[0], 1), within, *(Span(size) for size in weight[2:]))
+    return outline.finish([(Span(source[0], 0), depth, *pixels), *rest[: place - 1], filters, *rest[place - 1 :]])
+
+
+def _place_of_second(shapes: Sequence[Shape], rank: int) -> int:
+    """Where the first operand behind the input stands that has so many dimensions or more; behind all if none has."""
+    return next((place for place, shape in enumerate(shapes[1:], 1) if len(shape) >= rank), len(shapes))
+
+
+def _pool(outline: Outline) -> Geometry | None:
+    written, (source, *others) = outline.written, outline.shapes()
+    kernel = integers(outline.operator, "kernel_shape", (0,) * (len(written) - 2))
+    rest, outputs = whole(others), outline.operator.outputs
+    if (len(outputs) > 1 and not outline.is_model) or source[:2] != written[:2] or not all(kernel):
+        return None
+    if len(source) != len(written) or len(written) < 3:
+        return None
+    outline.cut_along_output(_columns(written))
+    windows = windows_of(outline.operator, kernel, source[2:], written[2:])
+    pixels = [
+        Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
+        for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
+    ]
+    along = tuple(Span(size, axis) for axis, size in enumerate(written))
+    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *rest], [along] * len(outputs))
+
+
+def _global_pool(outline: Outline) -> Geometry | None:
+    written, (source, *others) = outline.written, outline.shapes()
+    if not 2 <= len(source) == len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
+        return None
+    outline.cut_along_output()
+    is_sum = outline.operator.kind == "GlobalAveragePool" and len(source) > 2
+    rows = Span(source[2], outline.reduce(source[2])) if is_sum else None
+    pixels = map(Span, source[2:]) if rows is None else (rows, *map(Span, source[3:]))
+    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *whole(others)])
+
+
+def _gemm(outline: Outline) -> Geometry | None:
+    """Features that lie in several dimensions are known as they are stored, or else, and of parts, as they are seen.
+
+    Of three operands a constant matrix stands behind what is added where that is an input, or a row of parameters.
+    """
+    shown = [outline.shapes()] if any(outline.parts) else [outline.stored_shapes(), outline.shapes()]
+    ways = [(shapes, 1) for shapes in shown if len(shapes) > 1]
+    if len(shapes := outline.shapes()) > 2:
+        is_behind = outline.is_model and len(outline.operator.inputs) == 2
+        ways += [(shapes, 2)] if is_behind or len(shapes[1]) < 2 else []
+    return next((found for shapes, place in ways if (found := _gemm_of(outline, shapes, place)) is not None), None)
+
+
+def _gemm_of(outline: Outline, shapes: Sequence[Shape], place: int) -> Geometry | None:
+    """With the matrix at that place."""
+    source, weight, others = shapes[0], shapes[place], [*shapes[1:place], *shapes[place + 1 :]]
+    written = outline.written
+    product = product_of(outline.operator, source, weight, written, is_model=outline.is_model)
+    if product is None or len(outline.operator.outputs) > 1:
+        return None
+    rows = [index for index, size in enumerate(written[:-1]) if size > 1]
+    outline.cut_along_output(rows[1:])
+    rest = outline.beside(others, [outline.along_output(shape) for shape in others])
+    if rest is None:
+        return None
+    unit, per_unit = product.unit, product.features_per_unit
+    summed = outline.reduce(source[0] if product.is_source_transposed else source[unit])
+    features = Span(weight[int(product.is_weight_transposed)], summed, step=per_unit, extent=per_unit)
+    columns = Span(written[-1], len(written) - 1)
+    if product.is_flat:
+        cut = [
+            Span(source[0], 0),
+            *(Span(size, summed if at == unit else None) for at, size in enumerate(source) if at),
+        ]
+    else:
+        cut = [*(Span(size, index) for index, size in enumerate(written[:-1])), Span(features.size, summed)]
+    if product.is_source_transposed:
+        cut.reverse()
+    matrix = (columns, features) if product.is_weight_transposed else (features, columns)
+    return outline.finish([cut, *rest[: place - 1], matrix, *rest[place - 1 :]])
+
+
+def _matmul(outline: Outline) -> Geometry | None:
+    """Scales and zero points of a quantised one may stand before its second operand: then each is a single element."""
+    shapes, written = outline.shapes(), outline.written
+    place = _place_of_second(shapes, 2)
+    one, other = shapes[0], shapes[place] if place < len(shapes) else ()
+    before, behind = whole(shapes[1:place]), whole(shapes[place + 1 :])
+    if len(outline.operator.outputs) > 1 or any(prod(shape) > 1 for shape in shapes[1:place]):
+        return None
+    if min(len(one), len(other), len(written)) < 2 or len(written) != max(len(one), len(other)):
+        return None
+    if (one[-2], other[-1], one[-1]) != (*written[-2:], other[-2]):
+        return None
+    many = [index for index, size in enumerate(written[:-1]) if size > 1]
+    outline.cut_along_output(many[:-2])
+    batches = [outline.along_output((*shape[:-2], 1, 1)) for shape in (one, other)]
+    known = all_known(batches)
+    if known is None:
+        return None
+    if outline.operator.parameters and one[-2:] == other[-2:]:
+        return _product_of_squares(outline, known, before, behind)
+    summed = outline.reduce(one[-1])
+    rank = len(written)
+    features = Span(one[-1], summed)
+    return outline.finish(
+        [
+            (*known[0][:-2], Span(one[-2], rank - 2), features),
+            *before,
+            (*known[1][:-2], features, Span(other[-1], rank - 1)),
+            *(outline.along_output_or_whole(shape) for shape in shapes[place + 1 :]),
+        ]
+    )
+
+
+def _product_of_squares(
+    outline: Outline,
+    batches: Sequence[tuple[Span, ...]],
+    before: Sequence[tuple[Span, ...]],
+    behind: Sequence[tuple[Span, ...]],
+) -> Geometry:
+    """Cut along batches alone: which of the two matrices stands on the left, the shapes do not say."""
+    outline.axes[-2:] = [TileAxis(1), TileAxis(1)]
+    square = tuple(map(Span, outline.written[-2:]))
+    written = [Span(size, at) for at, size in enumerate(outline.written[:-2])]
+    one, other = ((*batch[:-2], *square) for batch in batches)
+    return outline.finish([one, *before, other, *behind], [(*written, *square)])
+
+
+def _elementwise(outline: Outline) -> Geometry | None:
+    outline.cut_along_output()
+    is_scaled = outline.operator.kind in ("QuantizeLinear", "DequantizeLinear")
+    along = outline.along_channels if is_scaled and integer(outline.operator, "axis", 1) == 1 else outline.along_output
+    reads = [along(shape) or outline.along_output_or_whole(shape) for shape in outline.shapes()]
+    return None if len(outline.operator.outputs) > 1 else outline.finish(reads)
+
+
+def _batch_normalization(outline: Outline) -> Geometry | None:
+    """What is fused behind it may write the same map with more dimensions of one element, or fewer."""
+    source, *parameters = outline.shapes()
+    places = _places_but_for_ones(source, outline.written)
+    if places is None or len(source) < 2 or len(outline.operator.outputs) > 1:
+        return None
+    if any(shape not in ((source[1],), (1,), ()) for shape in parameters):
+        return None
+    outline.cut_along_output()
+    channel = Span(source[1], places[1])
+    channels = [(channel,) if shape == (source[1],) else tuple(map(Span, shape)) for shape in parameters]
+    return outline.finish([tuple(Span(size, at) for size, at in zip(source, places, strict=True)), *channels])
+
+
+def _places_but_for_ones(source: Shape, written: Shape) -> list[int | None] | None:
+    """For each dimension of the source that of the output, None for one of one element; None if others differ."""
+    if source == written:
+        return [*range(len(written))]
+    longer = [at for at, size in enumerate(written) if size > 1]
+    if [size for size in source if size > 1] != [written[at] for at in longer]:
+        return None
+    left = iter(longer)
+    return [next(left) if size > 1 else None for size in source]
+
+
+def _transpose(outline: Outline) -> Geometry | None:
+    (source, *others), written = outline.shapes(), outline.written
+    order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
+    rest = whole(others)
+    if tuple(source[index] for index in order) != written:
+        return None
+    outline.cut_along_output()
+    return outline.finish([tuple(Span(size, order.index(index)) for index, size in enumerate(source)), *rest])
+
+
+_KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+    "Conv": _convolution,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "BatchNormalization": _batch_normalization,
+    "Transpose": _transpose,
+    **dict.fromkeys(POOLS, _pool),
+    **dict.fromkeys(GLOBAL_POOLS, _global_pool),
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+}
+_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STEPS, STRIDED, TRANSPOSED_CONVOLUTIONS)

@@ -1,0 +1,170 @@
+"""A geometry in the making: axes along the first output, and how operands lie along them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onchip.arch.memory import Operand
+from onchip.ir.graph import Graph
+from onchip.ir.operator import SEEN_ORDERS, WRITTEN_ORDERS, Operator
+from onchip.ir.tensor import Role
+from onchip.ir.window import parts_read, shapes_as_read
+from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis
+from onchip.ops.pointwise.partial_sums import REDUCTIONS, SUMS_OF_STEPS, has_partial_results
+from onchip.ops.views.view_spans import spans_as_stored, spans_of_part
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class Outline:
+    """A geometry in the making; axes are the first output's dimensions, further ones are added."""
+
+    operator: Operator
+    graph: Graph
+    is_model: bool
+    axes: list[TileAxis] = field(default_factory=list)
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        """Inputs, then parameters, one as often as it is listed."""
+        return (*self.operator.inputs, *self.operator.parameters)
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of a tensor, by its name."""
+        return self.graph.tensor[name].shape or ()
+
+    def stored_shapes(self) -> list[Shape]:
+        """Return the shapes of all that is read, as it is stored."""
+        return [self.shape(name) for name in self.read_names]
+
+    def shapes(self) -> list[Shape]:
+        """Return the shapes of all that is read as the operator sees it; operands may be views of another shape."""
+        return shapes_as_read(self.operator, self.stored_shapes())
+
+    @property
+    def parts(self) -> list[Shape]:
+        """By input the place of the first element that is seen of it, and strides; empty where all of it is seen."""
+        return parts_read(self.operator)
+
+    @property
+    def has_views(self) -> bool:
+        """Whether an operand is seen in another shape than it is stored in, or in another order of its axes."""
+        return self.shapes() != self.stored_shapes() or SEEN_ORDERS in self.operator.attributes
+
+    @property
+    def written(self) -> Shape:
+        """The shape of the first output, its axes as the operator has them."""
+        stored = self.shape(self.operator.outputs[0])
+        order = self._order(WRITTEN_ORDERS, 0, len(stored))
+        return stored if order is None else tuple(stored[place] for place in order)
+
+    def cut_along_output(self, last_resorts: Sequence[int] = ()) -> None:
+        """Make every dimension of the first output an axis."""
+        self.axes = [TileAxis(size, is_last_resort=index in last_resorts) for index, size in enumerate(self.written)]
+
+    def leave_whole(self, dimensions: Sequence[int]) -> None:
+        """Dimensions of the first output that every tile has whole."""
+        for at in dimensions:
+            self.axes[at] = TileAxis(1)
+
+    def reduce(self, size: int) -> int | None:
+        """The axis of a sum of parts; none where parts of the operator's results do not add up.
+
+        A model's nodes round each part, so there it is cut only where no split along the others fits. What is seen
+        through a view is not summed up in parts but by a model's reductions, which see it as it is, and by steps.
+        """
+        orders, kind = {SEEN_ORDERS, WRITTEN_ORDERS}, self.operator.kind
+        is_reduction = self.is_model and kind in REDUCTIONS and orders.isdisjoint(self.operator.attributes)
+        is_seen = is_reduction or kind in SUMS_OF_STEPS
+        adds_up = not self.is_model or has_partial_results(self.operator, self.graph)
+        if size < 2 or not adds_up or (self.has_views and not is_seen):
+            return None
+        self.axes.append(TileAxis(size, is_reduction=True, is_last_resort=self.is_model))
+        return len(self.axes) - 1
+
+    def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:
+        """Return the geometry; without `writes` there is one output, along all axes.
+
+        `reads` are of the shapes that the operator sees, or of those in which its operands are stored.
+        """
+        stored = (self.as_stored(place, spans) for place, spans in enumerate(reads))
+        named = zip(self.read_names, stored, strict=True)
+        along = [self.along_output(self.written) or ()] if writes is None else writes
+        written = [self._as_written(place, spans) for place, spans in enumerate(along)]
+        return Geometry(
+            tuple(self.axes),
+            tuple(dict.fromkeys(self._access(name, spans) for name, spans in named)),
+            tuple(self._access(name, spans) for name, spans in zip(self.operator.outputs, written, strict=True)),
+        )
+
+    def as_stored(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
+        """Return the spans of an operand, by its place, as it is stored."""
+        shape, parts = self.stored_shapes()[place], self.parts
+        if place < len(parts) and parts[place]:
+            return spans_of_part(spans, shape, parts[place])
+        return spans_as_stored(spans, shape, self._order(SEEN_ORDERS, place, len(shape)))
+
+    def _as_written(self, place: int, spans: Sequence[Span]) -> tuple[Span, ...]:
+        """The spans of an output, by its place, as it is stored."""
+        shape = self.shape(self.operator.outputs[place])
+        return spans_as_stored(spans, shape, self._order(WRITTEN_ORDERS, place, len(shape)))
+
+    def _order(self, attribute: str, place: int, rank: int) -> list[int] | None:
+        """The order of the stored axes that an attribute lists for an operand; None where it says none."""
+        orders = self.operator.attributes.get(attribute)
+        listed = orders[place] if isinstance(orders, list) and place < len(orders) else None
+        order = [at for at in listed if isinstance(at, int)] if isinstance(listed, list) else []
+        return order if sorted(order) == [*range(rank)] else None
+
+    def _access(self, name: str, spans: Sequence[Span]) -> OperandAccess:
+        tensor = self.graph.tensor[name]
+        operand = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
+        if name in self.operator.outputs:
+            operand = Operand.OUTPUT
+        return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
+
+    def along_output(self, shape: Shape) -> tuple[Span, ...] | None:
+        """Element by element, broadcast as ONNX does (aligned at the last dimension); None where it does not fit."""
+        missing = len(self.written) - len(shape)
+        if missing < 0:
+            return None
+        spans = []
+        for index, size in enumerate(shape, start=missing):
+            if size == self.written[index]:
+                spans.append(Span(size, index))
+            elif size == 1:
+                spans.append(Span(1))
+            else:
+                return None
+        return tuple(spans)
+
+    def along_output_or_whole(self, shape: Shape) -> tuple[Span, ...]:
+        """Element by element; all of it for every tile where it does not lie along the output."""
+        return self.along_output(shape) or whole([shape])[0]
+
+    def beside(
+        self, shapes: Sequence[Shape], spans: Sequence[tuple[Span, ...] | None]
+    ) -> list[tuple[Span, ...]] | None:
+        """The spans of further operands; a model's nodes may read all of one of which nobody knows where it lies."""
+        if not self.is_model:
+            return all_known(spans)
+        return [along or every for along, every in zip(spans, whole(shapes), strict=True)]
+
+    def along_channels(self, shape: Shape) -> tuple[Span, ...] | None:
+        """One element a channel, else element by element."""
+        if len(self.written) > 1 and shape == (self.written[1],):
+            return (Span(shape[0], 1),)
+        return self.along_output(shape)
+
+
+def whole(shapes: Sequence[Shape]) -> list[tuple[Span, ...]]:
+    """Return operands of which every tile reads all, such as scales."""
+    return [tuple(map(Span, shape)) for shape in shapes]
+
+
+def all_known(spans: Sequence[tuple[Span, ...] | None]) -> list[tuple[Span, ...]] | None:
+    """Return the spans of all operands; None where those of one are not known."""
+    known = [each for each in spans if each is not None]
+    return known if len(known) == len(spans) else None

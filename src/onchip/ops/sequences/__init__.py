@@ -1,0 +1,1 @@
+"""Recurrences and other kinds that are computed in steps."""

@@ -1,0 +1,154 @@
+"""Kinds that go along one axis: recurrent layers, sums and the greatest of a row, windows of a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from onchip.ir.tensor import Role
+from onchip.ir.window import integer, integers
+from onchip.ops.derive.geometry import Geometry, Span, TileAxis
+from onchip.ops.registry.outline import Outline, Shape, whole
+
+_BATCH, _DIRECTION = 0, 1
+"""Axes of a recurrent layer: samples and directions do not know of each other; steps, and what is kept, do."""
+
+
+def _recurrent(outline: Outline) -> Geometry | None:
+    """Steps, directions, batch, what is kept; a state has no steps. ONNX's layout 1 has another order."""
+    source, *others = outline.shapes()
+    writes = [outline.shape(name) for name in outline.operator.outputs]
+    if len(source) != 3 or integer(outline.operator, "layout", 0) or any(len(one) not in (3, 4) for one in writes):
+        return None
+    directions, batch, kept = writes[0][-3:]
+    if batch != source[1] or any(one[-3:-1] != (directions, batch) for one in writes):
+        return None
+    outline.axes = [TileAxis(batch), TileAxis(directions)]
+    state = (directions, batch, kept)
+    read_otherwise = [
+        _state(shape) if shape == state and name in outline.operator.inputs and batch % kept else _by_direction(shape)
+        for name, shape in zip(outline.read_names[1:], others, strict=True)
+    ]
+    written = [(*whole([one[:-3]])[0], *_state((directions, batch, one[-1]))) for one in writes]
+    return outline.finish([(Span(source[0]), Span(batch, _BATCH), Span(source[2])), *read_otherwise], written)
+
+
+def _state(shape: Shape) -> tuple[Span, ...]:
+    return Span(shape[0], _DIRECTION), Span(shape[1], _BATCH), Span(shape[2])
+
+
+def _by_direction(shape: Shape) -> tuple[Span, ...]:
+    """Weights have a matrix for each direction; lengths, one for each sample, are read whole."""
+    if len(shape) < 2:
+        return whole([shape])[0]
+    return Span(shape[0], _DIRECTION), *map(Span, shape[1:])
+
+
+def _along_one_axis(outline: Outline) -> Geometry | None:
+    """Every output has what stands in a row in a row again; rows do not know of each other."""
+    source, *others = outline.shapes()
+    writes = [outline.shape(name) for name in outline.operator.outputs]
+    axis = _axis(outline, len(source))
+    if axis is None or any(len(one) != len(source) for one in writes):
+        return None
+    if any(one[:axis] + one[axis + 1 :] != source[:axis] + source[axis + 1 :] for one in writes):
+        return None
+    outline.axes = [TileAxis(1 if at == axis else size) for at, size in enumerate(source)]
+
+    def across(shape: Shape) -> tuple[Span, ...]:
+        return tuple(Span(size, None if at == axis else at) for at, size in enumerate(shape))
+
+    return outline.finish([across(source), *whole(others)], [across(one) for one in writes])
+
+
+def _axis(outline: Outline, rank: int) -> int | None:
+    """The axis, an attribute that is a number or lists one; -1, as of TopK, where there is none."""
+    axis = outline.operator.attributes.get("axis", -1)
+    axis = axis[0] if isinstance(axis, list) and len(axis) == 1 else axis
+    return axis % rank if isinstance(axis, int) and -rank <= axis < rank else None
+
+
+def _windowed_transform(outline: Outline) -> Geometry | None:
+    """STFT: frame n sees the signal from n steps on, for a frame's length; all frequencies of a frame see the same."""
+    (signal, *others), written = outline.shapes(), outline.written
+    (step,), (length,) = (integers(outline.operator, name, (0,)) for name in ("frame_step", "frame_length"))
+    length = length or max((shape[0] for shape in others if len(shape) == 1), default=0)
+    if len(signal) < 2 or len(written) != 4 or min(step, length) < 1 or signal[0] != written[0]:
+        return None
+    if (signal[1] - length) // step + 1 != written[1]:
+        return None
+    outline.cut_along_output()
+    first = (Span(signal[0], 0), Span(signal[1], 1, step=step, extent=length), *map(Span, signal[2:]))
+    return outline.finish([first, *whole(others)])
+
+
+def _picked_one_by_one(outline: Outline) -> Geometry | None:
+    """GatherElements: an element lies where it stands, but along the axis, where its index says."""
+    if len(outline.read_names) != 2 or any(
+        outline.graph.tensor[one].role is Role.PARAMETER for one in outline.read_names
+    ):
+        return None
+    (source, indices), rank = outline.shapes(), len(outline.written)
+    axis = integer(outline.operator, "axis", 0)
+    if indices != outline.written or len(source) != rank or not -rank <= axis < rank:
+        return None
+    outline.cut_along_output()
+    picked = tuple(Span(size, None if at == axis % rank else at) for at, size in enumerate(source))
+    return outline.finish([picked, tuple(Span(size, at) for at, size in enumerate(indices))])
+
+
+def _channels_warped(outline: Outline) -> Geometry | None:
+    """MediaPipe's: pixels lie anywhere, channels where they are; batch, rows, columns, channels."""
+    (source, *others), written = outline.shapes(), outline.written
+    if len(source) != 4 or len(written) != 4 or (source[0], source[3]) != (written[0], written[3]):
+        return None
+    outline.cut_along_output()
+    return outline.finish([(Span(source[0], 0), *map(Span, source[1:3]), Span(source[3], 3)), *whole(others)])
+
+
+def _attention(outline: Outline) -> Geometry | None:
+    """Of operands with an axis of heads: a query meets all keys and values of its head, which queries' heads may share.
+
+    What is read beside them is a mask, of which a query has a row.
+    """
+    shapes, written = outline.shapes(), outline.written
+    is_known = len(outline.operator.outputs) == 1 and len(outline.operator.inputs) >= 3 and len(shapes) in (3, 4)
+    if not is_known or any(len(shape) != 4 for shape in (*shapes, written)):
+        return None
+    queries, keys, values = shapes[:3]
+    heads, shared = written[1], keys[1]
+    if queries[:3] != written[:3] or keys[:3] != values[:3] or (keys[0], keys[3]) != (queries[0], queries[3]):
+        return None
+    if values[3] != written[3] or heads % shared:
+        return None
+    outline.cut_along_output([3])
+    of_keys = Span(keys[0], 0), Span(shared, 1, per=heads // shared), Span(keys[2])
+    masks = [_mask(shape, (*written[:3], keys[2])) for shape in shapes[3:]]
+    if any(mask is None for mask in masks):
+        return None
+    return outline.finish(
+        [
+            (*(Span(size, at) for at, size in enumerate(queries[:3])), Span(queries[3])),
+            (*of_keys, Span(keys[3])),
+            (*of_keys, Span(values[3], 3)),
+            *(mask for mask in masks if mask is not None),
+        ]
+    )
+
+
+def _mask(shape: Shape, scores: Shape) -> tuple[Span, ...] | None:
+    """Spread over the scores as ONNX does; None where it does not fit."""
+    if any(size not in (1, whole_size) for size, whole_size in zip(shape, scores, strict=True)):
+        return None
+    return tuple(Span(size, at if size > 1 and at < len(scores) - 1 else None) for at, size in enumerate(shape))
+
+
+SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
+    **dict.fromkeys(("TopK", "CumSum", "Hardmax", "LpNormalization"), _along_one_axis),
+    "STFT": _windowed_transform,
+    "Attention": _attention,
+    "GatherElements": _picked_one_by_one,
+    "custom.TransformTensorBilinear": _channels_warped,
+}
+"""By kind its geometry, None where its shapes or attributes say too little."""

@@ -1,0 +1,1 @@
+"""Operators whose output shows elements of another tensor."""

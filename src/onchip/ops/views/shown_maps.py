@@ -1,0 +1,125 @@
+"""What the tensors of a graph show of feature maps, operator by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+from onchip.lower.layers.splits_apart import slices_of
+from onchip.ops.derive.fusable import FeatureMap, pixels_of
+from onchip.ops.derive.layers_of import PLAIN_BITS, Precision
+from onchip.ops.views.fusable_views import Sight, changed, cropped, ensure_side_by_side, shape_of
+from onchip.ops.windows.sliding_windows import NoLayerError
+
+_IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it shows an input as an output"
+
+
+@dataclass
+class ShownMaps:
+    """`seen` is what the tensors made so far show, `joined` of each concatenation the maps that are side by side in it.
+
+    Views `apart` show nothing. With `are_all_in_tiles` maps have no, or two, dimensions behind the channels.
+    """
+
+    graph: Graph
+    precision: Precision
+    apart: frozenset[str]
+    are_all_in_tiles: bool
+    seen: dict[str, Sight] = field(default_factory=dict)
+    joined: dict[str, tuple[Sight, ...]] = field(default_factory=dict)
+    _views: dict[str, str] = field(default_factory=dict)
+
+    def look_at(self, operator: Operator) -> None:
+        """See what the operator reads that nobody before it has written or read; raises what `map` raises."""
+        for name in (one for one in operator.inputs if one not in self.seen):
+            self.seen[name] = Sight.of(self.map(name))
+
+    def view(self, operator: Operator) -> bool:
+        """Whether the operator only changes how others see what it reads; they do then.
+
+        Raises NoLayerError where they cannot see through it.
+        """
+        if len(operator.outputs) > 1:
+            self._take_apart(operator)
+            return True
+        if operator.kind == "Concat":
+            self._join(operator)
+            return True
+        if len(operator.inputs) != 1:
+            return False
+        if operator.name in self.apart:
+            raise NoLayerError(_IN_THE_WAY)
+        sight = changed(self.graph, operator, self.seen[operator.inputs[0]])
+        if sight is not None:
+            self._show(operator.outputs[0], sight, operator.name)
+        return sight is not None
+
+    def map(self, name: str) -> FeatureMap:
+        """A tensor as a feature map of its own; raises NoLayerError where its shape is none of a map."""
+        shape = self.graph.tensor[name].shape
+        if shape is None:
+            raise NoLayerError(f"tensor {name!r} has no shape")
+        if self.are_all_in_tiles and len(shape) not in (2, 4):
+            raise NoLayerError(f"{name!r} is {list(shape)}, not batch, channels, rows and columns")
+        rows, columns = pixels_of(shape)
+        return FeatureMap(name, prod(shape) // (rows * columns), rows, columns, self._bits(name))
+
+    def views_behind(self, names: Iterable[str]) -> frozenset[str]:
+        """The operators by which these tensors are joined, or show what they show of maps that are not."""
+        shown = {name: self.seen[name].whole.name for name in names if name in self.seen}
+        views = (whole if whole in self.joined else name for name, whole in shown.items())
+        return frozenset(self._views[name] for name in views if name in self._views)
+
+    def joining(self, names: Iterable[str]) -> frozenset[str]:
+        """The operators by which these tensors are joined."""
+        shown = (self.seen[name].whole.name for name in names if name in self.seen)
+        return frozenset(self._views[name] for name in shown if name in self.joined)
+
+    def views_of_inputs(self, names: Iterable[str]) -> frozenset[str]:
+        """The operators by which these tensors show an input of the network."""
+        given = {tensor.name for tensor in self.graph.with_role(Role.INPUT)}
+        shown = (name for name in names if name in self._views and self.seen[name].whole.name in given)
+        return frozenset(self._views[name] for name in shown)
+
+    def _show(self, name: str, sight: Sight, operator: str) -> None:
+        """Let others see the map through a tensor that the operator writes."""
+        if self._bits(name) != sight.whole.bits:
+            raise NoLayerError(f"it has other bits than {sight.whole.name!r}, which it shows")
+        if sight.whole.name in self.joined and (sight.channels or max(sight.rows.repeat, sight.columns.repeat) > 1):
+            raise NoLayerError("it leaves a part of the channels of maps that are joined, or repeats their pixels")
+        self.seen[name] = sight
+        self._views[name] = operator
+
+    def _take_apart(self, operator: Operator) -> None:
+        parts = slices_of(self.graph, operator)
+        if not parts:
+            raise NoLayerError(f"it writes {len(operator.outputs)} tensors")
+        if operator.name in self.apart:
+            raise NoLayerError(_IN_THE_WAY)
+        sights = [cropped(part, self.seen[part.inputs[0]], shape_of(self.graph, part.outputs[0])) for part in parts]
+        for part, sight in zip(parts, sights, strict=True):
+            self._show(part.outputs[0], sight, operator.name)
+
+    def _join(self, operator: Operator) -> None:
+        """Maps side by side along the channels, which layers see as the parts of their input."""
+        name = operator.outputs[0]
+        if self.graph.tensor[name].role is Role.OUTPUT:
+            raise NoLayerError("its kind is no loop nest of multiply-accumulates")
+        if operator.name in self.apart:
+            raise NoLayerError(_IN_THE_WAY)
+        parts = {one: self.seen[one] for one in operator.inputs}
+        if operator.parameters or any(one.whole.name in self.joined for one in parts.values()):
+            raise NoLayerError("it joins other than whole maps")
+        whole = self.map(name)
+        ensure_side_by_side(operator, parts, whole, shape_of(self.graph, name))
+        self.seen[name] = Sight.of(whole)
+        self.joined[name] = tuple(parts[one] for one in operator.inputs)
+        self._views[name] = operator.name
+
+    def _bits(self, name: str) -> int:
+        return self.precision.bits or self.graph.tensor[name].bits or PLAIN_BITS
