@@ -29,11 +29,11 @@ from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.fold.activations import fuse
-from onchip.lower.shared_bytes import SharedBytes
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.budgets import roomy_problem
+from onchip.transform.rewrite.activations import fuse
+from onchip.transform.rewrite.shared_bytes import SharedBytes
 
 NETWORKS: Final = (
     *("resnet50", "densenet121", "mobilenetv1", "unet", "inception_v1", "inception_v2", "squeezenet", "shufflenet"),

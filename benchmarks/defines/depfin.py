@@ -27,7 +27,7 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
+from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 MACHINE: Final = "depfin"
 REFERENCE: Final = "reference"

@@ -18,8 +18,8 @@ from onchip.cost.stack.conventions import Conventions
 from onchip.cost.stack.cost import StackCost, stack_cost
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.stacks import LayerSpan, single_layers, stack_of
-from onchip.solve.stacks.tilings import whole
+from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_of
+from onchip.transform.groups.tilings import whole
 
 MACHINES: Final = ("meta-prototype-df", "edge-tpu-like-df")
 NETWORKS: Final = ("fsrcnn-defines", "mc-cnn-defines", "dmcnn-vd-defines")

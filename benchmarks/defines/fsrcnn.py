@@ -24,8 +24,8 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
-from onchip.solve.stacks.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
+from onchip.transform.groups.stacks import LayerSpan, stack_of
+from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
 
 NETWORK: Final = "fsrcnn-defines"
 CAUSES: Final = (EnergyCause.COPY, EnergyCause.ACTIVATION, EnergyCause.WEIGHT)

@@ -23,8 +23,8 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion
-from onchip.solve.stacks.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
-from onchip.solve.stacks.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
+from onchip.transform.groups.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
+from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
 
 SINGLE: Final = "single layers"
 LAYER_BY_LAYER: Final = "layer by layer"

@@ -17,11 +17,11 @@ from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.ops.derive.precise import with_elements_of
 from onchip.reports.mapping.coverage import Way, coverage
+from onchip.transform.groups.tiled import tile_graph
 from support.diamond import Program
 from support.toy_chip import CHIP
 

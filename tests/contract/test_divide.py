@@ -14,9 +14,9 @@ from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.facts.regions import crossing_bytes, regions
 from onchip.formats.own.bundled_networks import load_network
-from onchip.lower.fold.activations import fuse
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.run.registry import method_named
+from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph
 from support.series import with_slow

@@ -15,11 +15,11 @@ from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.facts.bounds import greatest_need
 from onchip.formats.own.bundled_networks import load_network
-from onchip.lower.fold.activations import fuse
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper
 from onchip.solve.ordering.min_peak import min_peak_bytes
+from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 from support.series import with_slow

@@ -11,7 +11,6 @@ from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
-from onchip.lower.fold.activations import fuse
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.chains import packing_problem
@@ -20,6 +19,7 @@ from onchip.solve.allocation.repair import place_or_cut
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import roomy_problem
 from onchip.solve.run.compose import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves
+from onchip.transform.rewrite.activations import fuse
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import random_graph

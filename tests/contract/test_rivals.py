@@ -16,12 +16,12 @@ from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.bounds import greatest_need
 from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
-from onchip.lower.fold.activations import fuse
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.registry import method_named
 from onchip.solve.spilling.greedy import Eviction, cheapest_eviction
+from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph
 

@@ -29,9 +29,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.states import with_states
 from onchip.search.budget.limits import Limits
 from onchip.solve.run.registry import METHODS
+from onchip.transform.rewrite.states import with_states
 from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states
 from support.series import series
 

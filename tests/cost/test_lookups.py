@@ -16,11 +16,11 @@ from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.ops.derive.moved_operators import moved_operators as moved_outside
 from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.transform.groups.tiled import tile_graph
 
 ROWS, WIDTH, LOOKED_UP = 400, 24, 5
 

@@ -13,9 +13,9 @@ from onchip.answer.schedule import ScheduleError
 from onchip.cost.schedule.needed import ALL, needed_pixels
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.layers_of import Precision
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
 from support.fusable_graphs import conv, crop
 from support.scheduled_stacks import all_whole, stacks_of, tile_graphs
 from support.tiled import Attributes, Network

@@ -26,11 +26,11 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.schedule.runs import step_of
+from onchip.transform.groups.tile_graph import TileGraph, TileOperator
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.mapping import verify_mapping
 from support.nests import PORTS, one_after_the_other, random_accelerator, random_mapping
 from support.scheduled_stacks import all_whole, tile_graphs

@@ -20,7 +20,6 @@ from onchip.cost.schedule.room_prices import CrowdedOperator, RoomPrices
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.composition import Composer, NoMappingError
@@ -28,6 +27,7 @@ from onchip.solve.schedule.mapped import KnownMappings
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.tiled_network import TiledNetwork
+from onchip.transform.groups.tiled import tile_graph
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 

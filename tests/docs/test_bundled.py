@@ -8,7 +8,7 @@ import pytest
 
 from onchip.formats.own.accelerator_yaml import bundled_accelerators
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
-from onchip.lower.fold.activations import fuse
+from onchip.transform.rewrite.activations import fuse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundled.md").read_text(encoding="utf-8")
 WITH_FIGURES = [line for line in PAGE.splitlines() if line.startswith("| `") and line.count("|") == 7]

@@ -19,11 +19,11 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.reports.schedule.network_figure import network_figure
 from onchip.reports.schedule.operator_figures import OperatorFigures
 from onchip.reports.schedule.resident_tensors import DrawnResidencies
 from onchip.reports.schedule.stack_figures import figures_of_stacks
+from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP
 
 INSTRUCTIONS = (

@@ -21,9 +21,9 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.transform.groups.tiled import tile_graph
 from support.schedule_outcomes import history_of, three_in_tiles, three_streamed
 from support.series import series
 

@@ -16,7 +16,7 @@ from onchip.formats.own.graph_json import graph_from_json, graph_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.lower.fold.activations import fuse
+from onchip.transform.rewrite.activations import fuse
 
 
 class Facts(NamedTuple):

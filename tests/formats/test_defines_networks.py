@@ -16,10 +16,10 @@ from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.ir.layer import WEIGHT
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window
-from onchip.lower.fold.activations import fuse
 from onchip.ops.derive.fusable import FusableLayer, FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.search.budget.limits import Limits
+from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from support.defines_files import PublishedNetwork, published_networks
 

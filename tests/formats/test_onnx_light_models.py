@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from onchip.formats.onnx.model import read_onnx
-from onchip.lower.fold.activations import fuse
+from onchip.transform.rewrite.activations import fuse
 from support.onnx_networks import LIGHT_MODELS
 
 

@@ -19,7 +19,7 @@ from onchip.formats.own.accelerator_yaml import (
 )
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.formats.own.bundled_networks import load_network
-from onchip.lower.fold.activations import fuse
+from onchip.transform.rewrite.activations import fuse
 
 KIB = 1024
 

@@ -19,7 +19,7 @@ from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.lower.fold.activations import fuse
+from onchip.transform.rewrite.activations import fuse
 
 TOOLS = Path(__file__).parents[2] / "tools"
 

@@ -13,11 +13,11 @@ from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.shared_bytes import SharedBytes
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import WrongBytes
 from onchip.simulate.reference import run_in_given_order
+from onchip.transform.rewrite.shared_bytes import SharedBytes
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify
 from support.programs import Case, sram

@@ -22,10 +22,10 @@ from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.stated_cost import StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.choice import TileChoice
-from onchip.lower.split.emission import emitted
 from onchip.ops.derive.geometry import tile_sizes
 from onchip.ops.registry.kinds import geometry_of
 from onchip.search.budget.limits import Limits, Run
+from onchip.transform.slices.emission import emitted
 from support.toy_chip import CHIP
 
 SECONDS = 0.3

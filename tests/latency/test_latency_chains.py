@@ -19,7 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.channel_bands import ChannelBands
+from onchip.transform.slices.channel_bands import ChannelBands
 from oracles.byte_clock import ByteClock
 from support.series import series
 from support.skipping_graphs import skipping_graph

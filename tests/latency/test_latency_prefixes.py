@@ -20,7 +20,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.channel_bands import ChannelBands
+from onchip.transform.slices.channel_bands import ChannelBands
 from oracles.byte_clock import ByteClock
 from oracles.least_latency import TooManyProgramsError
 from oracles.least_latency_states import some_program_ends_before

@@ -19,7 +19,6 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.homes import Homes
@@ -27,6 +26,7 @@ from onchip.solve.latency.network import latency_bands
 from onchip.solve.latency.placing import PackingEffort, PlacedOrder, packed_as_timed, packed_then_placed
 from onchip.solve.latency.program import ProgramWriter
 from onchip.solve.latency.solve import solve_for_latency
+from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.verify.verifier import verify
 from oracles.least_latency import TooManyProgramsError, ends_before
 from support.series import series

@@ -21,7 +21,6 @@ from onchip.answer.problem import Problem
 from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
-from onchip.facts.tile_bytes import Bytes, bytes_put_together
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.step_kernels import StepKernels
 from onchip.formats.onnx.step_tiles import OnnxStepTileKernels
@@ -32,10 +31,11 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart
 from onchip.lower.split.in_steps import steps_of
 from onchip.lower.split.split import split_operators
-from onchip.lower.split.untiled import untiled
 from onchip.ops.pointwise.step_kinds import ATTENTION_SCORES, STATISTICS_OF, STEPS
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.reference import run_in_given_order
+from onchip.transform.slices.tile_bytes import Bytes, bytes_put_together
+from onchip.transform.slices.untiled import untiled
 from support.onnx_networks import integers, make_node, model, value
 from support.series import with_slow
 

@@ -35,7 +35,7 @@ PREPARED = "before the first test"
 MOST_BYTES = 4 << 30
 """What a mutant that goes on for ever may take until then."""
 
-TESTS = ("tests/refusals", "tests/verify", "tests/lower/test_tile_graph_verified.py")
+TESTS = ("tests/refusals", "tests/verify", "tests/transform/test_tile_graph_verified.py")
 NOT_OF_ONE_MUTANT = ("tests/refusals/test_mutations.py", "tests/refusals/test_mutants_explained.py")
 """They make mutants themselves."""
 

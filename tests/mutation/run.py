@@ -25,7 +25,7 @@ RESULTS = Path(".mutation")
 PRELOADED = (
     "hypothesis",
     "numpy",
-    "onchip.lower.schedule.tiled",
+    "onchip.transform.groups.tiled",
     "onchip.cost.schedule.figures",
     "onchip.app.networks",
 )

@@ -16,10 +16,10 @@ from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import Window
-from onchip.lower.fold.activations import fuse
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.transform.rewrite.activations import fuse
 
 Shape = tuple[int, ...]
 Step = tuple[str, str, tuple[str, ...], Shape, Shape | None, dict[str, AttributeValue]]

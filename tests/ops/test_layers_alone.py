@@ -19,7 +19,7 @@ from onchip.ops.derive.back_calculation import AxisName, back_calculation
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Stack
 from onchip.ops.derive.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
 from onchip.ops.derive.tile_layer import layer_of_tile
-from onchip.solve.stacks.stacks import greedy_stacks, legal_spans, one_stack
+from onchip.transform.groups.stacks import greedy_stacks, legal_spans, one_stack
 
 Shape = tuple[int, ...]
 Step = tuple[str, str, str, Shape, Mapping[str, Shape], Mapping[str, AttributeValue]]

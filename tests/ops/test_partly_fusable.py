@@ -10,10 +10,10 @@ from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.fold.activations import fuse
 from onchip.ops.derive.fusable_of import PartlyFusable, fusable_of, partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
-from onchip.solve.stacks.stacks import legal_spans
+from onchip.transform.groups.stacks import legal_spans
+from onchip.transform.rewrite.activations import fuse
 from support.tiled import Network
 
 SHAPE = (1, 4, 6, 6)

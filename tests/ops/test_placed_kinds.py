@@ -16,7 +16,6 @@ from onchip.answer.problem import Problem
 from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import greatest_need
-from onchip.facts.tile_bytes import Bytes, bytes_of_region
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
@@ -27,6 +26,7 @@ from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.registry.kinds import geometry_of
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.reference import run_in_given_order
+from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
 from support.onnx_networks import integers, make_node, model, value
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")

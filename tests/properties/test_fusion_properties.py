@@ -11,9 +11,9 @@ from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import solve_fusion
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan
-from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.tilings import TileSizes
 from support.stacks import chain, tilings_of
 
 CHIP = """\

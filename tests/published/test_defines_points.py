@@ -23,7 +23,7 @@ from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
+from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.stacks import fsrcnn
 
 MAPPERS = {method: Memoized(FixedUnrolling(method)) for method in TemporalMethod}

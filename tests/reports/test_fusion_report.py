@@ -19,7 +19,7 @@ from onchip.reports.stack.html import fusion_html
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.reports.stack.picture import back_calculated
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.tilings import TileSizes
+from onchip.transform.groups.tilings import TileSizes
 from support.fused_files import CHIP, three_convolutions
 
 

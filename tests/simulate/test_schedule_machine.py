@@ -16,11 +16,11 @@ from onchip.app.check_schedule import check_schedule_document
 from onchip.app.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.app.run_schedule import execution_of
 from onchip.app.schedule_figures import priced_schedule
-from onchip.lower.schedule.all_parameters import with_all_parameters
 from onchip.simulate.machine import MachineError
 from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import run_in_given_order
 from onchip.simulate.schedule_machine import ScheduledProgram, run_schedule_on_machine
+from onchip.transform.groups.all_parameters import with_all_parameters
 from support.small_schedules import document, three
 
 ENOUGH = 4

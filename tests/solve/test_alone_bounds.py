@@ -19,9 +19,9 @@ from onchip.solve.stacks.alone_bounds import alone_bound
 from onchip.solve.stacks.costs import criteria_of
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan
-from onchip.solve.stacks.tilings import whole
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.tilings import whole
 from support.fused_files import CHIP
 
 Shape = tuple[int, ...]

@@ -18,7 +18,6 @@ from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
@@ -27,6 +26,7 @@ from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.stacks.options import LAYERS
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verdict import ScheduleVerdict

@@ -16,9 +16,9 @@ from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.solve.stacks.axis_grids import AxisGrid, LayerAxis
 from onchip.solve.stacks.seen_shares import skips_nothing
 from onchip.solve.stacks.size_tiles import SizeTiles
-from onchip.solve.stacks.stacks import legal_spans, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, paced_alike, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, LayerTotals, axis_totals
+from onchip.transform.groups.stacks import legal_spans, stack_of
 from oracles.fused_pixels import computed
 from support.replayed import random_network
 from support.series import series

@@ -34,8 +34,8 @@ from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective, value_of
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
-from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
+from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
+from onchip.transform.groups.tilings import TileBox, TileSizes, boxes_of
 from support import fused_files
 from support.series import with_slow
 from support.stacks import chain, fsrcnn, random_stack, tilings_of

@@ -28,7 +28,7 @@ from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan
 from support.series import series, with_slow
 from support.stacks import ONE, convolution, pool
 

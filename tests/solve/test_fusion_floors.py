@@ -31,9 +31,9 @@ from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
-from onchip.solve.stacks.tilings import TileBox, TileSizes, boxes_of
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
+from onchip.transform.groups.tilings import TileBox, TileSizes, boxes_of
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
 from support.series import series

@@ -30,8 +30,8 @@ from onchip.solve.stacks.mappers import LayerMapper, MapperInTime
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import LAYERS, FusionOptions
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.stacks import LayerSpan
 from onchip.verify.mapping import verify_mapping
 from support.fusable_networks import chain, network_of
 from support.fused_files import CHIP, three_convolutions

@@ -33,9 +33,9 @@ from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surel
 from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.roomier import Roomier, RoomierFirst
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
-from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
+from onchip.transform.groups.tilings import TileSizes
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support import fused_files

@@ -16,9 +16,9 @@ from onchip.solve.stacks.search import FoundWay
 from onchip.solve.stacks.solve import Solver
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.spaces import shared_spaces, space_of
-from onchip.solve.stacks.stacks import legal_spans, stack_of
-from onchip.solve.stacks.tilings import TileSizes, whole
 from onchip.solve.stacks.ways import Arc
+from onchip.transform.groups.stacks import legal_spans, stack_of
+from onchip.transform.groups.tilings import TileSizes, whole
 from support.fusable_networks import chain
 from support.fusion_spaces import CHIP, RandomCosts, ways_through
 

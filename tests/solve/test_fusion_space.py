@@ -21,9 +21,9 @@ from onchip.solve.stacks.objective import sum_of, value_of
 from onchip.solve.stacks.search import LazySearch, best_of
 from onchip.solve.stacks.solve import choices_of, strategy_of
 from onchip.solve.stacks.space import StackChoice, StackSpace, waiting_longest
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans, spans_of, stack_of
-from onchip.solve.stacks.tilings import whole
 from onchip.solve.stacks.ways import Arc
+from onchip.transform.groups.stacks import LayerSpan, legal_spans, spans_of, stack_of
+from onchip.transform.groups.tilings import whole
 from onchip.verify.rules import Rule
 from onchip.verify.strategy import verify_strategy
 from support.fusable_networks import RESIDUAL, chain, network_of, networks

@@ -19,8 +19,8 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.workers import Costing, costs_of
+from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.series import series
 from support.stacks import fsrcnn
 

@@ -11,7 +11,6 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.search.budget.clock import Deadline, WorkClock, WorkDeadline
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
@@ -21,6 +20,7 @@ from onchip.solve.schedule.mapped import KnownMappings, key_of
 from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.tiled_network import TiledNetwork
+from onchip.transform.groups.tiled import tile_graph
 from support.skip_network import PRECISION, skip_chip
 
 CHANNELS = (2, 6, 4, 4, 4, 12, 8, 2, 2, 16, 3)

@@ -18,7 +18,6 @@ from onchip.cost.layer.cost import layer_cost
 from onchip.cost.schedule.compute_cost import NestCost
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.rates import MemoryRates
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import mapping_of
 from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
@@ -34,6 +33,7 @@ from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.runs import NestPlace
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.tiled_network import TiledNetwork
+from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from solve.test_schedule_composition import STACKS, figures_of, random_places
 from support.series import with_slow

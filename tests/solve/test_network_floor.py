@@ -28,9 +28,9 @@ from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.network_floor import NetworkFloor
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans, stack_of
-from onchip.solve.stacks.tilings import TileSizes
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
+from onchip.transform.groups.tilings import TileSizes
 from support import fused_files
 from support.series import series
 from support.stacks import chain, random_stack, tilings_of

@@ -16,8 +16,6 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
@@ -31,6 +29,8 @@ from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.runs import NestPlace
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.tiled_network import TiledNetwork
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.series import series, with_slow

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
@@ -21,6 +20,7 @@ from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.stacks.options import LAYERS
+from onchip.transform.groups.tiled import tile_graph
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network
 

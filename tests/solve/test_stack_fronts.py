@@ -11,7 +11,6 @@ import pytest
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.even_tiles import EvenTiles
 from onchip.solve.schedule.objective import ScheduleObjective
@@ -23,6 +22,7 @@ from onchip.solve.schedule.stack_front import (
     StackPrices,
     cheapest_cuts,
 )
+from onchip.transform.groups.tiled import tile_graph
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network
 from support.skip_schedules import ALONE, FULLY, TILED, alone, grid_chip, maker

@@ -12,11 +12,11 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.lower.layers.splits_apart import SplitsApart
-from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.fusable_of import fusable_of
-from onchip.solve.stacks.stacks import legal_spans, stack_of
+from onchip.transform.groups.group_emission import graph_in_tiles
+from onchip.transform.groups.stacks import legal_spans, stack_of
+from onchip.transform.rewrite.splits_apart import SplitsApart
 from support.tiled import Attributes, Network, convolution, pool
 
 _KINDS = (

@@ -22,13 +22,13 @@ from onchip.cost.stack.peaks import peak_bytes_of
 from onchip.cost.stack.sums import total
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
-from onchip.lower.stacks.replayed_network import layers_in_network, network_to_replay
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.costs import StackCosts, dram_bits_of
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.solve import choices_of, strategy_of
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan, legal_spans
+from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
+from onchip.transform.groups.stacks import LayerSpan, legal_spans
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy
 from support.fused import READ_AND_WRITE, level, machine, plain

@@ -23,8 +23,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.layers_of import Precision
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.setting import NestPrices, ScheduleSetting
 from onchip.verify.schedule.verdict import ScheduleVerdict
 from onchip.verify.schedule.verifier import verify_schedule

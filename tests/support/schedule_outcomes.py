@@ -22,9 +22,9 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tile_graph import TileGraph, TileOperator
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.solve.schedule.options import ScheduleOptions
+from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP, three_convolutions
 
 _ROWS = 4

@@ -11,9 +11,9 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.layers_of import Precision
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
 from support.fusable_graphs import graphs
 from support.tiled import networks
 

@@ -10,7 +10,6 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.ir.graph import Graph
-from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
@@ -19,6 +18,7 @@ from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import ScheduleQuestion
+from onchip.transform.groups.part_of_network import part_of_network
 from support.skip_network import PRECISION, skip_chip
 
 ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))

@@ -15,10 +15,10 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.cost.stack.conventions import conventions_of
 from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.ir.window import Window
-from onchip.lower.stacks.replayed_network import network_to_replay
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.solve import choices_of
-from onchip.solve.stacks.stacks import spans_of
+from onchip.transform.groups.replayed_network import network_to_replay
+from onchip.transform.groups.stacks import spans_of
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from support.fused import level, machine
 from support.replayed import costed

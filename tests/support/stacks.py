@@ -9,7 +9,7 @@ from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
-from onchip.solve.stacks.tilings import TileSizes, boxes_of
+from onchip.transform.groups.tilings import TileSizes, boxes_of
 
 ONE = Window(1, 1, 1, 0)
 

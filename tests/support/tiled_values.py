@@ -13,7 +13,6 @@ from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
 from onchip.facts.bounds import operator_need
-from onchip.facts.tile_bytes import Bytes, bytes_of_region
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
@@ -23,6 +22,7 @@ from onchip.lower.split.split import split_operators
 from onchip.ops.derive.geometry import Geometry, OperandAccess
 from onchip.ops.registry.kinds import geometry_of
 from onchip.simulate.reference import run_in_given_order
+from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
 
 OPERATOR = "op"
 ROOMY = (Memory("sram", 2**40),)

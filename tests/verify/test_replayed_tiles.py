@@ -16,10 +16,10 @@ from onchip.cost.stack.levels import CacheLevels, TiledStack, placement
 from onchip.cost.stack.machine import FusedMachine
 from onchip.cost.stack.tiles import StackTile
 from onchip.errors import InputError
-from onchip.lower.stacks.replayed_network import network_to_replay
 from onchip.ops.derive.back_calculation import AxisName
 from onchip.ops.derive.back_calculation_classes import TileClass, tiled_axis
 from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.transform.groups.replayed_network import network_to_replay
 from onchip.verify.stack.caches import CachePlaces, TiledStackOnChip
 from onchip.verify.stack.chip import ChipInUse
 from onchip.verify.stack.parts import StackPart

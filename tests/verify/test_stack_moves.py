@@ -8,7 +8,7 @@ from onchip.arch.memory import Operand
 from onchip.ir.window import Window
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.solve import choices_of
-from onchip.solve.stacks.stacks import spans_of
+from onchip.transform.groups.stacks import spans_of
 from support.fused import level, machine
 from support.replayed import costed
 from support.stacks import addition, chain

@@ -18,12 +18,12 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph
-from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.usable import ensure_usable
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.outside_checks import outside_violations
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.setting import ScheduleSetting

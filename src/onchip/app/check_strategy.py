@@ -25,11 +25,11 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
-from onchip.lower.stacks.replayed_network import layers_in_network, network_to_replay
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.stack.objective import ObjectiveRange
 from onchip.verify.stack.verifier import StrategySetting, replay_strategy

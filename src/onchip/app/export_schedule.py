@@ -26,9 +26,9 @@ from onchip.formats.trace.spans import spans_of_activities
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.schedule.tile_graph import TileOperator
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.reports.schedule.check import ScheduleCheck
+from onchip.transform.groups.tile_graph import TileOperator
 
 
 @phase("exporting")

@@ -35,7 +35,6 @@ from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
-from onchip.lower.stacks.replayed_network import layers_in_network
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
@@ -53,8 +52,9 @@ from onchip.solve.stacks.mappers import check_rule_unrolls, mapper_named
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, choices_of
-from onchip.solve.stacks.stacks import spans_of
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.replayed_network import layers_in_network
+from onchip.transform.groups.stacks import spans_of
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"

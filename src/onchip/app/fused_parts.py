@@ -14,7 +14,7 @@ from onchip.ops.derive.fusable_of import PartlyFusable
 from onchip.ops.derive.moved_operators import macs_of_nests
 from onchip.reports.stack.outcome import CostedStack, OutsideOperator, TilingValue
 from onchip.solve.stacks.solve import FusionResult
-from onchip.solve.stacks.stacks import stack_of
+from onchip.transform.groups.stacks import stack_of
 
 
 def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Accelerator) -> tuple[OutsideOperator, ...]:

@@ -10,8 +10,8 @@ from onchip.errors import InputError
 from onchip.formats.tflite.layouts import Presentation
 from onchip.formats.tflite.model import read_tflite_network
 from onchip.ir.operator import InPlace, Operator
-from onchip.lower.shared_bytes import ALIASES
 from onchip.reports.program.outcome import Check
+from onchip.transform.rewrite.shared_bytes import ALIASES
 
 
 def ensure_joined_as_stored(plan: Path, network: str, check: Check) -> None:

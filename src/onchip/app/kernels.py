@@ -15,8 +15,8 @@ from onchip.arch.memory import Memory
 from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.untiled import untiled
 from onchip.simulate.kernels import Bytes, Kernels
+from onchip.transform.slices.untiled import untiled
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,18 +17,18 @@ from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
-from onchip.lower.fold.activations import fuse
-from onchip.lower.fold.quantisation import QuantisationFold
-from onchip.lower.fold.same_scale import DEQUANTISE
-from onchip.lower.layers.attention_apart import AttentionApart
-from onchip.lower.layers.recurrence_apart import RecurrenceApart
-from onchip.lower.layers.splits_apart import SplitsApart
-from onchip.lower.shared_bytes import SharedBytes, declared_in
-from onchip.lower.split.channel_bands import ChannelBands
 from onchip.lower.split.split import cap_tensors, split_operators
-from onchip.lower.states import with_states
-from onchip.lower.workspaces import with_workspaces
 from onchip.plugins import PluginGroup
+from onchip.transform.rewrite.activations import fuse
+from onchip.transform.rewrite.attention_apart import AttentionApart
+from onchip.transform.rewrite.quantisation import QuantisationFold
+from onchip.transform.rewrite.recurrence_apart import RecurrenceApart
+from onchip.transform.rewrite.same_scale import DEQUANTISE
+from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
+from onchip.transform.rewrite.splits_apart import SplitsApart
+from onchip.transform.rewrite.states import with_states
+from onchip.transform.rewrite.workspaces import with_workspaces
+from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.without_collecting import without_collecting
 
 MODEL_SUFFIXES: Final = (".onnx", ".tflite")

@@ -24,7 +24,6 @@ from onchip.errors import InternalError
 from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.lower.shared_bytes import SharedBytes, declared_in
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
@@ -33,6 +32,7 @@ from onchip.search.strategy.stage import started_as_stage, with_bound, without_b
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.solve.run.registry import method_named
+from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 from onchip.without_collecting import without_collecting

@@ -110,7 +110,7 @@ def _price(options: Options) -> float | None:
 def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
     """What the neighbours of a plan's point say of its problem."""
     from onchip.formats.own.plan_json import plan_from_json
-    from onchip.lower.split.channel_bands import ChannelBands
+    from onchip.transform.slices.channel_bands import ChannelBands
 
     said = point.neighbours
     if said is None:

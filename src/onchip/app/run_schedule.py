@@ -6,12 +6,12 @@ from onchip.app.check_schedule import ScheduleFile, check_schedule_file
 from onchip.app.kernels import RunValues, kernels_of_schedule, network_inputs
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import priced_schedule
-from onchip.lower.schedule.all_parameters import with_all_parameters
 from onchip.ops.derive.precise import with_elements_of
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.execution import ScheduleExecution
 from onchip.reports.schedule.timing import ScheduleTiming
 from onchip.search.budget.clock import Stopwatch
+from onchip.transform.groups.all_parameters import with_all_parameters
 
 
 def run_schedule(file: ScheduleFile, values: RunValues) -> ScheduleExecution:

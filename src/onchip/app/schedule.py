@@ -30,7 +30,6 @@ from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.search.budget.clock import Deadline, Stopwatch
@@ -43,6 +42,7 @@ from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.stacks.options import LAYERS
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 

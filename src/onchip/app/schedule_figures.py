@@ -22,8 +22,8 @@ from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.homes import homes_of_computes
 from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.layer import Layer
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.schedule.runs import NestPlace, Step, step_of
+from onchip.transform.groups.tile_graph import TileGraph
 
 
 @dataclass(frozen=True, slots=True)

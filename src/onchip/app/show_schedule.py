@@ -16,11 +16,11 @@ from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.energies import states_mac_energy
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.search.budget.clock import Stopwatch
 from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.transform.groups.tiled import tile_graph
 
 ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")
 """What the bound of a file that claims none is proven among."""

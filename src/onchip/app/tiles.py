@@ -8,9 +8,9 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
-from onchip.lower.stacks.emission import graph_in_tiles
 from onchip.ops.derive.fusable_of import partly_fusable_of
-from onchip.solve.stacks.stacks import spans_of, stack_of
+from onchip.transform.groups.group_emission import graph_in_tiles
+from onchip.transform.groups.stacks import spans_of, stack_of
 
 WIDTHS_THAT_RUN = (8, 16, 32, 64)
 """Bits of an element of a graph in tiles: it can be cut between any two, and its values can be computed."""

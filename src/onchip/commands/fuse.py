@@ -29,7 +29,7 @@ from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import UsageError
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import Combination, FusionOptions
-from onchip.solve.stacks.tilings import TileSizes
+from onchip.transform.groups.tilings import TileSizes
 
 if TYPE_CHECKING:
     from onchip.app.fuse import FusionRequest

@@ -16,8 +16,8 @@ from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.homes import homes_of_computes
 from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.schedule.runs import NestPlace, Step, step_of
+from onchip.transform.groups.tile_graph import TileGraph
 
 
 @dataclass(frozen=True, slots=True)

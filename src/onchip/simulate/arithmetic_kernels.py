@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.errors import InputError
-from onchip.facts.tile_bytes import bytes_of_region, bytes_put_together, place_of
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, whole_region
@@ -27,6 +26,7 @@ from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import masked, mixed
 from onchip.simulate.parts import ELEMENTS, RegionValues, band_of, elements
 from onchip.simulate.seeded_kernels import SeededKernels
+from onchip.transform.slices.tile_bytes import bytes_of_region, bytes_put_together, place_of
 
 _MOST_REMEMBERED = 4
 

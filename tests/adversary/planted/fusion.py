@@ -8,7 +8,7 @@ from adversary.plant import Planted
 
 SPACES = "src/onchip/solve/stacks/spaces.py"
 BOUNDS = "src/onchip/solve/stacks/bounds.py"
-TILINGS = "src/onchip/solve/stacks/tilings.py"
+TILINGS = "src/onchip/transform/groups/tilings.py"
 WAYS = "src/onchip/solve/stacks/ways.py"
 SPACE = "src/onchip/solve/stacks/space.py"
 LAYERS = "src/onchip/cost/stack/layers.py"

@@ -30,7 +30,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="the last part of a sum forgets the others",
-        file="src/onchip/lower/split/emission.py",
+        file="src/onchip/transform/slices/emission.py",
         old="if described.part.adds_to_a_sum:",
         new="if described.part is Part.MIDDLE:",
         level="split",

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from onchip.errors import GraphError
-from onchip.facts.tile_bytes import Bytes
 from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -17,6 +16,7 @@ from onchip.ir.region import Range, Region
 from onchip.ops.pointwise.partial_sums import COMPARED, MULTIPLIED
 from onchip.ops.pointwise.placed_kinds import kept_dimensions, longest_reduced
 from onchip.ops.registry.outline import Outline
+from onchip.transform.slices.tile_bytes import Bytes
 
 
 @dataclass(frozen=True, slots=True)

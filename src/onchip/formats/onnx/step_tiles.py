@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from onchip.facts.tile_bytes import Bytes
 from onchip.formats.onnx.step_kernels import StepKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.tile import Tile
+from onchip.transform.slices.tile_bytes import Bytes
 
 if TYPE_CHECKING:
     from onchip.formats.onnx.kernels import OnnxKernels

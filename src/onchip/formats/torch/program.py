@@ -18,7 +18,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.states import state_written_by
+from onchip.transform.rewrite.states import state_written_by
 
 _GREATEST_VISITS = 20_000
 """Nodes visited while sizes are tried; the first sizes are tried whatever the program."""

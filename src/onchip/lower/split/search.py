@@ -14,9 +14,9 @@ from onchip.answer.problem import Problem
 from onchip.facts.bounds import packed_bytes
 from onchip.ir.operator import Operator
 from onchip.lower.split.choice import Chooser, TileChoice, cut
-from onchip.lower.split.emission import operands_of_tiles
 from onchip.lower.split.room import Item, SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry, TileAxis
+from onchip.transform.slices.emission import operands_of_tiles
 
 Option = tuple[TileChoice | None, ...]
 """Splits that cut alike and differ in the order of their tiles; (None,) leaves the operator whole."""

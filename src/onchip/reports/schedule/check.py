@@ -13,9 +13,9 @@ from rich.text import Text
 from onchip.answer.document import Claim, ScheduleDocument
 from onchip.arch.energies import unknown_energy
 from onchip.ir.graph import Graph
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.reports.program.json_view import violation_object
 from onchip.reports.shared.words import amount, counted, printable
+from onchip.transform.groups.tile_graph import TileGraph
 from onchip.verify.schedule.verdict import ScheduleVerdict, VerifiedFigures
 
 UNITS = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles", "traffic": "bytes"}

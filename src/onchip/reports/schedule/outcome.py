@@ -13,7 +13,7 @@ from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.cost.schedule.relaxation import Relaxation
 from onchip.ir.graph import Graph
-from onchip.lower.schedule.tile_graph import TileGraph
+from onchip.transform.groups.tile_graph import TileGraph
 
 
 @dataclass(frozen=True, slots=True)

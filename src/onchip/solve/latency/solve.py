@@ -18,7 +18,6 @@ from onchip.facts.indexed import IndexedProblem
 from onchip.facts.latency_bounds import LatencyBound
 from onchip.facts.merged_latency import least_latency_bound
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
-from onchip.lower.split.channel_bands import ChannelBands
 from onchip.native import LatencyBands, LatencyRoom, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
@@ -38,6 +37,7 @@ from onchip.solve.latency.placing import (
     placed_while_timed,
 )
 from onchip.solve.latency.program import ProgramWriter
+from onchip.transform.slices.channel_bands import ChannelBands
 
 METHOD: Final = "timed"
 EVALUATIONS: Final = 20_000

@@ -9,8 +9,6 @@ from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
-from onchip.lower.schedule.tile_graph import TileGraph
-from onchip.lower.schedule.tiled import tile_graph
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.improvement import Improver, Placed
@@ -20,6 +18,8 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.tiled_network import TiledNetwork
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
 
 SECONDS_OF_A_TILE_OPERATOR: Final = 1.5e-4
 """To cut it out of its operator and to see what it reads, where work is counted."""

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
-from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.composition import NoMappingError
@@ -31,6 +30,7 @@ from onchip.solve.schedule.stack_front import (
     StackPrices,
     cheapest_cuts,
 )
+from onchip.transform.groups.part_of_network import part_of_network
 
 SHARE_OF_LOOKS: Final = 0.7
 """Of the time that there is, to look at options; the rest is to compose schedules with them."""

@@ -16,7 +16,6 @@ from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.relaxation import Relaxation
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.solve.schedule.composition import Composition
@@ -24,6 +23,7 @@ from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
 from onchip.solve.schedule.solve import solve_schedule
+from onchip.transform.groups.tile_graph import TileGraph
 
 MOST_KEPT: Final = 64
 """Schedules that are kept while others are looked for."""

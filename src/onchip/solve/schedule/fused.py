@@ -13,7 +13,6 @@ from onchip.cost.stack.cost import StackCost
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.lower.schedule.part_of_network import part_of_network
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
@@ -29,6 +28,7 @@ from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.workers import Costing
+from onchip.transform.groups.part_of_network import part_of_network
 
 FUSION_OBJECTIVES: Final = {
     ScheduleObjective.ENERGY: FusionObjective.ENERGY,

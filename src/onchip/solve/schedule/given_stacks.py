@@ -13,7 +13,7 @@ from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 from onchip.solve.stacks.spaces import ensure_a_tile_fits
-from onchip.solve.stacks.stacks import PLACE, given_stacks, single_layers
+from onchip.transform.groups.stacks import PLACE, given_stacks, single_layers
 
 SEARCHED: Final = frozenset({OPTIMAL, LAYERS, "one", "greedy"})
 """What may be said of stacks without naming a layer."""

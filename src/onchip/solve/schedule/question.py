@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.ir.graph import Graph
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.transform.groups.tile_graph import TileGraph
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from onchip.arch.memory import Operand
 from onchip.cost.schedule.compute_cost import FilledOutputs
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.ops.derive.layers_of import PLAIN_BITS
+from onchip.transform.groups.tile_graph import TileGraph
 
 
 @dataclass(frozen=True, slots=True)

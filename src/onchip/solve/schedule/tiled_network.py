@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Tensor
-from onchip.lower.schedule.tile_graph import TileGraph
 from onchip.solve.schedule.runs import Step, step_of
+from onchip.transform.groups.tile_graph import TileGraph
 
 TensorInUse: TypeAlias = tuple[Tensor, int | None]
 """A tensor that a step reads or writes, and the number of the next step that reads it; None if none does."""

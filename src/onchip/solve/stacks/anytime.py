@@ -19,8 +19,8 @@ from onchip.solve.stacks.mappers import EXACT, LOMA, UnmappableError
 from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 from onchip.solve.stacks.solve import FusionResult, least_value, solve_fusion
 from onchip.solve.stacks.spaces import space_described, space_of
-from onchip.solve.stacks.stacks import single_layers, stack_count
 from onchip.solve.stacks.workers import Costing, costs_of
+from onchip.transform.groups.stacks import single_layers, stack_count
 
 SECONDS_OF_A_STACK: Final = 2e-5
 """To list each that there may be, whatever it costs, which cannot be cut off."""

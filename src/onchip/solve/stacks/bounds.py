@@ -27,10 +27,10 @@ from onchip.solve.stacks.seen_shares import shares_of, skips_nothing
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.span_totals import SpanTotals, Tiles
 from onchip.solve.stacks.stack_grids import StackGrids
-from onchip.solve.stacks.stacks import LayerSpan, first_starts
 from onchip.solve.stacks.tile_ranges import paced_alike
 from onchip.solve.stacks.tile_totals import LayerTotals
-from onchip.solve.stacks.tilings import TileBox
+from onchip.transform.groups.stacks import LayerSpan, first_starts
+from onchip.transform.groups.tilings import TileBox
 
 ROUNDING: Final = 1e-9
 """Sums of floats are not those of the cost model in another order."""

@@ -18,8 +18,8 @@ from onchip.solve.stacks.axis_grids import Floats
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import FEW_TILINGS, StackChoice
 from onchip.solve.stacks.stack_grids import GridSums, Places, StackGrids, TileGrid
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
-from onchip.solve.stacks.tilings import TileBox
+from onchip.transform.groups.stacks import LayerSpan, stack_of
+from onchip.transform.groups.tilings import TileBox
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
 from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
+from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 PROVEN: Final = (OURS, DEFINES)
 """Conventions for which bounds are."""

@@ -20,7 +20,7 @@ from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, 
 from onchip.solve.stacks.alone_bounds import AloneBound, alone_bound
 from onchip.solve.stacks.every_shape import EveryShape
 from onchip.solve.stacks.layer_bounds import LayerBounds
-from onchip.solve.stacks.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan
 
 Pixels: TypeAlias = NDArray[np.int64]
 """Positions along an axis, ascending."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.answer.stacks import OverlapMode
-from onchip.solve.stacks.tilings import TileSizes
+from onchip.transform.groups.tilings import TileSizes
 
 OPTIMAL: Final = "optimal"
 """Of `stacks`: all that are legal may be used."""

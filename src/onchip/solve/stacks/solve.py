@@ -34,9 +34,9 @@ from onchip.solve.stacks.spaces import (
     spans_of_option,
     thinned,
 )
-from onchip.solve.stacks.stacks import LayerSpan
 from onchip.solve.stacks.tile_mappings import tile_mappings
 from onchip.solve.stacks.ways import Arc, NoBoundError, PathToPlace
+from onchip.transform.groups.stacks import LayerSpan
 
 FEW_HOMES: Final = 8
 """Ways to place the maps alive at a cut, for a good answer early."""

@@ -16,9 +16,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.stacks import LayerSpan
-from onchip.solve.stacks.tilings import TileBox
 from onchip.solve.stacks.ways import Arc, ensure_time
+from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.tilings import TileBox
 
 Homes: TypeAlias = tuple[tuple[str, str], ...]
 """Feature maps and the memories on chip in which they lie; others lie in DRAM."""

@@ -13,7 +13,7 @@ from onchip.errors import UsageError
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
 from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.stacks import (
+from onchip.transform.groups.stacks import (
     LayerSpan,
     given_stacks,
     greedy_stacks,
@@ -23,7 +23,7 @@ from onchip.solve.stacks.stacks import (
     stack_of,
     weight_capacity_bits,
 )
-from onchip.solve.stacks.tilings import SWEEP_COLUMNS, SWEEP_ROWS, TileBox, boxes_of, whole
+from onchip.transform.groups.tilings import SWEEP_COLUMNS, SWEEP_ROWS, TileBox, boxes_of, whole
 
 MANY_SIZES: Final = 4
 """So many that are all up to the greatest are not listed."""

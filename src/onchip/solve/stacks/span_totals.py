@@ -8,10 +8,10 @@ from typing import TypeAlias
 from onchip.answer.stacks import Tiling
 from onchip.ops.derive.back_calculation import AxisName
 from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.solve.stacks.stacks import LayerSpan, stack_of
 from onchip.solve.stacks.tile_ranges import SizeRange, range_totals
 from onchip.solve.stacks.tile_totals import AxisTotals, axis_totals
-from onchip.solve.stacks.tilings import TileBox
+from onchip.transform.groups.stacks import LayerSpan, stack_of
+from onchip.transform.groups.tilings import TileBox
 
 Tiles: TypeAlias = Tiling | TileBox
 """Of one size, or of every size of a list."""

@@ -22,7 +22,7 @@ from onchip.solve.stacks.layer_grids import GridShare, LayerGrids
 from onchip.solve.stacks.seen_shares import shares_of
 from onchip.solve.stacks.size_tiles import SizeTiles
 from onchip.solve.stacks.span_totals import SpanTotals
-from onchip.solve.stacks.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan
 
 Sizes: TypeAlias = tuple[int, ...]
 Places: TypeAlias = tuple[NDArray[np.intp], ...]

@@ -1,0 +1,1 @@
+"""Graph to graph, by a decision that is given."""

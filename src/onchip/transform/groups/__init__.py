@@ -1,0 +1,1 @@
+"""Fused groups and their tiles, counted and emitted as operators."""

@@ -1,0 +1,154 @@
+"""Parts of a network's operators, collected in the order in which they run, with the bands that they write and read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from onchip.errors import GraphError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Region, size_of, whole_region
+from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import Tile
+from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.views.views import paces_of
+from onchip.transform.slices.tile_bytes import place_of
+
+_RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
+"""Beside what `split_operators` knows, and views."""
+
+
+@dataclass
+class EmittedParts:
+    """Operators by name; of each tensor of `graph` the bands that are used, by name.
+
+    `parameters` are those that the parts of an operator read, by its name; of an operator that it does not name, all.
+    """
+
+    graph: Graph
+    parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    operators: dict[str, Operator] = field(default_factory=dict)
+    bands: dict[str, dict[str, Tensor]] = field(default_factory=lambda: defaultdict(dict))
+    _runs_in_parts: dict[str, bool] = field(default_factory=dict)
+    _whole_tiles: dict[str, Tile] = field(default_factory=dict)
+
+    def add(self, operator: Operator, name: str, inputs: Sequence[Tensor], written: Sequence[Tensor]) -> None:
+        """The part of an operator that writes these bands, called `name`; the operator itself where all is whole.
+
+        Raises GraphError for a kind that cannot run in parts.
+        """
+        for band in (*inputs, *written):
+            self.bands[band.part_of or band.name][band.name] = band
+        if name in self.operators:
+            raise GraphError("a tile of another operator has this name", place=f"operator {name!r}", expected="another")
+        parameters = self.parameters.get(operator.name, operator.parameters)
+        if all(band.part_of is None for band in (*inputs, *written)):
+            self.operators[operator.name] = replace(operator, parameters=parameters)
+            return
+        region = _region_of(written)
+        self._ensure_it_runs(operator, inputs, region)
+        self.operators[name] = Operator(
+            name,
+            operator.kind,
+            tuple(dict.fromkeys([band.name for band in inputs])),
+            tuple([band.name for band in written]),
+            parameters,
+            operator.attributes,
+            operator.members,
+            replace(self._whole_tile(operator), regions=(region,)),
+        )
+
+    def add_whole(self, operator: Operator, bands_of: Callable[[str], Sequence[Tensor]]) -> None:
+        """An operator that runs whole: as it stands, but that it lists all bands of each tensor that is cut.
+
+        Raises GraphError where a tile of another operator has its name.
+        """
+        listed = []
+        for names in (operator.inputs, operator.outputs):
+            bands = {name: bands_of(name) for name in names}
+            for name, own in bands.items():
+                self.bands[own[0].part_of or name].update((band.name, band) for band in own)
+            listed.append(tuple(band.name for name in names for band in bands[name]))
+        if operator.name in self.operators:
+            raise GraphError("a tile has this name", place=f"operator {operator.name!r}", expected="another")
+        if listed != [operator.inputs, operator.outputs]:
+            tile = operator.tile or whole_tile(operator, self.graph)
+            operator = replace(operator, inputs=tuple(dict.fromkeys(listed[0])), outputs=listed[1], tile=tile)
+        parameters = self.parameters.get(operator.name, operator.parameters)
+        self.operators[operator.name] = replace(operator, parameters=parameters)
+
+    def fresh_name(self, name: str) -> str:
+        """`name`, or with a number where an operator is called that already."""
+        numbered = (name if not again else f"{name}.{again}" for again in range(len(self.operators) + 1))
+        return next(each for each in numbered if each not in self.operators)
+
+    def keep(self, name: str, bands: Iterable[Tensor]) -> None:
+        """Of the tensor of this name in `graph` these are used."""
+        self.bands[name].update((band.name, band) for band in bands)
+
+    def finished(self, inputs: Mapping[str, Iterable[Tensor]]) -> Graph:
+        """The graph of all parts; `inputs` are the bands of network inputs, of which some may be read by nobody."""
+        return Graph(self.graph.name, tuple(self.tensors(inputs)), tuple(self.operators.values()))
+
+    def tensors(self, inputs: Mapping[str, Iterable[Tensor]]) -> list[Tensor]:
+        """Parameters, the bands of network inputs, as given or else whole, and of other tensors what is used."""
+        tensors: list[Tensor] = []
+        for tensor in self.graph.tensors:
+            if tensor.role is Role.PARAMETER:
+                tensors.append(tensor)
+            elif tensor.role is Role.INPUT:
+                tensors.extend(inputs.get(tensor.name, (tensor,)))
+            else:
+                tensors.extend(self.bands[tensor.name].values())
+        return tensors
+
+    def _whole_tile(self, operator: Operator) -> Tile:
+        """The tile that is all of an operator; each of its tiles differs from it in the region alone."""
+        if operator.name not in self._whole_tiles:
+            self._whole_tiles[operator.name] = whole_tile(operator, self.graph)
+        return self._whole_tiles[operator.name]
+
+    def _ensure_it_runs(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> None:
+        if self._runs_in_parts.get(operator.name) or self._is_all(operator, inputs, region):
+            return
+        if operator.name not in self._runs_in_parts:
+            source, written = (
+                self.graph.tensor[each].shape or () for each in (operator.inputs[0], operator.outputs[0])
+            )
+            self._runs_in_parts[operator.name] = (
+                operator.kind in _RUN_IN_PARTS
+                or paces_of(operator, source, written) is not None
+                or geometry_of(operator, self.graph, is_model=False) is not None
+            )
+        if not self._runs_in_parts[operator.name]:
+            raise GraphError(
+                f"it cannot run in parts ({operator.kind})",
+                place=f"operator {operator.name!r}",
+                expected="convolutions, pools, elementwise operators, Slice or Pad, or else a stack in one tile",
+            )
+
+    def _is_all(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> bool:
+        """Whether this part reads and writes all that the operator does."""
+        read = dict.fromkeys(inputs)
+        given = {
+            name: sum(prod(band.shape or ()) for band in read if place_of(band)[0] == name) for name in operator.inputs
+        }
+        is_read = all(given[name] == prod(self.graph.tensor[name].shape or ()) for name in operator.inputs)
+        return is_read and size_of(region) == prod(self.graph.tensor[operator.outputs[0]].shape or ())
+
+
+def whole_tile(operator: Operator, graph: Graph) -> Tile:
+    """The tile that is the whole operator."""
+    names = (*operator.inputs, *operator.parameters, *operator.outputs)
+    shapes = tuple(graph.tensor[name].shape or () for name in names)
+    regions = tuple(whole_region(graph.tensor[name].shape or ()) for name in operator.outputs)
+    return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
+
+
+def _region_of(bands: Sequence[Tensor]) -> Region:
+    """Of bands that make up a rectangle, row by row: from where the first begins to where the last ends."""
+    first, last = (band.region or whole_region(band.shape or ()) for band in (bands[0], bands[-1]))
+    return tuple([(begin[0], end[1]) for begin, end in zip(first, last, strict=True)])

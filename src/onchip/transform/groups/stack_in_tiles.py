@@ -1,0 +1,157 @@
+"""A stack in tiles: what each of its layers computes and sees in each tile, emitted as operators on bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from onchip.answer.stacks import Tiling
+from onchip.ir.graph import Graph
+from onchip.ir.region import Range, Region, whole_region
+from onchip.ir.tensor import Tensor
+from onchip.ir.window import Window
+from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
+from onchip.ops.derive.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
+from onchip.ops.derive.fusable import FusableLayer, Read, Stack, pixels_of, region_of_pixels
+from onchip.ops.derive.operands import largest_first
+from onchip.transform.groups.bands import MapBands, TilePlace, lines_inside, lines_outside, range_of
+from onchip.transform.groups.parts import EmittedParts
+from onchip.transform.groups.views import ViewEmission, shift_of_view
+
+
+@dataclass(frozen=True, slots=True)
+class StackInTiles:
+    """A stack, its tiling, and the back-calculation of both axes."""
+
+    stack: Stack
+    tiling: Tiling
+    rows: BackCalculation
+    columns: BackCalculation
+
+    @classmethod
+    def of(cls, stack: Stack, tiling: Tiling) -> StackInTiles:
+        """Raises InputError for a tile larger than the map, and where a tile would see nothing but padding."""
+        rows = back_calculation(stack, AxisName.ROWS, tiling.rows, cached=tiling.mode.caches_rows)
+        columns = back_calculation(stack, AxisName.COLUMNS, tiling.columns, cached=tiling.mode.caches_columns)
+        return cls(stack, tiling, rows, columns)
+
+    @property
+    def layer_tiles(self) -> int:
+        """How many tiles its layers have together, those in which a layer computes nothing left out."""
+        return sum(
+            prod(int((axis.maps[layer.output.name].computed.lengths > 0).sum()) for axis in (self.rows, self.columns))
+            for layer in self.stack.layers
+        )
+
+    def places(self) -> Iterator[TilePlace]:
+        """All tiles, in the order in which they run."""
+        output = self.stack.output.name
+        rows, columns = (len(found.maps[output].computed.starts) for found in (self.rows, self.columns))
+        return (TilePlace(row, column, columns) for row in range(rows) for column in range(columns))
+
+    def scale(self, graph: Graph, name: str) -> tuple[int, int]:
+        """The rows and columns of the tensor in one pixel of its map; more than one of the stack's output alone."""
+        sizes = pixels_of(graph.tensor[name].shape or ())
+        output = self.stack.output
+        if name != output.name:
+            return (1, 1)
+        return sizes[0] // output.rows, sizes[1] // output.columns
+
+    def bands_inside(self, graph: Graph) -> Mapping[str, MapBands]:
+        """The bands of each map that does not leave the stack."""
+        rows = lines_inside(self.stack, self.rows, cached=self.tiling.mode.caches_rows)
+        columns = lines_inside(self.stack, self.columns, cached=self.tiling.mode.caches_columns)
+        return {name: MapBands(graph.tensor[name], lines, columns[name]) for name, lines in rows.items()}
+
+    def lines_outside(self, graph: Graph) -> Iterator[tuple[str, tuple[set[int], set[int]]]]:
+        """The rows and columns, in elements, at which it cuts each of its inputs and its output."""
+        across = dict(lines_outside(self.stack, self.columns))
+        for name, down in lines_outside(self.stack, self.rows):
+            scale = self.scale(graph, name)
+            yield name, ({line * scale[0] for line in down}, {line * scale[1] for line in across[name]})
+
+    def computed(self, name: str, place: TilePlace) -> tuple[Range, Range]:
+        """The rows and columns of a map that a tile computes."""
+        down, across = self.rows.maps[name].computed, self.columns.maps[name].computed
+        return range_of(down, place.row), range_of(across, place.column)
+
+    def emit(self, parts: EmittedParts, bands: Mapping[str, MapBands]) -> None:
+        """All tiles one after the other; `bands` are those of all maps that the stack reads and writes.
+
+        Raises GraphError for what cannot run in parts.
+        """
+        for place in self.places():
+            self._emit_tile(ViewEmission(parts, bands, place))
+
+    def _emit_tile(self, views: ViewEmission) -> None:
+        """The layers in their order; one that has nothing left to compute does not run."""
+        for at, layer in enumerate(self.stack.layers):
+            rows, columns = self.computed(layer.output.name, views.place)
+            if rows[0] == rows[1] or columns[0] == columns[1]:
+                continue
+            operator = views.parts.graph.operator[layer.name]
+            written = views.bands[layer.output.name].within(views.place, rows, columns)
+            read = self._read(at, layer, views)
+            views.parts.add(operator, f"{operator.name}#{views.place.number}", read, written)
+
+    def _read(self, at: int, layer: FusableLayer, views: ViewEmission) -> tuple[Tensor, ...]:
+        """The bands that a layer sees, through views where its operands are views."""
+        place, graph = views.place, views.parts.graph
+        computed = self.computed(layer.output.name, place)
+        found: list[Tensor] = []
+        names = largest_first(graph, graph.operator[layer.name].inputs)
+        every = zip(layer.reads, self.rows.reads[at], self.columns.reads[at], strict=True)
+        uses = zip(names, every, strict=not layer.joins)  # parts that are joined are seen alike, as one operand
+        for name, (read, down, across) in uses:
+            seen = range_of(down.seen, place.row), range_of(across.seen, place.column)
+            if name == read.source:
+                found += views.bands[name].within(place, *seen)
+                continue
+            is_at_pixels = graph.operator[layer.name].kind in ELEMENT_BY_ELEMENT
+            others = computed if is_at_pixels else self._seen_of_view(name, (read, down, across), computed, views)
+            region = self._region(name, read, (seen, others), views)
+            found.append(views.view(name, region))
+        return tuple(found)
+
+    def _region(
+        self, name: str, read: Read, ranges: tuple[tuple[Range, Range], tuple[Range, Range]], views: ViewEmission
+    ) -> Region:
+        """What a layer takes of a view: what it sees of the map where the view is as long, else the other ranges."""
+        shape = views.parts.graph.tensor[name].shape or ()
+        is_repeated = max(read.rows.repeat, read.columns.repeat) > 1
+        wanted = (
+            own if size == map_size and not is_repeated else other
+            for size, map_size, own, other in zip(
+                pixels_of(shape), views.bands[read.source].pixels, *ranges, strict=True
+            )
+        )
+        return region_of_pixels(whole_region(shape), *wanted)
+
+    def _seen_of_view(
+        self, name: str, use: tuple[Read, ReadUse, ReadUse], computed: tuple[Range, Range], views: ViewEmission
+    ) -> tuple[Range, Range]:
+        """Rows and columns of a view that windows slide over."""
+        graph, (read, down, across), place = views.parts.graph, use, views.place
+        sizes = pixels_of(graph.tensor[name].shape or ())
+        if max(read.rows.repeat, read.columns.repeat) > 1:
+            windows = read.rows, read.columns
+            rows, columns = (_positions(*each) for each in zip(windows, computed, sizes, strict=True))
+            return rows, columns
+        places, shift = (place.row, place.column), shift_of_view(graph, name, views.bands)
+        rows, columns = (_in_view(*each) for each in zip((down, across), places, shift, sizes, strict=True))
+        return rows, columns
+
+
+def _positions(window: Window, computed: Range, size: int) -> Range:
+    """What a window that slides over repeated pixels sees of these."""
+    first = computed[0] * window.stride - window.pad
+    behind = (computed[1] - 1) * window.stride - window.pad + window.reach
+    return max(first, 0), min(behind, size)
+
+
+def _in_view(use: ReadUse, tile: int, shift: int, size: int) -> Range:
+    """What windows that slide over a view see of it, zeros that it has around its map among that."""
+    start, stop = range_of(use.seen, tile)
+    first, behind = start - int(use.zeros_before[tile]) - shift, stop + int(use.zeros_after[tile]) - shift
+    return max(first, 0), min(behind, size)

@@ -1,0 +1,1 @@
+"""Folding, decomposition, declared workspaces, shared bytes and states."""

@@ -1,0 +1,149 @@
+"""Quantised networks as they run: an operator between dequantisations and a quantisation is one over integers.
+
+Files write an operator over integers as DequantizeLinear, the operator over floating point, QuantizeLinear (QDQ), so
+that any runtime can compute it; those that are made for it run the three as one, and no map is ever in floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Final
+
+from onchip.ir.graph import Graph
+from onchip.ir.operator import SEEN_SHAPES, AttributeValue, Operator
+from onchip.ir.tensor import Role
+from onchip.transform.rewrite.same_scale import DEQUANTISE, QUANTISE, SameScaleFold
+
+PLAIN_KINDS: Final[Mapping[str, str]] = {
+    "QLinearConv": "Conv",
+    "ConvInteger": "Conv",
+    "QLinearMatMul": "MatMul",
+    "MatMulInteger": "MatMul",
+    "com.microsoft::QGemm": "Gemm",
+    "com.microsoft::QLinearAdd": "Add",
+    "com.microsoft::QLinearMul": "Mul",
+    "com.microsoft::QLinearSigmoid": "Sigmoid",
+    "com.microsoft::QLinearLeakyRelu": "LeakyRelu",
+    "com.microsoft::QLinearSoftmax": "Softmax",
+    "com.microsoft::QLinearConcat": "Concat",
+    "com.microsoft::QLinearWhere": "Where",
+    "com.microsoft::QLinearReduceMean": "ReduceMean",
+    "com.microsoft::QLinearAveragePool": "AveragePool",
+    "com.microsoft::QLinearGlobalAveragePool": "GlobalAveragePool",
+}
+"""What kinds over integers compute; their scales and zero points are parameters beside the weights."""
+_OF_INTEGERS: Final = QUANTISE | DEQUANTISE | PLAIN_KINDS.keys()
+"""Kinds without one of which there is nothing to fold."""
+_CHANNELS_LAST: Final = "channels_last"
+_WITH_INDICES: Final = frozenset(
+    {"Gather", "GatherElements", "GatherND", "Slice", "Pad", "Resize", "Expand", "Tile", "Upsample"}
+)
+"""Kinds whose first input alone holds the network's values: the others say which of them, or how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisationFold:
+    """The transform that makes one operator of its dequantisations, itself and its quantisation.
+
+    It needs activations to be fused before, as they stand between an operator and its quantisation. An operator is
+    folded when all maps that it reads are dequantised and each that it writes is quantised, once, and read by nobody
+    else; a quantisation of what was just dequantised, of another scale, is one as well. What stays in floating point
+    stays: the quantisation of a network input, the dequantisation of an output or of what no integer operator takes.
+    It ensures that operators that were folded read and write integers alone, with the scales and zero points as further
+    parameters; that they keep their names, and list all their nodes as members; and that kinds over integers
+    (`PLAIN_KINDS`) bear the name of what they compute.
+    """
+
+    def __call__(self, graph: Graph) -> Graph:
+        """The same network; its inputs, outputs and parameters are those that there were."""
+        if not any(operator.kind in _OF_INTEGERS for operator in graph.operators):
+            return graph
+        graph = SameScaleFold()(graph)
+        folding = _Folding(graph)
+        operators = tuple(_plain(operator) for operator in folding.operators())
+        used = {name for operator in operators for name in (*operator.reads, *operator.outputs)}
+        is_there = (one.name in used or one.role in (Role.INPUT, Role.PARAMETER) for one in graph.tensors)
+        tensors = tuple(compress(graph.tensors, is_there))
+        return Graph(graph.name, tensors, operators, graph.states_among(tensors))
+
+
+@dataclass(frozen=True, slots=True)
+class _Folding:
+    graph: Graph
+
+    def operators(self) -> Iterator[Operator]:
+        """The operators that are left, in the given order."""
+        over = {one.name: one for operator in self.graph.operators if (one := self._over_integers(operator))}
+        written = {name for one in over.values() for name in one.outputs}
+        read = {name for operator in self.graph.operators for name in over.get(operator.name, operator).reads}
+        for operator in self.graph.operators:
+            if operator.name in over:
+                yield over[operator.name]
+            elif operator.kind in DEQUANTISE and not self._is_needed(operator, read):
+                continue
+            elif written.isdisjoint(operator.outputs):
+                yield operator
+
+    def _over_integers(self, operator: Operator) -> Operator | None:
+        """The operator with its dequantisations and its quantisations, None for one that is not between them."""
+        before = self._dequantisations(operator)
+        if before is None:
+            return None
+        if operator.kind in QUANTISE:
+            after: tuple[Operator, ...] = ()
+        elif (found := self._quantisations(operator)) is not None:
+            after = found
+        else:
+            return None
+        scales = [name for one in (*before.values(), *after) for name in one.parameters]
+        nodes = (operator, *before.values(), *after)
+        return replace(
+            operator,
+            inputs=tuple(before[name].inputs[0] if name in before else name for name in operator.inputs),
+            outputs=tuple(one.outputs[0] for one in after) or operator.outputs,
+            parameters=tuple(dict.fromkeys((*operator.parameters, *scales))),
+            attributes=self._attributes(operator, before),
+            members=tuple(dict.fromkeys(member for one in nodes for member in one.members or (one.name,))),
+        )
+
+    def _attributes(self, operator: Operator, before: Mapping[str, Operator]) -> Mapping[str, AttributeValue]:
+        """Those of the operator; where a dequantisation reads a view of a map, with the shapes that are seen."""
+        read = [before[name].inputs[0] if name in before else name for name in operator.inputs]
+        seen, stored = ([self.graph.tensor[name].shape for name in names] for names in (operator.inputs, read))
+        if SEEN_SHAPES in operator.attributes or seen == stored or None in seen:
+            return operator.attributes
+        return {**operator.attributes, SEEN_SHAPES: [list(shape or ()) for shape in seen]}
+
+    def _dequantisations(self, operator: Operator) -> dict[str, Operator] | None:
+        """Those of all maps that it reads, by what it reads; None where one is missing."""
+        found = {name: one for name in operator.inputs if (one := self._dequantisation(name)) is not None}
+        values = operator.inputs[:1] if operator.kind in _WITH_INDICES else operator.inputs
+        is_whole = bool(values) and all(name in found for name in values)
+        return found if is_whole and operator.kind not in DEQUANTISE else None
+
+    def _dequantisation(self, tensor: str) -> Operator | None:
+        producer = self.graph.producer.get(tensor)
+        is_one = producer is not None and producer.kind in DEQUANTISE and len(producer.inputs) == 1
+        return producer if is_one else None
+
+    def _quantisations(self, operator: Operator) -> tuple[Operator, ...] | None:
+        """Those of all that it writes, in order; None where one is missing, or not alone."""
+        found = []
+        for name in operator.outputs:
+            readers, tensor = self.graph.readers[name], self.graph.tensor[name]
+            is_quantised = len(readers) == 1 and readers[0].kind in QUANTISE and readers[0].inputs == (name,)
+            if not is_quantised or tensor.role is not Role.ACTIVATION or tensor.part_of is not None:
+                return None
+            found.append(readers[0])
+        return tuple(found)
+
+    def _is_needed(self, operator: Operator, read: set[str]) -> bool:
+        return any(name in read or self.graph.tensor[name].role is Role.OUTPUT for name in operator.outputs)
+
+
+def _plain(operator: Operator) -> Operator:
+    """A kind over integers by the name of what it computes; with channels last its axes are others, so it stays."""
+    kind = PLAIN_KINDS.get(operator.kind)
+    return operator if kind is None or operator.attributes.get(_CHANNELS_LAST) else replace(operator, kind=kind)

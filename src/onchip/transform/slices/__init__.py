@@ -1,0 +1,1 @@
+"""Operators cut into slices along one axis or several."""

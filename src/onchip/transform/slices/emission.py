@@ -1,0 +1,184 @@
+"""From the splits of operators to the graph of their tiles and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from onchip.answer.problem import Problem
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Range, Region
+from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import SumPart, Tile
+from onchip.lower.split.choice import TileChoice, cut
+from onchip.lower.split.room import Item, SplitRoom, items_of
+from onchip.ops.derive.geometry import OperandAccess
+from onchip.transform.slices.bands import Bands, named_bands
+from onchip.transform.slices.state_bands import cuts_of_states_alike, states_of_bands
+
+BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
+"""Of each tensor and dimension, the inner boundaries of its bands."""
+
+
+def emitted(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
+    """The graph with these operators in tiles, which stand one after the other in the operator's place.
+
+    The two tensors of a state are cut alike where that fits, so that each pair of bands is a state.
+    """
+    cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in problem.graph.tensors}
+    for split in splits.values():
+        cut(cuts, split)
+    alike = cuts_of_states_alike(problem.graph, cuts)
+    if alike:
+        found = _emitted_with(problem, splits, {**cuts, **alike})
+        if _fits(problem, found, alike):
+            return found
+    return _emitted_with(problem, splits, cuts)
+
+
+def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: BandEdges) -> Graph:
+    bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in problem.graph.tensors}
+    return _SplitEmission(problem, splits, bands).run()
+
+
+def _fits(problem: Problem, graph: Graph, cut_further: Collection[str]) -> bool:
+    """Whether all operators fit that read or write bands of these tensors."""
+    banded, room = replace(problem, graph=graph), SplitRoom.of(problem.memories)
+    named = {tensor.name for tensor in graph.tensors if (tensor.part_of or tensor.name) in cut_further}
+    around = (each for each in graph.operators if not named.isdisjoint((*each.reads, *each.outputs)))
+    return all(room.holds(items_of(banded, operator)) for operator in around)
+
+
+def operands_of_tiles(
+    problem: Problem, operator: Operator, split: TileChoice | None, cuts: BandEdges
+) -> Iterator[list[Item]]:
+    """Yield the counted operands of each of the operator's tiles (of itself, where `split` is None).
+
+    `cuts` are the boundaries of the bands of its operands.
+    """
+    bands = {name: Bands.of(problem.graph.tensor[name], cuts[name]) for name in (*operator.reads, *operator.outputs)}
+    tensors = {name: band for each in bands.values() for name, band in named_bands(each).items()}
+    emission = _SplitEmission(problem, {}, bands)
+    for tile in emission.tiles(operator, split):
+        tensors |= {tensor.name: tensor for tensor in emission.sums[-1:]}
+        operands = (tensors[name] for name in dict.fromkeys((*tile.reads, *tile.outputs)))
+        yield [(problem.operand(tile, each), each.size_bytes) for each in operands if problem.counts(each)]
+
+
+@dataclass
+class _SplitEmission:
+    problem: Problem
+    splits: Mapping[str, TileChoice]
+    bands: Mapping[str, Bands]
+    operators: list[Operator] = field(default_factory=list)
+    sums: list[Tensor] = field(default_factory=list)
+
+    def run(self) -> Graph:
+        graph = self.problem.graph
+        for operator in graph.operators:
+            self.operators.extend(self.tiles(operator, self.splits.get(operator.name)))
+        banded = (band for tensor in graph.tensors for band in self.bands[tensor.name].all)
+        tensors, operators = (*banded, *self.sums), tuple(self.operators)
+        return Graph(graph.name, tensors, operators, states_of_bands(graph, self.bands, operators))
+
+    def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
+        """Yield the operator's tiles, or itself if it is not split."""
+        if split is None:
+            yield self._with_bands(operator)
+        else:
+            yield from self._tiles(operator, split)
+
+    def _with_bands(self, operator: Operator) -> Operator:
+        """An operator that is not split lists every band of its operands, and is a tile that is all of it."""
+        names = (*operator.inputs, *operator.parameters, *operator.outputs)
+        if all(self.bands[name].is_whole for name in names):
+            return operator
+        regions = tuple(_whole(self.problem.graph.tensor[name]) for name in operator.outputs)
+        return replace(
+            operator,
+            inputs=self._all_bands(operator.inputs),
+            parameters=self._all_bands(operator.parameters),
+            outputs=self._all_bands(operator.outputs),
+            tile=self._tile(operator, regions),
+        )
+
+    def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(band.name for name in names for band in self.bands[name].all))
+
+    def _tile(self, operator: Operator, regions: tuple[Region, ...]) -> Tile:
+        names = (*operator.inputs, *operator.parameters, *operator.outputs)
+        shapes = tuple(self.problem.graph.tensor[name].shape or () for name in names)
+        return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
+
+    def _tiles(self, operator: Operator, split: TileChoice) -> Iterator[Operator]:
+        """Those that sum up one region pass the sum on from one to the next, in the order in which they run."""
+        geometry, axis = split.geometry, split.reduction
+        tiles = split.tiles()
+        last = {_output_part(tile, axis): index for index, tile in enumerate(tiles)}
+        passed: dict[tuple[Range, ...], str] = {}
+        for index, tile in enumerate(tiles):
+            regions = tuple(access.region(tile, geometry.axes) or () for access in geometry.writes)
+            described = self._tile(operator, regions)
+            key = _output_part(tile, axis)
+            if axis is not None:
+                part = SumPart.END if last[key] == index else SumPart.MIDDLE if key in passed else SumPart.START
+                described = replace(described, reduction=tile[axis], part=part)
+            emitted_tile = self._tile_operator(operator, split, tile, described, f"{operator.name}#{index}")
+            if described.part.adds_to_a_sum:
+                emitted_tile = replace(emitted_tile, inputs=(*emitted_tile.inputs, passed[key]))
+            if not described.part.is_complete:
+                passed[key] = self._sum(emitted_tile.name, operator.outputs[0], regions[0])
+                emitted_tile = replace(emitted_tile, outputs=(passed[key],))
+            yield emitted_tile
+
+    def _tile_operator(
+        self, operator: Operator, split: TileChoice, tile: tuple[Range, ...], described: Tile, name: str
+    ) -> Operator:
+        geometry = split.geometry
+        reads = [access for access in geometry.reads if self._is_read(access, split, described.part)]
+        read = self._bands_of(reads, tile, split)
+        sizes = [axis.size for axis in geometry.axes]
+        is_parameter = {band: self.problem.graph.tensor[base].role is Role.PARAMETER for band, base in read.items()}
+        uncounted = (each for each in operator.parameters if not self.problem.counts(self.problem.graph.tensor[each]))
+        return replace(
+            operator,
+            name=name,
+            inputs=tuple(band for band in read if not is_parameter[band]),
+            parameters=(*(band for band in read if is_parameter[band]), *uncounted),
+            outputs=tuple(self._bands_of(geometry.writes, tile, split)),
+            tile=described,
+            stated=operator.stated.share(prod(stop - start for start, stop in tile), prod(sizes)),
+        )
+
+    def _is_read(self, access: OperandAccess, split: TileChoice, part: SumPart) -> bool:
+        """What does not depend on the part of the sum, such as a bias, is read once, by the first."""
+        return not part.adds_to_a_sum or any(span.axis == split.reduction for span in access.spans)
+
+    def _bands_of(
+        self, accesses: Sequence[OperandAccess], tile: tuple[Range, ...], split: TileChoice
+    ) -> dict[str, str]:
+        """Each band that the tile needs, and its base, in the operator's order."""
+        found: dict[str, str] = {}
+        for access in accesses:
+            region = access.region(tile, split.geometry.axes)
+            if region is not None:
+                found |= dict.fromkeys(self.bands[access.tensor].within(region), access.tensor)
+        return found
+
+    def _sum(self, tile: str, output: str, region: Region) -> str:
+        shape = tuple(stop - start for start, stop in region)
+        bits = self.problem.graph.tensor[output].bits or 0
+        self.sums.append(Tensor.of_shape(f"{tile}.sum", shape, bits, Role.ACTIVATION))
+        return self.sums[-1].name
+
+
+def _output_part(tile: tuple[Range, ...], reduction: int | None) -> tuple[Range, ...]:
+    """A tile without its range of what is summed up."""
+    return tuple(each for axis, each in enumerate(tile) if axis != reduction)
+
+
+def _whole(tensor: Tensor) -> Region:
+    return tuple((0, size) for size in tensor.shape or ())

@@ -1,0 +1,192 @@
+"""The network in tiles: every element is computed before it is read, and loop nests multiply what tiles compute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.errors import InputError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Region, whole_region
+from onchip.ir.tensor import Role, Tensor
+from onchip.ir.window import integers, windows_of
+from onchip.ops.derive.layers_of import Precision, layers_of
+from onchip.simulate.arithmetic_kernels import whole_tensor_differences
+from onchip.transform.groups.all_parameters import with_all_parameters
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
+from onchip.transform.slices.tile_bytes import place_of
+from support.fusable_graphs import Cut, tiled_graphs
+from support.scheduled_stacks import VIEWS, all_whole, tile_graphs
+
+Case = tuple[Graph, tuple[ScheduledStack, ...], TileGraph]
+Pixel = tuple[int, ...]
+
+
+def region_of(graph: Graph, operator: Operator) -> Region:
+    """What a tile operator writes, of the whole output."""
+    return operator.tile.regions[0] if operator.tile else whole_region(graph.tensor[operator.outputs[0]].shape or ())
+
+
+def elements_of(tensor: Tensor) -> Iterator[tuple[str, Pixel]]:
+    base, region = place_of(tensor)
+    return ((base, pixel) for pixel in product(*(range(*each) for each in region)))
+
+
+def original_of(tiles: TileGraph, network: Graph, name: str) -> Operator:
+    return network.operator[tiles.operators[name].operator]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(tile_graphs(), st.integers(0, 2))
+def test_tiles_of_any_stacks_give_the_values_of_the_network(case: Case, seed: int) -> None:
+    graph, _, tiles = case
+    assert whole_tensor_differences(with_all_parameters(tiles, graph), graph, seed) == ()
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(tile_graphs())
+def test_each_map_between_stacks_is_partitioned_by_its_bands(case: Case) -> None:
+    graph, stacks, tiles = case
+    inside = {name for stack in stacks for one in stack.operators[:-1] for name in graph.operator[one].outputs}
+    times = Counter(element for tensor in tiles.graph.tensors for element in elements_of(tensor))
+    for tensor in graph.tensors:
+        if tensor.name in inside or tensor.name in tiles.not_counted:
+            continue
+        assert all(times[tensor.name, pixel] == 1 for pixel in product(*map(range, tensor.shape or ())))
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(tile_graphs())
+def test_stacks_run_one_after_another_tile_by_tile_and_each_operator_computes_all_its_pixels(case: Case) -> None:
+    graph, stacks, tiles = case
+    order = [tiles.operators[operator.name] for operator in tiles.graph.operators]
+    assert [one.stack for one in order] == sorted(one.stack for one in order)
+    assert all(one.operator in stacks[one.stack].operators for one in order)
+    numbers: list[tuple[int, int]] = []
+    computed: dict[str, set[Pixel]] = {}
+    for operator in tiles.graph.operators:
+        made = tiles.operators[operator.name]
+        computed.setdefault(made.operator, set()).update(
+            product(*(range(*each) for each in region_of(tiles.graph, operator)))
+        )
+        if stacks[made.stack].tiling is None:
+            assert operator.name == made.operator
+        elif operator.name != made.operator:
+            numbers.append((made.stack, int(operator.name.removeprefix(f"{made.operator}#").split(".")[0])))
+    assert numbers == sorted(numbers)
+    for stack in stacks:
+        last = graph.operator[stack.operators[-1]]
+        assert len(computed[last.name]) == prod(graph.tensor[last.outputs[0]].shape or ())
+
+
+@settings(max_examples=40, deadline=None)
+@given(tile_graphs())
+def test_a_tile_reads_the_pixels_from_its_first_to_its_last_tap_and_its_nest_as_many(case: Case) -> None:
+    """Oracle: every tap of every output pixel, one by one."""
+    graph, _, tiles = case
+    for operator in tiles.graph.operators:
+        original = original_of(tiles, graph, operator.name)
+        if original.kind not in ("Conv", "MaxPool", "AveragePool"):
+            continue
+        read = Counter(element for name in operator.inputs for element in elements_of(tiles.graph.tensor[name]))
+        assert set(read.values()) == {1}
+        region = region_of(tiles.graph, operator)
+        taps = [taps_of(graph, original, axis, region[2 + axis]) for axis in (0, 1)]
+        sizes = (graph.tensor[original.inputs[0]].shape or ())[2:]
+        (layer,) = tiles.operators[operator.name].nests
+        for axis, size in enumerate(sizes):
+            stored = range(max(min(taps[axis]), 0), min(max(taps[axis]), size - 1) + 1)
+            if operator.name != original.name:
+                assert {pixel[2 + axis] for _, pixel in read} == set(stored)
+            assert layer.axes[axis].size == len(stored)
+            assert layer.axes[axis].padding == max(-min(taps[axis]), 0)
+            assert layer.padding[2 + axis] == max(max(taps[axis]) - size + 1, 0)
+
+
+def taps_of(graph: Graph, operator: Operator, axis: int, outputs: tuple[int, int]) -> list[int]:
+    """The input positions, some in the padding, that a range of outputs along one axis touches."""
+    source, written = (graph.tensor[name].shape or () for name in (operator.inputs[0], operator.outputs[0]))
+    weight = graph.tensor[operator.parameters[0]].shape if operator.parameters else None
+    kernel = weight[2:] if weight else integers(operator, "kernel_shape", (1, 1))
+    window = windows_of(operator, kernel, source[2:], written[2:])[axis]
+    return [
+        output * window.stride - window.pad + tap * window.dilation
+        for output in range(*outputs)
+        for tap in range(window.kernel)
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(tile_graphs())
+def test_nests_multiply_what_their_tiles_compute(case: Case) -> None:
+    """Each output element takes as many products in a tile as in the whole operator; views take none."""
+    graph, _, tiles = case
+    macs = Counter[str]()
+    for name, layer in layers_of(graph).layers.items() if any(layers_there(graph)) else ():
+        macs[name.split(" (")[0]] += layer.macs
+    for operator in tiles.graph.operators:
+        original = original_of(tiles, graph, operator.name)
+        written = prod(graph.tensor[original.outputs[0]].shape or ())
+        size = prod(stop - start for start, stop in region_of(tiles.graph, operator))
+        nests = tiles.operators[operator.name].nests
+        if original.kind in VIEWS:
+            assert nests == ()
+        assert sum(layer.macs for layer in nests) * written == macs[original.name] * size
+
+
+def layers_there(graph: Graph) -> Iterator[bool]:
+    try:
+        yield bool(layers_of(graph).layers)
+    except InputError:
+        yield False
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(tile_graphs())
+def test_the_same_network_without_tiling_is_itself_without_what_no_nest_reads(case: Case) -> None:
+    graph, _, _ = case
+    tiles = tile_graph(graph, all_whole(graph), Precision(graph.tensors[0].bits or 8))
+    assert tiles.graph.tensors == tuple(one for one in graph.tensors if one.name not in tiles.not_counted)
+    assert with_all_parameters(tiles, graph).operators == graph.operators
+    for operator in tiles.graph.operators:
+        kept = graph.operator[operator.name].parameters
+        if not tiles.operators[operator.name].nests:
+            assert operator.parameters == kept
+        else:
+            assert len(operator.parameters) <= 1
+    read = {name for operator in tiles.graph.operators for name in operator.parameters}
+    assert set(tiles.not_counted) == {one.name for one in graph.with_role(Role.PARAMETER)} - read
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(tiled_graphs())
+def test_stacks_of_layers_have_the_tiles_that_their_strategy_has(case: tuple[Graph, Cut, Graph]) -> None:
+    graph, cut, expected = case
+    stack_of = {layer.name: number for number, (stack, _) in enumerate(cut) for layer in stack.layers}
+    for operator in reversed(graph.operators):
+        if operator.kind in VIEWS:
+            (written,) = operator.outputs
+            readers = {stack_of[one.name] for one in graph.readers[written]}
+            assume(len(readers) == 1 and graph.tensor[written].role is not Role.OUTPUT)
+            stack_of[operator.name] = readers.pop()
+    stacks = [
+        ScheduledStack(tuple(name for name in graph.operator if stack_of[name] == number), tiling)
+        for number, (_, tiling) in enumerate(cut)
+    ]
+    tiles = with_all_parameters(tile_graph(graph, stacks, Precision(8)), graph)
+    assert tiles.operators == expected.operators
+    assert set(tiles.tensors) == set(expected.tensors)
