@@ -9,7 +9,7 @@ SECONDS ?= 240
 NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
 
 # What runs the native code, and neither compiles nor measures anything.
-SANITIZED_TESTS := tests/native tests/cost/test_layer_batch.py tests/cost/test_layer_zigzag_batch.py \
+SANITIZED_TESTS := tests/native tests/model/test_layer_batch.py tests/model/test_layer_zigzag_batch.py \
 	tests/contract/test_packing.py tests/contract/test_low_packing.py tests/contract/test_conflicts.py \
 	tests/contract/test_joint_workers.py tests/contract/test_one_order.py tests/latency/test_least_latency.py \
 	tests/simulate/test_network_traffic.py tests/solve/test_loma.py tests/solve/test_min_peak.py \

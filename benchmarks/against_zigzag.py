@@ -24,11 +24,11 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import ZIGZAG, Accounting
-from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.layer.limits import checked_boundaries
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import ZIGZAG, Accounting
+from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.limits import checked_boundaries
 
 MACHINES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "tpu_like": {"D1": ("K", "G"), "D2": ("C",)},

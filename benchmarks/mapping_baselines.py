@@ -28,10 +28,10 @@ from shared.results import write_results
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective

@@ -16,12 +16,12 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.tables import Chosen, CostStatus
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.tables import Chosen, CostStatus
 
 SIMBA_LIKE = """\
 format: onchip-accelerator

@@ -19,8 +19,8 @@ from pathlib import Path
 from onchip import Limits, Memory, Order, Problem, Reading, read_network
 from onchip.answer.document import Granularity
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.facts.indexed import IndexedProblem
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge

@@ -20,10 +20,10 @@ from zigzag_peer import Peer, peer_inputs
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
-from onchip.cost.layer.accounting import ZIGZAG
-from onchip.cost.layer.zigzag_batch import ZigzagCosts
 from onchip.formats.zigzag.hardware import ZigzagHardware, read_zigzag_hardware
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import ZIGZAG
+from onchip.model.accounting.zigzag_batch import ZigzagCosts
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.baselines.uneven import solve_uneven

@@ -25,10 +25,10 @@ from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.solve.run.budgets import roomy_problem

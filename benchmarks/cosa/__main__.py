@@ -36,11 +36,11 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table, layer_tables
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.objective import MappingObjective

@@ -15,11 +15,11 @@ from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import RELEVANT, Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective

@@ -12,9 +12,9 @@ from cosa.against import COSA, EXACT, Compared, Row, row_of, row_of_all
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.cosa.objective import CosaObjective

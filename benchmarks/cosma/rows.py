@@ -11,7 +11,7 @@ from cosma.linear import linear_plan
 
 from onchip import Count, Graph, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.ordering.given import with_order_settled
 from onchip.solve.run.budgets import Budget, Budgets, budgets_of, roomy_problem

@@ -15,8 +15,8 @@ from cosma.published import (
 from cosma.rows import Case, problem_of
 
 from onchip import Count, Limits, Order, plan_problem
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.windows import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.windows import Windows
 from onchip.search.budget.limits import MipSolver, Run
 from onchip.solve.joint.paper import METHOD, MOST_PAIR_STEPS
 from onchip.solve.joint.paper_model import PaperModel

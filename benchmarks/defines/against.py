@@ -25,7 +25,7 @@ from onchip.answer.stacks import OverlapMode
 from onchip.answer.strategy import StrategyFigures
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated
-from onchip.cost.layer.accounting import AccountingName
+from onchip.model.accounting.accounting import AccountingName
 from onchip.solve.stacks.options import FusionOptions
 
 WITHIN: Final = 0.01

@@ -13,11 +13,11 @@ from defines.mappers import PARTIAL_BITS, Answers, Clock, TileMapper, machine, n
 
 from onchip import Graph
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.cost.stack.conventions import Conventions
-from onchip.cost.stack.cost import stack_cost
-from onchip.cost.stack.sums import FusedLatency, FusedSums
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.accounting.conventions import Conventions
+from onchip.model.group.cost import stack_cost
+from onchip.model.group.sums import FusedLatency, FusedSums
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision

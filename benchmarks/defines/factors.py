@@ -14,8 +14,8 @@ from defines.mappers import Answers, Clock, TileMapper, machine, network, peak_m
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.conventions import Conventions
-from onchip.cost.stack.cost import StackCost, stack_cost
+from onchip.model.accounting.conventions import Conventions
+from onchip.model.group.cost import StackCost, stack_cost
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_of

@@ -15,9 +15,9 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
-from onchip.cost.stack.cost import StackCost, stack_cost
-from onchip.cost.stack.mapper import Mapper
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.mapper import Mapper
 from onchip.ops.derive.fusable import Stack
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.costs import StackCosts

@@ -15,12 +15,12 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
-from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.layer.latency import Latency
-from onchip.cost.stack.mapper import Mapper
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.group.mapper import Mapper
+from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.latency import Latency
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision

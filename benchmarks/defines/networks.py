@@ -14,9 +14,9 @@ from defines.mappers import Answers, Clock, TileMapper, machine, network
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.stack.conventions import Conventions
-from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
+from onchip.model.accounting.conventions import Conventions
+from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.costs import StackCosts

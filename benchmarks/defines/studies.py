@@ -20,7 +20,7 @@ from defines.networks import (
     rows_of,
 )
 
-from onchip.cost.stack.conventions import DEFINES, OURS
+from onchip.model.accounting.conventions import DEFINES, OURS
 
 PJ_OF_MJ = 1e9
 MILLION = 1e6

@@ -12,9 +12,9 @@ from typing import TypeVar
 from onchip import Graph
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.graph_json import read_graph, write_graph
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.run.budgets import roomy_problem

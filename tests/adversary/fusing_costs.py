@@ -10,11 +10,11 @@ from adversary.fusing import graph_file, moved_elements
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision

@@ -13,8 +13,8 @@ from onchip.answer.operands_kept import operands_kept
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
 from oracles.mapspace import homed_toy, lean_toy, narrow_toy, toy

@@ -18,8 +18,8 @@ from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError
-from onchip.facts.bounds import operator_need
 from onchip.formats.own.graph_json import graph_to_json
+from onchip.model.capacity.bounds import operator_need
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.budgets import roomy_problem

@@ -11,11 +11,11 @@ from onchip.app.durations import cycles_by_mapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.mac_count import MacCount
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.split import split_operators
+from onchip.model.timeline.mac_count import MacCount
 from onchip.search.budget.limits import Run
 from support.tiled import problem_of
 

@@ -21,9 +21,9 @@ from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective

@@ -14,13 +14,13 @@ from onchip.answer.document import CostModel, Reading
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE
 from onchip.app.networks import read_network
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.stack import conventions
-from onchip.cost.stack.mapper import Memoized
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
+from onchip.model.accounting import conventions
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.clock import Deadline

@@ -11,10 +11,10 @@ from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.map import MappingRequest, map_layers
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.reports.mapping.text import claim_words

@@ -10,13 +10,13 @@ import pytest
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.app.moved_operators import moved_operators
-from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.ops.derive.precise import with_elements_of

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence, uses_of
 from onchip.facts.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.joint import exact, one_order, parts_bound, staged, window_moves
 from onchip.solve.joint.any_order import AnyOrderPlanner

@@ -13,13 +13,13 @@ from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.components import components_of
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.components import components_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.joint.components import solve_in_components
 from onchip.solve.joint.exact import solve_exactly

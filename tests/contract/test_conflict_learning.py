@@ -7,8 +7,8 @@ import pytest
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.learning import ConflictLearning

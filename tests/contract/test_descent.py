@@ -8,14 +8,14 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.descent import Descent, descent_of, no_descent
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence, uses_of
 from onchip.facts.sure_gaps import SureGap, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.spilling.sure_gaps import SureGapsBound

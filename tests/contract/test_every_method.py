@@ -13,7 +13,7 @@ from onchip.answer.result import Status
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.facts.bounds import greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
 from onchip.solve.run.registry import METHODS
 from onchip.verify.verifier import verify

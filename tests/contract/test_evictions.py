@@ -10,9 +10,9 @@ import pytest
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch
 from oracles import joint_evictions

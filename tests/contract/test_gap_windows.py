@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.run.compose import non_compulsory_cost
 from onchip.solve.spilling.gap_windows import GapWindows

@@ -9,8 +9,8 @@ import pytest
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome, joint_operators, joint_tensors

@@ -10,8 +10,8 @@ import pytest
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, joint_operators, joint_tensors

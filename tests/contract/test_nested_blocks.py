@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from onchip.answer.result import Status
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
 from onchip.solve.ordering.min_peak import MinPeakSearch

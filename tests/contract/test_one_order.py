@@ -11,7 +11,7 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.app.networks import network_to_plan
 from onchip.arch.memory import Memory
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.allocation.layouts import LayoutPlacer, has_countable_layouts
 from onchip.solve.joint.exact import solve_exactly

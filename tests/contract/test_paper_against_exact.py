@@ -13,8 +13,8 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.facts.bounds import greatest_need
 from onchip.formats.own.bundled_networks import load_network
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.joint.paper import solve_as_paper

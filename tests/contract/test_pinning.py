@@ -13,14 +13,14 @@ from onchip.answer.problem import Count, Objective, Order, Problem, Rate, Transf
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.facts.bit_masks import bits
-from onchip.facts.bounds import greatest_need
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.search.mip import solve_mip
 from onchip.solve.joint.exact import solve_exactly

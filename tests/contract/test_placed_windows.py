@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from onchip.answer.problem import Order
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import (
     LayoutOperator,
     LayoutStay,

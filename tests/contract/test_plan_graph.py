@@ -10,8 +10,8 @@ import pytest
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.histories import START as NOTHING
 from onchip.solve.joint.histories import Histories, ResidencyHistory

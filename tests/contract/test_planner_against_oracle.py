@@ -11,7 +11,7 @@ from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.ordering.min_peak import min_peak_bytes

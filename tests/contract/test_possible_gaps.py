@@ -9,15 +9,15 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.facts.bit_masks import bits
 from onchip.facts.descent import Descent, no_descent
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.possible_gaps import PossibleGap, PossibleGaps
-from onchip.facts.precedence import Precedence, uses_of
 from onchip.facts.sure_gaps import sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.spilling.sure_gaps import SureGapsBound

@@ -14,7 +14,7 @@ from onchip.app.networks import read_network
 from onchip.app.plan import Request, plan_network, plan_problem
 from onchip.app.target import Target
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import Budget
 from support.onnx_networks import LIGHT_MODELS

@@ -13,8 +13,8 @@ from onchip.answer.recomputation import Recomputation
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.recompute.needs import FirstRuns
 from onchip.solve.recompute.replay import Guide, GuidedReplay

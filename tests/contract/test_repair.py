@@ -8,9 +8,9 @@ from onchip.answer.packing import Packing
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.chains import packing_problem

@@ -12,10 +12,10 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
 from onchip.formats.own.bundled_networks import load_network
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
 from onchip.solve.ordering.given import with_order_settled

@@ -15,12 +15,12 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Problem, R
 from onchip.answer.result import Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import UsageError
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.joint.exact import solve_exactly
 from onchip.solve.run.registry import method_named

@@ -15,8 +15,8 @@ from onchip.arch.memory import Memory
 from onchip.audits.finding import Ruling
 from onchip.audits.planning import audit_plan
 from onchip.errors import UsageError
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.by_time import place_or_cut_by_time
 from onchip.solve.allocation.chains import chained

@@ -12,7 +12,7 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.audits.finding import Ruling
-from onchip.facts.bounds import greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
 from oracles.one_plan import Question
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph

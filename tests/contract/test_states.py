@@ -21,14 +21,14 @@ from onchip.app.run_plan import run_plan
 from onchip.app.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError
-from onchip.facts.bounds import greatest_need
-from onchip.facts.state_layout import StateLayout
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
 from onchip.formats.own.plan_json_writer import write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.capacity.state_layout import StateLayout
 from onchip.search.budget.limits import Limits
 from onchip.solve.run.registry import METHODS
 from onchip.transform.rewrite.states import with_states

@@ -11,14 +11,14 @@ from onchip import plan_problem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts import bounds
-from onchip.facts.bounds import greatest_need, greatest_needs, operator_need
-from onchip.facts.infeasible_operator import infeasible_operator
-from onchip.facts.states import memories_of_state
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity import bounds
+from onchip.model.capacity.bounds import greatest_need, greatest_needs, operator_need
+from onchip.model.capacity.infeasible_operator import infeasible_operator
+from onchip.model.capacity.states import memories_of_state
 from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import budgets_of
 from onchip.solve.run.registry import METHODS

@@ -16,7 +16,6 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Dram, Memory, MemoryLevel, Operand
-from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.cost.schedule.needed import ALL, NeededPixels
 from onchip.cost.schedule.nest_floor import FeedingFloors
 from onchip.cost.schedule.nest_origins import NestOrigins
@@ -24,6 +23,7 @@ from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.layer.cost import LayerCost, layer_cost
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nest_tiles import costed, energy_of, least_bit_pj, machine_of, tile_of, tiles_of, whole_map
 from support.nests import random_layer

@@ -15,13 +15,13 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
 from onchip.cost.schedule.needed import ALL
 from onchip.cost.schedule.nest_work import work_of
 from onchip.cost.schedule.port_floor import MovedOperand, PortFloors, least_cycles_to_move
-from onchip.cost.schedule.rates import MemoryRates
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
+from onchip.model.program.rates import MemoryRates
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nest_tiles import holding, machine_of, tiles_of, whole_map
 from support.nests import random_layer

@@ -17,15 +17,15 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.schedule.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
-from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.needed import ALL, NOTHING, NeededPixels, needed_pixels
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.compute_cost import ComputeCost, NestCost, OperandAtHome, cost_of_nests, cost_without_nest
+from onchip.model.program.figures import ScheduleFigures, schedule_figures
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.schedule.runs import step_of

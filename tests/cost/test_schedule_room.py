@@ -14,12 +14,12 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Memory, MemoryLevel, Operand
 from onchip.cost.schedule.crowding import NOTHING_PAID
-from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
 from onchip.cost.schedule.relaxation import relaxation
 from onchip.cost.schedule.room_prices import CrowdedOperator, RoomPrices
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.composition import Composer, NoMappingError

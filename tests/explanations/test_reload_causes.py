@@ -13,9 +13,9 @@ from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.explanations.history import History
 from onchip.explanations.reload_causes import ReloadPurpose, full_steps, moves, reload_causes
-from onchip.facts.bounds import greatest_need, greatest_needs
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import greatest_need, greatest_needs
 from onchip.verify.verifier import verify
 from support.diamond import diamond_fields
 from support.programs import HELD, MOVED, READ_TWICE, SPILLED, TWO_SCRATCHPADS, Case, graph, linked

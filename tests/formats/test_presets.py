@@ -10,8 +10,6 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Access, Direction, Operand, Port
-from onchip.cost.mac_count import MacCount, SimpleCost
-from onchip.cost.timeline.timeline import time_plan
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
     bundled_accelerators,
@@ -19,6 +17,8 @@ from onchip.formats.own.accelerator_yaml import (
 )
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.formats.own.bundled_networks import load_network
+from onchip.model.timeline.mac_count import MacCount, SimpleCost
+from onchip.model.timeline.plan_timeline import time_plan
 from onchip.transform.rewrite.activations import fuse
 
 KIB = 1024

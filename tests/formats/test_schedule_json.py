@@ -28,7 +28,6 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, bundled_accelerators, load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.schedule_json import DECISIONS, addressed_memories, read_schedule, schedule_from_json
@@ -37,6 +36,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.layer.cost import layer_cost
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.answer_files import ANY_TEXT, INSTRUCTIONS, NAMES, accelerators, mapped_layers

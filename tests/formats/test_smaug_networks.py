@@ -12,13 +12,13 @@ import pytest
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
-from onchip.cost.mac_count import MacCount, SimpleCost
-from onchip.facts.bounds import greatest_need
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.timeline.mac_count import MacCount, SimpleCost
 from onchip.transform.rewrite.activations import fuse
 
 TOOLS = Path(__file__).parents[2] / "tools"

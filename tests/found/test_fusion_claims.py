@@ -18,8 +18,8 @@ from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE, for_all_strategies, macs_of_schedules
 from onchip.app.networks import read_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
-from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, InternalError
+from onchip.model.accounting.accounting import AccountingName
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.stack.outcome import FusionOutcome

@@ -14,14 +14,14 @@ from onchip.answer.problem import Count, Objective, Problem
 from onchip.app.durations import MAPPING, durations_of
 from onchip.app.plan import plan_problem
 from onchip.app.split_claims import bound_of_all_splits
-from onchip.cost.operator_cycles import MACS
-from onchip.cost.transfer import transfers_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.stated_cost import StatedCost
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.choice import TileChoice
+from onchip.model.program.transfer import transfers_of
+from onchip.model.timeline.operator_cycles import MACS
 from onchip.ops.derive.geometry import tile_sizes
 from onchip.ops.registry.kinds import geometry_of
 from onchip.search.budget.limits import Limits, Run

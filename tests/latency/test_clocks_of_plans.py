@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Problem, Transfers
 from onchip.answer.program import Allocate, Compute, Copy, Instruction, Plan
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.timeline.timeline import latency_of_plan
+from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.transform.slices.channel_bands import ChannelBands
 from onchip.verify.latency import latency_cycles
 from onchip.verify.verifier import verify

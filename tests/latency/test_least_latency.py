@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.cost.timeline.timeline import latency_of_plan
 from onchip.facts.latency_bounds import LatencyBounds
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.homes import Homes

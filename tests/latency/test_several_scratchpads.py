@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem, Rate
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.merged_latency import least_latency_bound, no_slower
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.latency.homes import HomesOfOperands
 from onchip.solve.latency.solve import solve_for_latency

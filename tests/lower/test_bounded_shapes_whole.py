@@ -12,9 +12,9 @@ from onchip.answer.problem import Problem
 from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
-from onchip.facts.bounds import operator_need
 from onchip.ir.graph import Graph
 from onchip.lower.split.split import split_operators
+from onchip.model.capacity.bounds import operator_need
 from onchip.ops.registry.kinds import geometry_of
 from support.onnx_networks import make_node, model, value
 from support.tiled_values import difference_in_tiles

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem
-from onchip.facts.bounds import operator_need, packed_bytes
 from onchip.ir.graph import Graph
 from onchip.lower.split.choice import TileChoice, cut
 from onchip.lower.split.smallest import smallest_part_bytes
+from onchip.model.capacity.bounds import operator_need, packed_bytes
 from onchip.ops.derive.geometry import Geometry, tile_sizes
 from onchip.ops.registry.kinds import geometry_of
 from onchip.transform.slices.emission import operands_of_tiles

@@ -15,15 +15,15 @@ from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Problem
 from onchip.app.networks import read_network
 from onchip.errors import UnsplitError
-from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.region import size_of
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart
 from onchip.lower.split import search
-from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.split import cap_tensors, split_operators
+from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
+from onchip.model.capacity.room import SplitRoom, items_of
 from support.series import with_slow
 from support.tiled import Network, convolution, gemm, networks, pool, problem_of, specialised
 

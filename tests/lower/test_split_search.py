@@ -17,9 +17,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.choice import TileChoice, cut
-from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.split import split_operators
 from onchip.lower.split.traffic import Splits
+from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry
 from onchip.ops.registry.kinds import geometry_of
 from onchip.transform.slices.emission import emitted, operands_of_tiles

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from onchip.arch.memory import Memory, Operand
 from onchip.ir.region import Region, common, size_of
 from onchip.lower.split.choice import Chooser
-from onchip.lower.split.room import Item, SplitRoom
 from onchip.lower.split.traffic import Splits
+from onchip.model.capacity.room import Item, SplitRoom
 from onchip.ops.derive.geometry import Geometry, OperandAccess, tile_sizes, tiles_in_order
 from onchip.ops.registry.kinds import geometry_of
 from support.series import HALVES

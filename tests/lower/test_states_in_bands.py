@@ -15,12 +15,12 @@ from onchip.app.networks import fitted_to_scratchpads
 from onchip.arch.memory import Memory
 from onchip.cli import app
 from onchip.errors import UsageError
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.split import split_operators
+from onchip.model.capacity.bounds import greatest_need
 from support.onnx_networks import make_node, model, value
 
 MAP = (1, 4, 24, 6)

@@ -26,7 +26,7 @@ PRELOADED = (
     "hypothesis",
     "numpy",
     "onchip.transform.groups.tiled",
-    "onchip.cost.schedule.figures",
+    "onchip.model.program.figures",
     "onchip.app.networks",
 )
 """What tests import and takes long; nothing of it imports the verifier."""

@@ -14,11 +14,11 @@ from onchip import native
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.compute import ComputeArray
-from onchip.cost.layer.accounting import DEFINES, ZIGZAG
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.tables import Chosen, CostStatus
-from onchip.cost.layer.zigzag_batch import ZigzagCosts
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG
+from onchip.model.accounting.zigzag_batch import ZigzagCosts
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.tables import Chosen, CostStatus
 from support.nests import random_case
 from support.series import series
 

@@ -8,10 +8,10 @@ import pytest
 from onchip import native
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.native_layer import native_layer, native_machine
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.native_layer import native_layer, native_machine
 
 LEVELS = 5
 DIMENSIONS = 3

@@ -13,11 +13,11 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from onchip.app.moved_operators import moved_operators
 from onchip.app.networks import read_network
-from onchip.cost.mac_count import MacCount
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.layers_of import layers_of
 from onchip.ops.derive.operands import nest_operands
 from onchip.reports.mapping.coverage import coverage

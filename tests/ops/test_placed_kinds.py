@@ -15,13 +15,13 @@ from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.split import split_operators
+from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.registry.kinds import geometry_of
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from onchip.facts.bit_masks import bits
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from oracles.joint_state import SearchState
 
 NODES_OF_A_CHOICE = 1 << 10

@@ -10,8 +10,8 @@ import heapq
 from collections import deque
 
 from onchip.answer.result import Stop
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.joint.search import UNLIMITED, SearchOutcome
 from onchip.solve.run.compose import SearchMove
 from oracles.joint_evictions import Choice, Evictions, Listing

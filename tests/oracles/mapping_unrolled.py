@@ -10,11 +10,11 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import MemoryLevel
-from onchip.cost.layer.accesses import layer_accesses
-from onchip.cost.layer.accounting import Accounting, settled
-from onchip.cost.layer.chains import boundaries
-from onchip.cost.layer.cost import access_of, energy_pj
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.accounting.accounting import Accounting, settled
+from onchip.model.layer.accesses import layer_accesses
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.cost import access_of, energy_pj
 from oracles.kept_operands import levels_with_room
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}

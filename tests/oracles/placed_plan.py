@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LayoutOperator, OrderBeam, StopToken
 from onchip.solve.allocation.layouts import layout_tensors
 from onchip.solve.joint.placed_windows import layout_operators

@@ -18,11 +18,11 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access
-from onchip.cost.layer.batch import LayerCosts
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
+from onchip.model.layer.batch import LayerCosts
 from onchip.ops.derive.layers_of import Precision
 from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings

@@ -14,8 +14,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import LayerCost, layer_cost
 
 
 def every_mapping(problem: LayerProblem) -> Iterator[LayerMapping]:

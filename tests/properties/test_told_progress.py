@@ -23,7 +23,7 @@ from onchip.app.plan import Request, describe_network, plan_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.app.target import Target
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.reports.shared.progress import ProgressLine
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run

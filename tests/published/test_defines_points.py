@@ -14,10 +14,10 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.app.networks import read_network
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.conventions import DEFINES
-from onchip.cost.stack.cost import StackCost, stack_cost
-from onchip.cost.stack.mapper import Memoized
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.model.accounting.conventions import DEFINES
+from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision

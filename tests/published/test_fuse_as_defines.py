@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated
-from onchip.cost.layer.accounting import AccountingName
+from onchip.model.accounting.accounting import AccountingName
 from onchip.solve.stacks.options import FusionOptions
 from support.series import with_slow
 

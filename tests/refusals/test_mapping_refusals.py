@@ -13,9 +13,9 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.cost.layer.chains import boundaries
-from onchip.cost.layer.limits import checked_boundaries, needed_bits
 from onchip.ir.layer import Layer
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.limits import checked_boundaries, needed_bits
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 from support.nests import random_case

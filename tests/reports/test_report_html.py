@@ -11,13 +11,13 @@ from onchip.answer.program import Allocate
 from onchip.answer.result import Status
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Dma
-from onchip.cost.activity import Activity
-from onchip.cost.timeline.energy import Energy
-from onchip.cost.timeline.timeline import Timeline
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.energy import Energy
+from onchip.model.timeline.activity import Activity
+from onchip.model.timeline.plan_timeline import Timeline
 from onchip.reports.program.findings import BaselinePlan, Findings
 from onchip.reports.program.html import report_html
 from onchip.reports.program.summary import cards, most_expensive, summary_rows

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from onchip.arch.memory import Memory
-from onchip.cost.activity import PlaceUse
-from onchip.cost.array_waits import array_waits
-from onchip.cost.schedule.timeline import ScheduleTimeline
+from onchip.model.timeline.activity import PlaceUse
+from onchip.model.timeline.array_waits import array_waits
+from onchip.model.timeline.schedule_timeline import ScheduleTimeline
 from onchip.reports.shared.address_cells import address_cells
 from onchip.reports.shared.timeline_figure import (
     HEIGHT,

@@ -14,9 +14,9 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import OnchipError
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.model.capacity.bounds import greatest_need
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.machine import MachineError, run_plan_on_machine
 from onchip.simulate.machine_run import WrongBytes

@@ -9,10 +9,10 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, Loop, Move, even
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.simulate.network_on_chip.dataflow import reduction_chain, tasks_of
 from onchip.simulate.network_on_chip.layer import layer_on_network
 from onchip.simulate.network_on_chip.mesh import COSA_BUFFER, COSA_DRAM, COSA_NETWORK

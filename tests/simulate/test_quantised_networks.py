@@ -12,10 +12,10 @@ from onchip.answer.problem import Problem
 from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.derive.layers_of import layers_and_left_out
 from onchip.ops.derive.operands import nest_operands
 from onchip.simulate.machine import run_plan_on_machine

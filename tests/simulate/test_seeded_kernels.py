@@ -13,11 +13,11 @@ from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import InputError
-from onchip.facts.bounds import greatest_need
 from onchip.formats.own.bundled_networks import bundled_networks
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.seeded_kernels import SeededKernels

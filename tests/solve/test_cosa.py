@@ -18,12 +18,12 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.limits import check_array, check_memories
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, WEIGHT, Layer
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import check_array, check_memories
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.cosa.machine import RELATED

@@ -14,10 +14,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.energies import stated
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Port
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run

@@ -12,11 +12,12 @@ from onchip.answer.schedule import Homes
 from onchip.app.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.model.unrolling.unrolling import Unrolling, unrolled_as_asked
 from onchip.ops.derive.fusable import FusableLayer
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.solve.mapping.baselines.fixed_unrolling import (
@@ -25,7 +26,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
     unrolling_for,
     unrolling_groups,
 )
-from onchip.solve.mapping.baselines.unrolling import Unrolling, unrolled_as_asked
 
 LAYER = Layer(k=12, c=12, p=9, q=14, r=3, s=3, partial_bits=16)
 DEPART = {

@@ -14,11 +14,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
-from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
-from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.mapper import Mapper, Memoized
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (

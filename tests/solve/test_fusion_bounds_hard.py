@@ -12,8 +12,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
-from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.ir.window import Window
+from onchip.model.group.mapper import Mapper, Memoized
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (

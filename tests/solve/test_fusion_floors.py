@@ -19,11 +19,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.stack.cost import stack_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
+from onchip.model.group.cost import stack_cost
+from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.bounds import StackBounds

@@ -12,10 +12,10 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer.cost import LayerCost
-from onchip.cost.stack.mapper import Mapper, Memoized
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
+from onchip.model.group.mapper import Mapper, Memoized
+from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision

@@ -12,11 +12,11 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.limits import array_of
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.solve.mapping.objective import MappingObjective

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.stack.conventions import DEFINES
-from onchip.cost.stack.cost import stack_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import DEFINES
+from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (

@@ -17,20 +17,20 @@ from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
-from onchip.cost.layer.chains import boundaries
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.limits import needed_bits
-from onchip.cost.layer.zigzag_batch import ZigzagCosts
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.zigzag.hardware import read_zigzag_hardware
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.model.accounting.zigzag_batch import ZigzagCosts
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import needed_bits
+from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.unrolling import unrolled_as_asked
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.solve.mapping.baselines.uneven import solve_uneven
-from onchip.solve.mapping.baselines.unrolling import unrolled_as_asked
-from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles import mapping_unrolled as oracle

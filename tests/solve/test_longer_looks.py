@@ -12,9 +12,9 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.answer.schedule import Homes, ScheduledStack
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.layer_at import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective

@@ -11,10 +11,10 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Stop
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.limits import array_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import array_of
 from onchip.native import least_chain
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run

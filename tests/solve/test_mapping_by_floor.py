@@ -10,8 +10,8 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.solve.mapping.by_floor import FloorSearch
 from onchip.solve.mapping.neighbours import neighbours
 from onchip.verify.mapping import verify_mapping

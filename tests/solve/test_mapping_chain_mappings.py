@@ -11,9 +11,9 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.greedy import greedy_mapping

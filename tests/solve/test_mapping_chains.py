@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import MappingError
-from onchip.cost.layer.cost import layer_cost
+from onchip.model.layer.cost import layer_cost
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.cells import cells_of
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy

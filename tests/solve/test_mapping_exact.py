@@ -10,9 +10,9 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.arch.memory import Operand
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, OUTPUT, Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.native import ExactWay
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.exact.exact import OBJECTIVES, ExactMapper, mapping_of, solve_exactly

@@ -22,11 +22,11 @@ from adversary.levels.map_cases import random_machine as odd_machine
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.limits import array_of
 from onchip.native import ExactWay
 from onchip.solve.mapping.exact.exact import OBJECTIVES, mapping_of
 from onchip.solve.mapping.exact.space import space_of, ways_of

@@ -13,11 +13,11 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.accounting import INTERPRETER
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.schedule.compute_cost import NestCost
-from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.cost.schedule.rates import MemoryRates
+from onchip.model.accounting.accounting import INTERPRETER
+from onchip.model.layer.cost import layer_cost
+from onchip.model.program.compute_cost import NestCost
+from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.rates import MemoryRates
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import mapping_of
 from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for

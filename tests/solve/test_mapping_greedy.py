@@ -10,11 +10,11 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.limits import array_of
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.limits import array_of
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.greedy import greedy_mapping

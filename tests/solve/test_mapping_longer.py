@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.cost import layer_cost
+from onchip.model.unrolling.factors import prime_counts
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
-from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.longer import MOST_LENGTHENED, SMALL_PRIMES, longer_layers
 from onchip.solve.mapping.wide.wide import WideMapper

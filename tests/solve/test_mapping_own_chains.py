@@ -10,7 +10,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.cost import layer_cost
+from onchip.model.layer.cost import layer_cost
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime

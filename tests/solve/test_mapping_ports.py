@@ -9,9 +9,9 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, MappingError, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accesses import layer_accesses
-from onchip.cost.layer.limits import checked_boundaries
-from onchip.cost.layer.ragged_time import PortMove, RaggedTime, TileFilling
+from onchip.model.layer.accesses import layer_accesses
+from onchip.model.layer.limits import checked_boundaries
+from onchip.model.layer.ragged_time import PortMove, RaggedTime, TileFilling
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime, Place

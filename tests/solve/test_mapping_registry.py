@@ -9,11 +9,11 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.energies import with_mac_energy
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import method_named

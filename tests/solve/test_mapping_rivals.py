@@ -11,9 +11,9 @@ from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import UsageError
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.baselines.best_of_random import solve_at_random
 from onchip.solve.mapping.baselines.hybrid import solve_as_hybrid

@@ -9,7 +9,7 @@ import pytest
 
 from onchip.answer.layer_mapping import MappingError, Move
 from onchip.arch.memory import Operand
-from onchip.cost.layer.cost import access_of, layer_cost
+from onchip.model.layer.cost import access_of, layer_cost
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.element_accesses import shortest_of
 from onchip.solve.mapping.wide.turn_accesses import Groups, accesses_of_turns

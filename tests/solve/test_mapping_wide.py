@@ -17,11 +17,12 @@ from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.limits import array_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.ways import all_ways, some_ways
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
@@ -33,7 +34,6 @@ from onchip.solve.mapping.wide.floors import floor_of_any, floor_with_bypass, le
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short
 from onchip.solve.mapping.wide.turns import first_and_last, turns_of, waiting_turns
-from onchip.solve.mapping.wide.ways import all_ways, some_ways
 from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy

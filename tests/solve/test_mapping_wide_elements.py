@@ -15,10 +15,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import DEFINES, ZIGZAG, Accounting
-from onchip.cost.layer.batch import LayerCosts
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
+from onchip.model.layer.batch import LayerCosts
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.baselines.tilings import random_orders, random_tiling

@@ -9,11 +9,11 @@ import pytest
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_needs import sure_needs_bytes
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.sure_needs import sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.ordering import min_peak
@@ -267,5 +267,5 @@ def test_of_very_many_operators_only_what_they_use_is_sure() -> None:
     indexed = indexed_of(many_in_one_step(3))
     needs = tuple(map(indexed.required_bytes, range(6)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onchip.facts.sure_needs.MOST_OPERATORS", 5)
+        patch.setattr("onchip.model.lifetimes.sure_needs.MOST_OPERATORS", 5)
         assert sure_needs_bytes(indexed) == needs

@@ -15,9 +15,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.stack.mapper import Memoized
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
+from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.registry import METHODS

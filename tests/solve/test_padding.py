@@ -11,10 +11,10 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, LOOPS, Layer
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective

@@ -8,8 +8,8 @@ import pytest
 
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.allocation.by_time import FreeRanges, place_or_cut_by_time
 from onchip.solve.allocation.chains import packing_problem
 from onchip.solve.run.compose import schedule_of_moves

@@ -8,9 +8,9 @@ from math import factorial
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.accounting import DEFINES
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import DEFINES
 from onchip.solve.mapping.baselines.loma import filled_orders, unrolled_for
 from onchip.solve.mapping.baselines.prefix_shifts import FirstOfDefines, arrangements, ranks
 

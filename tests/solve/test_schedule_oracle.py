@@ -11,10 +11,10 @@ from onchip.answer.schedule import Schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Port
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verdict import VerifiedFigures

@@ -10,9 +10,9 @@ import pytest
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt

@@ -8,8 +8,8 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.ir.layer import Layer
+from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective

@@ -13,9 +13,9 @@ from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Dram, Memory, MemoryLevel
-from onchip.cost.layer.accounting import DEFINES, ZIGZAG, Accounting
-from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.objective import MappingObjective

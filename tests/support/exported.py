@@ -10,8 +10,8 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.program import Instruction, Plan
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import greatest_need
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify
 from support.programs import CHAIN, CHAIN_WITH_PARAMETER, HELD, MOVED, SPILLED, TWO_OUTPUTS, TWO_SCRATCHPADS, UNREAD

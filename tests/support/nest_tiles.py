@@ -12,10 +12,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.layer.cost import LayerCost, layer_cost
 from support.nests import random_accelerator, random_mapping
 
 

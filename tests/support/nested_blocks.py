@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
 
 
 class NestedBlocks:

@@ -12,9 +12,9 @@ from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.layer.limits import checked_boundaries, needed_bits
-from onchip.cost.layer.workspace import workspace_bytes
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.limits import checked_boundaries, needed_bits
+from onchip.model.layer.workspace import workspace_bytes
 
 ROOMY = 1 << 20
 PORTS = (

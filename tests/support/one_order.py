@@ -8,10 +8,10 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.bounds import greatest_need
 from onchip.verify.verifier import verify
 
 

@@ -13,15 +13,15 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
-from onchip.cost.layer.accounting import INTERPRETER
-from onchip.cost.layer.cost import LayerCost
-from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
-from onchip.cost.stack.cost import StackCost
-from onchip.cost.stack.mapper import Mapper, Memoized
-from onchip.cost.stack.peaks import peak_bytes_of
-from onchip.cost.stack.sums import total
-from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
+from onchip.model.accounting.accounting import INTERPRETER
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.cost import StackCost
+from onchip.model.group.mapper import Mapper, Memoized
+from onchip.model.group.peaks import peak_bytes_of
+from onchip.model.group.sums import total
+from onchip.model.group.tile_price import tile_prices_by
+from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.costs import StackCosts, dram_bits_of
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of

@@ -10,9 +10,9 @@ from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Order, Problem
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import greatest_need
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.outcome import Outcome
 from onchip.verify.verifier import verify

@@ -14,14 +14,14 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.compute_cost import ComputeCost
-from onchip.cost.schedule.figures import schedule_figures
 from onchip.cost.schedule.relaxation import Relaxation
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.compute_cost import ComputeCost
+from onchip.model.program.figures import schedule_figures
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator

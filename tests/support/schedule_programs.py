@@ -10,10 +10,10 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Direction, Dma, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.schedule.compute_cost import ComputeCost
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.compute_cost import ComputeCost
 
 PORTS = (
     (),

@@ -11,10 +11,10 @@ from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import FusionStrategy, TileMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.stack.conventions import conventions_of
-from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.ir.window import Window
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import conventions_of
+from onchip.model.group.tile_price import tile_prices_by
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.solve import choices_of
 from onchip.transform.groups.replayed_network import network_to_replay

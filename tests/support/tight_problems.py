@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.joint.search import SearchOutcome
 from onchip.solve.ordering.min_peak import min_peak_bytes

@@ -12,13 +12,13 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import operator_need
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
 from onchip.lower.split.split import split_operators
+from onchip.model.capacity.bounds import operator_need
 from onchip.ops.derive.geometry import Geometry, OperandAccess
 from onchip.ops.registry.kinds import geometry_of
 from onchip.simulate.reference import run_in_given_order

@@ -10,10 +10,10 @@ from typing import TypeAlias
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
 
 Place: TypeAlias = tuple[str, str]
 """A tensor and the scratchpad that it is in."""

@@ -9,7 +9,7 @@ from onchip.answer.program import Plan
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Port
-from onchip.cost.timeline.timeline import Timeline, time_plan
+from onchip.model.timeline.plan_timeline import Timeline, time_plan
 from onchip.verify.verifier import verify
 from support.programs import Case, graph, sram
 

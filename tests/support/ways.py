@@ -6,8 +6,8 @@ import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
+from onchip.model.layer.limits import array_of
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
 

@@ -22,15 +22,15 @@ from onchip.app.kernels import network_inputs
 from onchip.app.networks import read_network
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.cost.stack.cost import stack_cost
 from onchip.errors import GraphError
-from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import read_graph, write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region, size_of, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers, windows_of
+from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
+from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.machine import run_plan_on_machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.strategy import StrategyFigures
-from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.solve.stacks.objective import FusionObjective
 from support.replayed import random_strategy
 from support.series import with_slow

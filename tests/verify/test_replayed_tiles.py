@@ -11,11 +11,11 @@ from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
-from onchip.cost.stack.levels import CacheLevels, TiledStack, placement
-from onchip.cost.stack.machine import FusedMachine
-from onchip.cost.stack.tiles import StackTile
 from onchip.errors import InputError
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.levels import CacheLevels, TiledStack, placement
+from onchip.model.group.machine import FusedMachine
+from onchip.model.group.tiles import StackTile
 from onchip.ops.derive.back_calculation import AxisName
 from onchip.ops.derive.back_calculation_classes import TileClass, tiled_axis
 from onchip.ops.derive.fusable import FusableNetwork, Stack

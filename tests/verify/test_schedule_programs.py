@@ -9,8 +9,8 @@ import pytest
 from onchip.answer.program import Allocate, Compute, Copy
 from onchip.answer.schedule import WORKSPACE
 from onchip.arch.energies import stated
-from onchip.cost.schedule.figures import schedule_figures
 from onchip.ir.tensor import Role
+from onchip.model.program.figures import schedule_figures
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.costs import Expense, expense_of_copy, turn_at_dram
 from onchip.verify.schedule.machine import AddressedMachine

@@ -9,9 +9,9 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, StackStrategy, Tiling
 from onchip.answer.strategy import FusionStrategy
-from onchip.cost.layer.accounting import INTERPRETER
-from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import INTERPRETER
+from onchip.model.group.tile_price import tile_prices_by
 from onchip.transform.groups.replayed_network import network_to_replay
 from onchip.verify.rules import Rule
 from onchip.verify.stack.mappings import TilePrice

@@ -10,8 +10,8 @@ from onchip.answer.fused_network import StreamedOperator
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, Operand, Port
-from onchip.cost.stack.moved import moved_sums
 from onchip.errors import AcceleratorError
+from onchip.model.group.moved import moved_sums
 from onchip.verify.stack.moved import expense_of_moving
 
 

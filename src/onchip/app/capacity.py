@@ -19,11 +19,11 @@ from onchip.app.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.errors import UsageError
-from onchip.facts.bounds import compulsory_bytes_without_states, greatest_need
-from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.facts.ways_to_run import WaysToRun
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
+from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.reports.sweep.capacity import CapacityOutcome
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits

@@ -12,13 +12,13 @@ from onchip.app.map import MappingRequest, layers_asked_for
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, states_mac_energy, unknown_energy
-from onchip.cost.layer.cost import LayerCost, layer_cost
 from onchip.errors import InputError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml import bundled_accelerators
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.layers_of import NetworkLayers, Precision
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.solve.mapping.objective import MappingObjective

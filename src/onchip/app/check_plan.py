@@ -12,10 +12,10 @@ from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import fitted_to_scratchpads, network_to_plan
 from onchip.app.phases import phase
 from onchip.app.target import Target, TargetFinder
-from onchip.cost.durations import durations_on
 from onchip.errors import InputError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.model.timeline.durations import durations_on
 from onchip.reports.program.outcome import Check
 from onchip.verify.verifier import verify
 

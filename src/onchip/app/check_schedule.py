@@ -11,13 +11,13 @@ from onchip.answer.schedule import ScheduleError
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import network_to_schedule
 from onchip.app.phases import phase
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.solve.schedule.objective import ScheduleObjective

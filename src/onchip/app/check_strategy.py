@@ -15,16 +15,16 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, unknown_energy
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.stack.conventions import conventions_of
-from onchip.cost.stack.machine import ensure_tiles_can_be_costed
-from onchip.cost.stack.tile_price import tile_prices_by
 from onchip.errors import InputError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import conventions_of
+from onchip.model.group.machine import ensure_tiles_can_be_costed
+from onchip.model.group.tile_price import tile_prices_by
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision

@@ -15,16 +15,16 @@ from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import unstated_accesses, with_mac_energy
 from onchip.arch.memory import Operand
-from onchip.cost.durations import durations_on
-from onchip.cost.mac_count import MacCount
-from onchip.cost.operator_cycles import cycles_by_model
-from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import size_of
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
+from onchip.model.program.nest_cost import nest_cost
+from onchip.model.timeline.durations import durations_on
+from onchip.model.timeline.mac_count import MacCount
+from onchip.model.timeline.operator_cycles import cycles_by_model
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests_of_operator import nests_of_operator

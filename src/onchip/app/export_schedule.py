@@ -15,7 +15,6 @@ from onchip.app.phases import phase
 from onchip.app.schedule_figures import priced_schedule
 from onchip.app.traced import traced_activities, traced_waits
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.schedule.homes import homes_of_computes
 from onchip.errors import UsageError
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.c.program import c_program
@@ -26,6 +25,7 @@ from onchip.formats.trace.spans import spans_of_activities
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.homes import homes_of_computes
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.transform.groups.tile_graph import TileOperator

@@ -22,19 +22,19 @@ from onchip.app.networks import read_network
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.limits import array_of
-from onchip.cost.stack.cost import StackCost
-from onchip.cost.stack.machine import ensure_tiles_can_be_costed
-from onchip.cost.stack.moved import moved_sums
-from onchip.cost.stack.peaks import peak_bytes_of
-from onchip.cost.stack.sums import total
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.group.cost import StackCost
+from onchip.model.group.machine import ensure_tiles_can_be_costed
+from onchip.model.group.moved import moved_sums
+from onchip.model.group.peaks import peak_bytes_of
+from onchip.model.group.sums import total
+from onchip.model.layer.limits import array_of
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.ops.derive.layers_of import Precision

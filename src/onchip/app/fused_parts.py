@@ -6,9 +6,9 @@ from math import prod
 
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.mac_count import MacCount
-from onchip.cost.stack.moved import moved_sums
 from onchip.ir.graph import Graph
+from onchip.model.group.moved import moved_sums
+from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import PartlyFusable
 from onchip.ops.derive.moved_operators import macs_of_nests

@@ -11,11 +11,11 @@ from onchip.answer.result import Result, Status
 from onchip.answer.strategy import FusionStrategy
 from onchip.app.networks import taken_apart
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.limits import array_of
 from onchip.cost.schedule.needed import needed_pixels
 from onchip.cost.schedule.nest_work import work_of
-from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.ir.graph import Graph
+from onchip.model.layer.limits import array_of
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests import NestsOfNetwork

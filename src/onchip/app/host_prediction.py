@@ -23,9 +23,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.host import LANE
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.layer.cost import layer_cost
 from onchip.formats.c.nest_loops import GREATEST_SUMS, CNest, c_nest
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
+from onchip.model.layer.cost import layer_cost
 
 
 def predicted_cycles(problem: LayerProblem, mapping: LayerMapping) -> float:

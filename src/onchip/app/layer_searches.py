@@ -12,8 +12,8 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layer_progress import LayerProgress
-from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, UsageError
+from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import Pending, TaskPool

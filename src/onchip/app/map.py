@@ -18,13 +18,13 @@ from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.cost import layer_cost
-from onchip.cost.layer.limits import array_of, check_memories
 from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import array_of, check_memories
 from onchip.ops.derive.layers_of import NetworkLayers, Precision
 from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome

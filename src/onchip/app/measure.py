@@ -21,11 +21,11 @@ from onchip.app.timed_nest import ONE_THREAD, TimedNest
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.host import HOST
 from onchip.arch.host_compiler import HostCompiler, host_compiler
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError, InternalError
 from onchip.formats.c.nest_source import nest_source
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.model.layer.cost import layer_cost
 from onchip.reports.mapping.measured import MeasuredMapping, MeasuredMappings
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Violation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.mac_count import MacCount
-from onchip.cost.schedule.compute_cost import OperandAtHome, cost_without_nest
-from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.ops.derive.visited_elements import elements_visited

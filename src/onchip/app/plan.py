@@ -21,9 +21,9 @@ from onchip.app.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.errors import InternalError
-from onchip.facts.bounds import compulsory_bytes, greatest_need
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits

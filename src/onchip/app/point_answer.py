@@ -22,8 +22,8 @@ from onchip.app.networks import read_network
 from onchip.app.point_networks import graph_of_point, reading_of, shapes_of
 from onchip.arch.energies import stated
 from onchip.arch.sharing import Share
-from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, InternalError, UnsplitError
+from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
 from onchip.search.budget.warm_start import WarmStart

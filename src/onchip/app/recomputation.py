@@ -9,10 +9,10 @@ from onchip.answer.problem import Objective
 from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.app.durations import MAPPING
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.operator_cycles import MACS
-from onchip.cost.recomputation import recomputation_on
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
+from onchip.model.program.recomputation import recomputation_on
+from onchip.model.timeline.operator_cycles import MACS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import priced_schedule
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.operator_cycles import cycles_of_plan
-from onchip.cost.schedule.timeline import time_schedule
-from onchip.cost.timeline.links import Links
-from onchip.cost.timeline.timeline import PlanClock
 from onchip.explanations.machine_changes import ChangeKind, MachineChange, Timed, changes_on, most_helpful
 from onchip.ir.operator import Operator
+from onchip.model.program.links import Links
+from onchip.model.timeline.operator_cycles import cycles_of_plan
+from onchip.model.timeline.plan_timeline import PlanClock
+from onchip.model.timeline.schedule_timeline import time_schedule
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.time_explanation import TimeExplanation

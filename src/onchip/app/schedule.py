@@ -23,13 +23,13 @@ from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, with_mac_energy
-from onchip.cost.schedule.figures import ScheduleFigures
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.cost.schedule.relaxation import Relaxation, relaxation
 from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.model.program.figures import ScheduleFigures
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.search.budget.clock import Deadline, Stopwatch

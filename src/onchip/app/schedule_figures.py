@@ -10,7 +10,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledMapping
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.compute_cost import (
+from onchip.ir.layer import Layer
+from onchip.model.program.compute_cost import (
     ComputeCost,
     NestCost,
     OperandAtHome,
@@ -18,10 +19,9 @@ from onchip.cost.schedule.compute_cost import (
     cost_without_nest,
     with_declared,
 )
-from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
-from onchip.cost.schedule.homes import homes_of_computes
-from onchip.cost.schedule.nest_cost import nest_cost
-from onchip.ir.layer import Layer
+from onchip.model.program.figures import ScheduleFigures, schedule_figures
+from onchip.model.program.homes import homes_of_computes
+from onchip.model.program.nest_cost import nest_cost
 from onchip.solve.schedule.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 

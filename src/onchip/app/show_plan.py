@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.app.time_plan import own_timeline, timeline_of
 from onchip.arch.accelerator import Accelerator
-from onchip.facts.bounds import greatest_need
+from onchip.model.capacity.bounds import greatest_need
 from onchip.reports.program.findings import BaselinePlan, Findings
 from onchip.reports.program.outcome import Check
 

@@ -13,8 +13,6 @@ from onchip.answer.result import Result, Status
 from onchip.app.durations import MAPPING
 from onchip.app.networks import MODEL_SUFFIXES
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.mac_count import MacCount
-from onchip.cost.operator_cycles import MACS
 from onchip.facts.latency_bounds import LatencyBounds
 from onchip.facts.merged_latency import merged_problem
 from onchip.facts.ways_to_run import WaysToRun
@@ -23,6 +21,8 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.lower.split.in_steps import steps_of
 from onchip.lower.split.split import can_split
+from onchip.model.timeline.mac_count import MacCount
+from onchip.model.timeline.operator_cycles import MACS
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests_of_operator import nests_of_operator
 from onchip.ops.registry.kinds import geometry_of

@@ -11,10 +11,10 @@ from onchip.answer.problem import Count, Objective, Transfers
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.cost.transfer import TIMED_OR_POWERED, transfers_of
 from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
-from onchip.facts.bounds import greatest_need
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.program.transfer import TIMED_OR_POWERED, transfers_of
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits

@@ -15,7 +15,7 @@ from onchip.ir.operator import Operator
 from onchip.reports.program.timing import Timing
 
 if TYPE_CHECKING:
-    from onchip.cost.timeline.timeline import Timeline
+    from onchip.model.timeline.plan_timeline import Timeline
 
 
 @phase("timing")
@@ -37,9 +37,9 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | Non
 
     Raises AcceleratorError where the accelerator, UsageError where `cost` says too little.
     """
-    from onchip.cost.mac_count import MacCount
-    from onchip.cost.operator_cycles import cycles_of_plan
-    from onchip.cost.timeline.timeline import time_plan
+    from onchip.model.timeline.mac_count import MacCount
+    from onchip.model.timeline.operator_cycles import cycles_of_plan
+    from onchip.model.timeline.plan_timeline import time_plan
 
     cycles = cycles_of_plan(problem, chip, cost)
     macs = MacCount(problem.graph).macs if chip.array else _no_macs
@@ -49,7 +49,7 @@ def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | Non
 @phase("timing")
 def own_timeline(problem: Problem, plan: Plan) -> Timeline | None:
     """Time a legal plan that says how long everything lasts; None for one that does not."""
-    from onchip.cost.timeline.timeline import stated_timeline
+    from onchip.model.timeline.plan_timeline import stated_timeline
 
     return None if problem.durations is None else stated_timeline(problem, plan)
 

@@ -21,8 +21,8 @@ from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import FEMTO, NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
-from onchip.cost.layer.cost import layer_cost
 from onchip.ir.layer import LOOPS
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Deadline
 from onchip.verify.mapping import verify_mapping
 

@@ -25,8 +25,8 @@ from onchip.commands.emitted_graph import EmittedGraph
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
-from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import UsageError
+from onchip.model.accounting.accounting import AccountingName
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import Combination, FusionOptions
 from onchip.transform.groups.tilings import TileSizes

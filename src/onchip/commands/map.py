@@ -15,7 +15,7 @@ from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
-from onchip.cost.layer.accounting import AccountingName
+from onchip.model.accounting.accounting import AccountingName
 from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits, MipSolver
 from onchip.solve.mapping.objective import MappingObjective

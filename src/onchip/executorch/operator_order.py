@@ -10,7 +10,7 @@ from onchip.answer.problem import Count
 from onchip.answer.result import Status
 from onchip.errors import GraphError
 from onchip.executorch.installed import not_installed
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order

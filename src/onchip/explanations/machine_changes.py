@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from onchip.answer.problem import Problem, Rate, Transfers
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Dma, Port
-from onchip.cost.activity import Activity, PlaceUse, most_bytes_at_once
+from onchip.model.timeline.activity import Activity, PlaceUse, most_bytes_at_once
 
 FACTOR: Final = 2
 """How much more of everything there is."""

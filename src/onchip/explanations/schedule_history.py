@@ -12,10 +12,10 @@ from onchip.answer.program import Allocate, Compute, Copy, Free
 from onchip.answer.schedule import WORKSPACE, Schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.compute_cost import ComputeCost
-from onchip.cost.schedule.homes import homes_of_computes
 from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
+from onchip.model.program.compute_cost import ComputeCost
+from onchip.model.program.homes import homes_of_computes
 from onchip.solve.schedule.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 

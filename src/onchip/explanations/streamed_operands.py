@@ -11,10 +11,10 @@ from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.cost.layer.cost import access_of, energy_pj, layer_cost
-from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import access_of, energy_pj, layer_cost
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ops.derive.banded_operands import BandedOperand
 from onchip.solve.schedule.runs import NestPlace
 

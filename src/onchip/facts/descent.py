@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from onchip.facts.bit_masks import mask_of
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence, uses_of
+from onchip.model.lifetimes.bit_masks import mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 FEWEST_OPERATORS: Final = 6
 """While so many more run something surely waits. For fewer it is not worth that two tensors count as one."""

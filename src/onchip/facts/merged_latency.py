@@ -16,10 +16,10 @@ from fractions import Fraction
 
 from onchip.answer.problem import Problem, Rate, Transfers
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.latency_bounds import LatencyBound, LatencyBounds
 from onchip.facts.merged_scratchpads import pooled
 from onchip.facts.ways_to_run import WaysToRun
+from onchip.model.lifetimes.indexed import IndexedProblem
 
 
 def least_latency_bound(problem: Problem) -> LatencyBound:

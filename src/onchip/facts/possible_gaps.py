@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
-from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.descent import Descent
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence, uses_of
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 
 @dataclass(frozen=True, slots=True)

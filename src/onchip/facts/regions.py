@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 
 
 def crossing_bytes(indexed: IndexedProblem) -> tuple[int, ...]:

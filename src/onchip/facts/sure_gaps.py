@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onchip.facts.bit_masks import bits, mask_of
 from onchip.facts.descent import Descent, no_descent
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence, uses_of
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 
 
 @dataclass(frozen=True, slots=True)

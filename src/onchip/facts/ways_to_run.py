@@ -9,9 +9,9 @@ from math import prod
 from typing import Final, TypeAlias
 
 from onchip.answer.problem import Problem
-from onchip.facts.bounds import packed_bytes
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor, size_in_bytes
+from onchip.model.capacity.bounds import packed_bytes
 from onchip.ops.derive.channels import Channels
 
 WHOLE: Final = 1

@@ -1,6 +1,6 @@
 // How long the transfers of the chain so far make ports wait, and how long the first and last of them take.
 //
-// What `cost/layer/latency.py` counts, of a chain of tiles whose lower places may still be open: then it is the least.
+// What `model/layer/latency.py` counts, of a chain of tiles whose lower places may still be open: then it is the least.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// What a mapping of a layer costs: the figures of `cost/layer/cost.py`, for the millions of mappings of a search.
+// What a mapping of a layer costs: the figures of `model/layer/cost.py`, for the millions of mappings of a search.
 //
 // What is counted when is said in docs/layer_cost.md. Operands are 0 input, 1 weight, 2 output; loops stand as in LOOPS
 // of `ir/layer.py`; levels as the accelerator lists them, then DRAM; -1 is the MACs, which hold no tiles.

@@ -23,7 +23,7 @@ using Cuts = nanobind::ndarray<const Count, nanobind::ndim<3>, nanobind::c_conti
 // With so many, and 64 bits an element, no sum leaves 64 bits.
 constexpr Count most_iterations = Count{1} << 46;
 
-// Columns of `Chosen` in `cost/layer/tables.py`.
+// Columns of `Chosen` in `model/layer/tables.py`.
 struct Chosen {
     Row turn_count;
     Table turn_loop, turn_size;
@@ -155,7 +155,7 @@ void add_of(nanobind::class_<Costs>& costs) {
         column("beside_size"), column("beside_along"), column("beside_at"), column("cut"),
         "Return arrays with the energy in pJ, the cycles and the status of each mapping.\n"
         "\n"
-        "Each row of the tables is a mapping, as described in `cost/layer/tables.py`. The status is a\n"
+        "Each row of the tables is a mapping, as described in `model/layer/tables.py`. The status is a\n"
         "CostStatus; a mapping that is not COSTED has infinite energy and -1 cycles. Raises ValueError,\n"
         "with the row, if a mapping has loops, cuts or dimensions that do not exist.");
 }

@@ -1,5 +1,5 @@
-// What a mapping of a layer costs as ZigZag and DeFiNES count it: the figures of `cost/layer/cost.py` with ZIGZAG and
-// DEFINES of `cost/layer/accounting.py`, for the millions of mappings of a search.
+// What a mapping of a layer costs as ZigZag and DeFiNES count it: the figures of `model/layer/cost.py` with ZIGZAG and
+// DEFINES of `model/accounting/accounting.py`, for the millions of mappings of a search.
 //
 // What is counted when is said in docs/layer_cost.md, sections 8 and 9. Sizes come from bounds alone. Where the array
 // does not divide a loop, its units count in parts: 33 channels on 32 units are two turns of 16.5.
@@ -14,7 +14,7 @@
 
 namespace onchip::layer {
 
-// Where ZigZag and DeFiNES differ; the words are those of `cost/layer/accounting.py`.
+// Where ZigZag and DeFiNES differ; the words are those of `model/accounting/accounting.py`.
 struct Accounting {
     bool units_keep_operands = false;
     bool whole_operands_load_meanwhile = false;

@@ -13,8 +13,8 @@ from onchip.answer.problem import Count, Objective, Order, Placement
 from onchip.answer.recomputation import Recompute
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.arch.sharing import Share
-from onchip.cost.layer.accounting import AccountingName
 from onchip.errors import InputError, UsageError
+from onchip.model.accounting.accounting import AccountingName
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.stacks.objective import FusionObjective

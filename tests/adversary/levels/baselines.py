@@ -12,10 +12,10 @@ from adversary.levels.baselines_cases import machine_of, padded_layers, random_f
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping

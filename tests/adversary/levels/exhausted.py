@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from adversary.frame import Facts, Program, Verdict
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import greatest_need
 from onchip.formats.own.graph_json import graph_to_json
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import greatest_need
 
 ROOMY = 60
 

@@ -17,11 +17,11 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import leaves_something_out
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
+from onchip.model.layer.batch import LayerCosts
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping import energy_and_cycles
 from oracles.mapspace import all_mappings

@@ -11,7 +11,7 @@ BOUNDS = "src/onchip/solve/stacks/bounds.py"
 TILINGS = "src/onchip/transform/groups/tilings.py"
 WAYS = "src/onchip/solve/stacks/ways.py"
 SPACE = "src/onchip/solve/stacks/space.py"
-LAYERS = "src/onchip/cost/stack/layers.py"
+LAYERS = "src/onchip/model/group/layers.py"
 
 FAULTS: Final = (
     Planted(

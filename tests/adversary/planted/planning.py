@@ -11,7 +11,7 @@ STATE_PARTS = "src/onchip/native/joint_parts.hpp"
 FRONTIER = "src/onchip/native/joint_frontier.cpp"
 CANDIDATES = "src/onchip/native/joint_candidates.cpp"
 PEAK_POSITION = "src/onchip/native/peak_position.cpp"
-INDEXED = "src/onchip/facts/indexed.py"
+INDEXED = "src/onchip/model/lifetimes/indexed.py"
 COMPOSE = "src/onchip/solve/run/compose.py"
 
 FAULTS: Final = (
@@ -59,7 +59,7 @@ FAULTS: Final = (
     ),
     Planted(
         "the last, partial unit takes a tensor that ends one byte beyond",
-        "src/onchip/facts/scratchpad_room.py",
+        "src/onchip/model/capacity/scratchpad_room.py",
         "if 0 < size % alignment <= partial)",
         "if 0 < size % alignment <= partial + 1)",
         "plan",

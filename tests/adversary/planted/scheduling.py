@@ -7,8 +7,8 @@ from typing import Final
 from adversary.plant import Planted
 
 FLOORS = "src/onchip/cost/schedule/nest_floor.py"
-FIGURES = "src/onchip/cost/schedule/figures.py"
-WORKSPACES = "src/onchip/cost/layer/workspace.py"
+FIGURES = "src/onchip/model/program/figures.py"
+WORKSPACES = "src/onchip/model/layer/workspace.py"
 
 FAULTS: Final = (
     Planted(

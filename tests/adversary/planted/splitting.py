@@ -23,7 +23,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="bands are not rounded up to the alignment",
-        file="src/onchip/lower/split/room.py",
+        file="src/onchip/model/capacity/room.py",
         old="padding = -size % self.memory.alignment_bytes",
         new="padding = 0",
         level="split",

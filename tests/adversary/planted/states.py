@@ -11,7 +11,7 @@ LEVEL: Final = "state"
 FAULTS: Final = (
     Planted(
         name="M_R counts both values of a state that is updated in place",
-        file="src/onchip/facts/bounds.py",
+        file="src/onchip/model/capacity/bounds.py",
         old="        self._search((), frozenset())\n",
         new="",
         level=LEVEL,

@@ -20,10 +20,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.floors.unit_shares import Sharing, UnitShares, holders, serves
-from onchip.cost.layer.cost import access_of
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import access_of
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tiles import EPSILON
 
 PassedBy: TypeAlias = tuple[frozenset[tuple[str, Operand]], frozenset[str]]
 

@@ -10,8 +10,8 @@ from typing import Final, Protocol, TypeAlias
 from onchip.answer.layer_mapping import loops_along
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import RELEVANT, Layer
+from onchip.model.layer.limits import array_of
 
 AXES: Final = (("P", "R"), ("Q", "S"))
 """The two loops of each axis of the input: different pairs of them may want the same position."""

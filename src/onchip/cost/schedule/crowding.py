@@ -16,12 +16,12 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.cost.schedule.needed import NeededPixels, is_read, seen_pixels
-from onchip.cost.schedule.rates import MemoryRates
 from onchip.cost.schedule.room_prices import CrowdedOperator, RoomPrices
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.rates import MemoryRates
 from onchip.ops.derive.fusable import pixels_of
 
 

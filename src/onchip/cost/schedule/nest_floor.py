@@ -13,10 +13,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.cost.floors.layer_floors import MachineFloors, NestFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, holders
-from onchip.cost.schedule.copies import may_hold
 from onchip.cost.schedule.nest_origins import NestOrigins
 from onchip.cost.schedule.nest_work import NestWork
 from onchip.ir.layer import Layer
+from onchip.model.program.copies import may_hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import NestWork
-from onchip.cost.schedule.rates import MemoryRates
 from onchip.ir.layer import Layer
+from onchip.model.layer.ports import port_for, ports_of
+from onchip.model.program.rates import MemoryRates
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,18 @@ from onchip.answer.schedule import MOST_TILE_OPERATORS
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.cost.schedule.copies import dram_cycles
 from onchip.cost.schedule.crowding import NOTHING_PAID, CrowdedNetwork, MapEnergies, PaidForRoom
 from onchip.cost.schedule.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, needed_pixels
 from onchip.cost.schedule.nest_floor import FeedingFloors, FloorOfNest
 from onchip.cost.schedule.nest_origins import FROM_OUTSIDE, NestOrigins, origins_of
 from onchip.cost.schedule.nest_work import NestWork, work_of
 from onchip.cost.schedule.port_floor import MovedOperand, PortFloors, least_cycles_to_move
-from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.copies import dram_cycles
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 
 _MARGIN: Final = 1e-9

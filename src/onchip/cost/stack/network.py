@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.conventions import OURS, Conventions
-from onchip.cost.stack.cost import StackCost, stack_cost
-from onchip.cost.stack.machine import FusedMachine
-from onchip.cost.stack.mapper import Mapper
-from onchip.cost.stack.sums import FusedSums, total
+from onchip.model.accounting.conventions import OURS, Conventions
+from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.machine import FusedMachine
+from onchip.model.group.mapper import Mapper
+from onchip.model.group.sums import FusedSums, total
 from onchip.ops.derive.fusable import FeatureMap, Stack
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import onnx
 
 from onchip.errors import GraphError
-from onchip.facts.inner_peak import inner_peak_bytes
 from onchip.formats.onnx.graph import build_graph
 from onchip.formats.onnx.scopes import SUBGRAPHS, names_read
 from onchip.formats.onnx.types import BITS, static_shape
 from onchip.formats.onnx.unfolding import Unfolding
 from onchip.ir.tensor import size_in_bytes
+from onchip.model.capacity.inner_peak import inner_peak_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from onchip.errors import GraphError
-from onchip.facts.inner_peak import inner_peak_bytes
 from onchip.formats.tflite.file import FileOperator, FileTensor
 from onchip.formats.tflite.network import FlatNetwork, NetworkTensor
 from onchip.formats.tflite.types import bits_of
 from onchip.formats.unrolling import EXPECTED_OF_KEPT_LOOPS, ensure_of_a_size
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import size_in_bytes
+from onchip.model.capacity.inner_peak import inner_peak_bytes
 
 
 @dataclass(frozen=True, slots=True)

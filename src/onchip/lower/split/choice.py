@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.ir.region import Range
-from onchip.lower.split.room import SplitRoom
 from onchip.lower.split.traffic import Integers, Order, Splits
+from onchip.model.capacity.room import SplitRoom
 from onchip.ops.derive.geometry import Geometry, OperandAccess, cut_lines, tile_sizes, tiles_in_order
 
 _COUNTED_TOGETHER = 64

@@ -10,7 +10,7 @@ from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.lower.split.choice import Chooser, Cuts, TileChoice, cut
-from onchip.lower.split.room import SplitRoom, items_of
+from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry
 from onchip.transform.slices.emission import emitted
 

@@ -11,10 +11,10 @@ from functools import cached_property
 from math import prod
 
 from onchip.answer.problem import Problem
-from onchip.facts.bounds import packed_bytes
 from onchip.ir.operator import Operator
 from onchip.lower.split.choice import Chooser, TileChoice, cut
-from onchip.lower.split.room import Item, SplitRoom, items_of
+from onchip.model.capacity.bounds import packed_bytes
+from onchip.model.capacity.room import Item, SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry, TileAxis
 from onchip.transform.slices.emission import operands_of_tiles
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onchip.answer.problem import Problem
-from onchip.facts.bounds import operator_need, packed_bytes
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, size_of
+from onchip.model.capacity.bounds import operator_need, packed_bytes
 from onchip.ops.derive.geometry import Geometry, OperandAccess
 
 

@@ -11,16 +11,16 @@ from functools import cached_property
 from onchip.answer.document import Split as When
 from onchip.answer.problem import Problem
 from onchip.errors import UnsplitError
-from onchip.facts.bounds import operator_need
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.lower.split.choice import Chooser, TileChoice
 from onchip.lower.split.in_steps import steps_of, with_steps
-from onchip.lower.split.room import SplitRoom, items_of
 from onchip.lower.split.rounds import FULL, HALF, Geometries, Rounds
 from onchip.lower.split.search import CombinationSearch, Option, OutOfWorkError
 from onchip.lower.split.smallest import smallest_part_bytes
+from onchip.model.capacity.bounds import operator_need
+from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.registry.kinds import geometry_of, has_bounded_operand
 from onchip.transform.slices.emission import emitted
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onchip.arch.memory import Operand
-from onchip.lower.split.room import SplitRoom
+from onchip.model.capacity.room import SplitRoom
 from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis, tile_sizes
 
 Integers: TypeAlias = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.layer.cost import LayerCost
+from onchip.model.layer.cost import LayerCost
 from onchip.reports.mapping.outcome import MappingOutcome
 from onchip.reports.shared.bars import MAC_PAINT, energy_bars, memory_paints
 from onchip.reports.shared.page import Json

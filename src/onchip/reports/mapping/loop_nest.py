@@ -12,9 +12,9 @@ from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.layer.chains import boundaries
-from onchip.cost.layer.limits import needed_bits
 from onchip.ir.layer import INPUT, RELEVANT, WEIGHT, Layer
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.limits import needed_bits
 from onchip.reports.shared.words import short_bytes
 
 INDENT = "  "

@@ -11,8 +11,8 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed
-from onchip.cost.layer.cost import LayerCost
 from onchip.ir.layer import Layer
+from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.reports.mapping.coverage import CoveredShare, MovedOperator, coverage
 from onchip.solve.mapping.spaces import MapSpace

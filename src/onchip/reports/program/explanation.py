@@ -13,8 +13,8 @@ from onchip.explanations.reload_causes import (
     moves,
     reload_causes,
 )
-from onchip.facts.bounds import OperatorNeed, greatest_needs
 from onchip.facts.residencies import Transfer
+from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
 from onchip.reports.program.json_view import Json, links_object, memory_object
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from onchip.answer.problem import Objective, Problem
 from onchip.arch.memory import Memory
-from onchip.cost.timeline.timeline import Timeline
 from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
+from onchip.model.timeline.plan_timeline import Timeline
 from onchip.reports.program.findings import Findings
 from onchip.reports.shared.level_line import level_line
 from onchip.reports.shared.page import Json

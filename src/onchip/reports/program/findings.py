@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from onchip.answer.document import Claim, PlanDocument
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
-from onchip.cost.timeline.timeline import Timeline
 from onchip.explanations.history import History
 from onchip.explanations.reload_causes import ReloadCause, reload_causes
-from onchip.facts.bounds import OperatorNeed
+from onchip.model.capacity.bounds import OperatorNeed
+from onchip.model.timeline.plan_timeline import Timeline
 from onchip.verify.figures import Figures
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onchip.answer.problem import Objective
-from onchip.facts.infeasible_operator import InfeasibleOperator, Oversize, infeasible_operator
+from onchip.model.capacity.infeasible_operator import InfeasibleOperator, Oversize, infeasible_operator
 from onchip.reports.program.outcome import Outcome
 from onchip.reports.shared.words import exact_bytes, printable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory, Operand
-from onchip.facts.bounds import OperatorNeed
+from onchip.model.capacity.bounds import OperatorNeed
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.verify.figures import Figures
 

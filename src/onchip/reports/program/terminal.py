@@ -14,9 +14,9 @@ from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
-from onchip.facts.infeasible_operator import infeasible_operator
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.reports.program.infeasible import SPLIT, expected_instead, infeasible_words
 from onchip.reports.program.json_view import largest_tensors
 from onchip.reports.program.memories import arenas_words, least_need_words, links_words, memory_words

@@ -13,7 +13,7 @@ from onchip.reports.shared.latency import activity_object, latency_rows, wait_ob
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.cost.timeline.timeline import Timeline
+    from onchip.model.timeline.plan_timeline import Timeline
 
 
 NOT_COUNTED = "what moves within the array and its own memories: a plan has no mappings; `onchip schedule` makes them"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.cost.schedule.figures import TrafficParts
+from onchip.model.program.figures import TrafficParts
 from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
 from onchip.reports.shared.execution import (
     difference_object,

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Final
 
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.errors import InternalError, UsageError
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.explanations.schedule_movements import (
@@ -17,6 +16,7 @@ from onchip.explanations.schedule_movements import (
     ScheduleMovements,
     TensorMovement,
 )
+from onchip.model.program.figures import ScheduleFigures
 from onchip.reports.schedule.operator_figures import OperatorFigures, figures_of_operators
 from onchip.reports.schedule.outcome import ScheduleOutcome
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.arch.memory import Memory
-from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.errors import InternalError
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.layer import Layer
+from onchip.model.program.figures import ScheduleFigures
 from onchip.plugins import PluginError, PluginGroup
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.program.memories import memory_title

@@ -9,10 +9,10 @@ from onchip.answer.document import ScheduleDocument
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.compute_cost import ComputeCost
-from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.cost.schedule.relaxation import Relaxation
 from onchip.ir.graph import Graph
+from onchip.model.program.compute_cost import ComputeCost
+from onchip.model.program.figures import ScheduleFigures
 from onchip.transform.groups.tile_graph import TileGraph
 
 

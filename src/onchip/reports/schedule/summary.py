@@ -7,7 +7,7 @@ from importlib.metadata import version
 from platform import python_version
 
 from onchip.answer.result import Status
-from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.model.program.figures import ScheduleFigures
 from onchip.reports.schedule.network_figure import tiling_words
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.stack_figures import StackFigures

@@ -12,7 +12,7 @@ from rich.text import Text
 from onchip.answer.result import Status
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.energies import unknown_energy
-from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.model.program.figures import ScheduleFigures
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.latency import latency_words
 from onchip.reports.shared.words import amount, counted, percent, printable, short_amount, short_bytes

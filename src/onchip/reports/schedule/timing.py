@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import Dma
-from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.model.program.figures import ScheduleFigures
 from onchip.reports.schedule.check import ScheduleCheck, schedule_check_object, schedule_check_tables
 from onchip.reports.shared.latency import activity_object, latency_rows, wait_objects
 

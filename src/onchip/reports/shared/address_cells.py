@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from onchip.cost.activity import PlaceUse
+from onchip.model.timeline.activity import PlaceUse
 from onchip.reports.shared.page import Json
 
 COLUMNS: Final = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from onchip.cost.activity import Activity, ActivityKind, Wait
-from onchip.cost.array_waits import ArrayWait, LatencyParts, array_waits
+from onchip.model.timeline.activity import Activity, ActivityKind, Wait
+from onchip.model.timeline.array_waits import ArrayWait, LatencyParts, array_waits
 
 PART_WORDS: Final[Mapping[str, str]] = {
     "computing": "computing",

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from onchip.arch.memory import DRAM, Memory
-from onchip.cost.activity import Activity, PlaceUse
-from onchip.cost.array_waits import array_waits
+from onchip.model.timeline.activity import Activity, PlaceUse
+from onchip.model.timeline.array_waits import array_waits
 from onchip.reports.shared.address_cells import address_cells
 from onchip.reports.shared.latency import PART_PAINTS, PART_WORDS, wait_lines
 from onchip.reports.shared.page import Json

@@ -6,7 +6,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.layer.tiles import MACS
+from onchip.model.layer.tiles import MACS
 from onchip.reports.shared.bars import PAINTS, PartedBars, energy_bars, memory_paints
 from onchip.reports.shared.page import Json
 from onchip.reports.shared.words import short_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.sums import FusedSums
+from onchip.model.group.sums import FusedSums
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import counted, energy_per_mac, percent, short_bytes, short_energy
 from onchip.reports.stack.coverage import coverage_words

@@ -10,8 +10,8 @@ from onchip.answer.result import Result
 from onchip.answer.stacks import StackStrategy, Tiling
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.stack.cost import StackCost
-from onchip.cost.stack.sums import FusedLatency, FusedSums, total
+from onchip.model.group.cost import StackCost
+from onchip.model.group.sums import FusedLatency, FusedSums, total
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.layers_of import LeftOut
 

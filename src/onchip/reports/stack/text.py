@@ -14,8 +14,8 @@ from onchip.answer.result import Stop
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.energies import unknown_energy
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.cost import TileTypeCost
-from onchip.cost.stack.sums import FusedLatency, FusedSums, total
+from onchip.model.group.cost import TileTypeCost
+from onchip.model.group.sums import FusedLatency, FusedSums, total
 from onchip.reports.mapping.text import kinds_counted, objective_words
 from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
 from onchip.reports.stack.coverage import coverage, coverage_words

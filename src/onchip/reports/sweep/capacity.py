@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.result import Status
-from onchip.facts.infeasible_operator import InfeasibleOperator
+from onchip.model.capacity.infeasible_operator import InfeasibleOperator
 from onchip.reports.program.infeasible import oversize_words
 from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import counted, exact_bytes, printable

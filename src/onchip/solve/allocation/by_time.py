@@ -6,7 +6,7 @@ import heapq
 from bisect import bisect_left, insort
 from dataclasses import dataclass, replace
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.allocation.chains import chained
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 from onchip.without_collecting import without_collecting

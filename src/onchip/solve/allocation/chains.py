@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 

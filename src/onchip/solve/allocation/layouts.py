@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LayoutBeam, LayoutTensor, LayoutUse, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

@@ -7,7 +7,7 @@ from math import gcd
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import (

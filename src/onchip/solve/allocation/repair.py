@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import combinations, pairwise
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs

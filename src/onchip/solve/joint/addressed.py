@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result, Status
-from onchip.facts.bit_masks import bits
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.solve.joint.addressed_ties import TieVariables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onchip.facts.indexed import IndexedProblem, Overwritable
+from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.solve.joint.addressed_variables import PlaceVariables, StepPlace
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.facts.bit_masks import bits
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.windows import Windows
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.windows import Windows
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

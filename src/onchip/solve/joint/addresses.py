@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from onchip.answer.problem import Order
-from onchip.facts.bounds import greatest_need
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.best_fit import has_too_many_pairs

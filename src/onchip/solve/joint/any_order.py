@@ -21,8 +21,8 @@ from typing import Final
 
 from onchip.facts.descent import descent_of
 from onchip.facts.possible_gaps import PossibleGaps
-from onchip.facts.precedence import Precedence
 from onchip.facts.sure_gaps import SureGap, sure_gaps
+from onchip.model.lifetimes.precedence import Precedence
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.search.strategy.stage import of_one_worker, without_bound, without_figures

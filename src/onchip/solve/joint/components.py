@@ -12,8 +12,8 @@ from typing import TypeAlias
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.components import IndependentPart, components_of
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.components import IndependentPart, components_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Progress, Run
 from onchip.solve.joint.incumbent import Incumbent
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.regions import regions
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
 from onchip.solve.joint.exact import solve_exactly

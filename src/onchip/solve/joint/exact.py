@@ -14,8 +14,8 @@ from __future__ import annotations
 from onchip.answer.problem import Objective, Placement, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Result, Status
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
 from onchip.solve.allocation.by_time import place_or_cut_by_time

@@ -8,7 +8,7 @@ from math import gcd
 from typing import TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.run.compose import PlannedResidency
 
 Name: TypeAlias = tuple[int, int]

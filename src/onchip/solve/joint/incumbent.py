@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.run.compose import OperatorSchedule, compose
 

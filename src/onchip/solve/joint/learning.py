@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.result import Status
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge

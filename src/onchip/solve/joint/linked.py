@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Placement
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
-from onchip.facts.bit_masks import bits
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import solve_for_result
 from onchip.solve.joint.addressed_variables import StepPlace

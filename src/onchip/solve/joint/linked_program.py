@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.joint.addressed_variables import StepPlace
 from onchip.solve.joint.linked_variables import PossibleCopy
 

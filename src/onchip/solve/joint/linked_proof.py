@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.joint.incumbent import Incumbent
 from onchip.solve.joint.linked import Copies, LinkedModel

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.windows import Windows
 from onchip.ir.tensor import Role
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.windows import Windows
 from onchip.solve.joint.addressed_variables import StepPlace
 
 if TYPE_CHECKING:

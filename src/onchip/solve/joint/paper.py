@@ -10,9 +10,9 @@ from onchip.answer.packing import PackingProblem
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.windows import Windows
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.windows import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, UnfinishedModelError, solve_mip
 from onchip.solve.allocation.chains import packing_problem

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from math import gcd
 from typing import TYPE_CHECKING
 
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.windows import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.windows import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import UnfinishedModelError
 from onchip.solve.joint.paper_variables import ActionVariables, AddressVariables

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.windows import Windows
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.windows import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.mip import UnfinishedModelError
 

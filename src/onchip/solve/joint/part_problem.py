@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence
 from onchip.solve.joint.search import TwoParts
 from onchip.solve.run.compose import SearchMove, schedule_of_moves
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Final
 
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import Precedence, uses_of
 from onchip.facts.sure_gaps import SureGap, groups_of_uses
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import of_one_worker, without_figures
 from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.mip import UnfinishedModelError
 

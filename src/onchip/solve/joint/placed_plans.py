@@ -10,8 +10,8 @@ import heapq
 from dataclasses import dataclass
 from itertools import count, pairwise
 
-from onchip.facts.bit_masks import bits
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.branching import Knowledge

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LayoutOperator, LayoutStay, PlacedPlan, StopToken, WindowChoice
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple, TypeAlias
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onchip.answer.result import Stop
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOperator, JointOutcome, JointSearch, JointTensor, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

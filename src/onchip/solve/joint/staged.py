@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from onchip.answer.problem import Order
 from onchip.answer.result import Stop
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
 from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome

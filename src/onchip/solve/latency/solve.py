@@ -12,12 +12,12 @@ from typing import Final
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.cost.timeline.timeline import latency_of_plan
 from onchip.errors import UsageError
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.latency_bounds import LatencyBound
 from onchip.facts.merged_latency import least_latency_bound
 from onchip.facts.ways_to_run import WHOLE, WaysToRun
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyRoom, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

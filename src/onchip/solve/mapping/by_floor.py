@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.batch import LayerCosts
+from onchip.model.layer.batch import LayerCosts
 from onchip.solve.mapping.neighbours import neighbours
 
 ValueOfMapping: TypeAlias = Callable[[LayerMapping], float]

@@ -20,9 +20,9 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import leaves_something_out
 from onchip.answer.result import Result, Status, Stop
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import CacheWarning, InputError
 from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import MappingMethod

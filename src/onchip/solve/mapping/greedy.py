@@ -14,11 +14,11 @@ from typing import Final
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.layer.batch import LayerCosts
 from onchip.ir.layer import INPUT, RELEVANT
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.unrolling import Unrolled, unrolled_greedily
 from onchip.solve.mapping.baselines.loma import inside_first, last_apart
-from onchip.solve.mapping.baselines.unrolling import Unrolled, unrolled_greedily
-from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.one_by_one import one_by_one
 

@@ -18,14 +18,14 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM
-from onchip.cost.layer.cost import access_of
-from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.model.layer.cost import access_of
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.factors import prime_counts
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
 from onchip.solve.mapping.exact.exact import METHOD, ExactMapper
-from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.spaces import LARGEST_PRIME
 

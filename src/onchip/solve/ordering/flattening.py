@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import PeakOutcome, StopToken
 from onchip.search.budget.limits import Run
 from onchip.solve.ordering.movable_order import MovableOrder

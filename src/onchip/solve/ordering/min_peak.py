@@ -11,9 +11,9 @@ from typing import Final
 
 from onchip.answer.problem import Problem
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.components import IndependentPart, components_of
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.sure_needs import sure_needs_bytes
+from onchip.model.lifetimes.components import IndependentPart, components_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.sure_needs import sure_needs_bytes
 from onchip.native import PeakOutcome, PeakSearch, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

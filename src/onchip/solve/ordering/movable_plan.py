@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from onchip.facts.bit_masks import mask_of
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.precedence import uses_of
+from onchip.model.lifetimes.bit_masks import mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import uses_of
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 
 

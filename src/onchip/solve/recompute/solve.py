@@ -20,8 +20,8 @@ from typing import Final
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.search.strategy.stage import without_bound

@@ -9,8 +9,8 @@ from typing import Final
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import OperatorNeed, greatest_need
 from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import OperatorNeed, greatest_need
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run

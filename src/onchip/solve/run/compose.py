@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import DRAM
-from onchip.facts.indexed import IndexedProblem, Overwritable
 from onchip.ir.tensor import Role
+from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.without_collecting import without_collecting
 
 

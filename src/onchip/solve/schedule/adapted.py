@@ -10,8 +10,8 @@ from math import isfinite
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
-from onchip.cost.layer.batch import LayerCosts
 from onchip.ir.layer import Layer
+from onchip.model.layer.batch import LayerCosts
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
-from onchip.cost.schedule.figures import ScheduleFigures, schedule_figures
+from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.improvement import Improver, Placed

@@ -16,16 +16,16 @@ from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE, Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.cost.schedule.compute_cost import (
+from onchip.ir.layer import Layer
+from onchip.model.program.compute_cost import (
     ComputeCost,
     OperandAtHome,
     cost_of_nests,
     cost_without_nest,
     with_declared,
 )
-from onchip.cost.schedule.copies import CopyPrices
-from onchip.cost.schedule.figures import energy_and_traffic
-from onchip.ir.layer import Layer
+from onchip.model.program.copies import CopyPrices
+from onchip.model.program.figures import energy_and_traffic
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.mapped import Edition, KnownMappings, NestKey, key_of

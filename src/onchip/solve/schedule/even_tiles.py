@@ -12,9 +12,9 @@ from itertools import product
 
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.layer.limits import array_of
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.model.layer.limits import array_of
 from onchip.solve.schedule.cycle_floors import CycleFloors
 from onchip.solve.schedule.runs import NestPlace
 

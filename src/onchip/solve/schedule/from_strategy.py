@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.cost import StackCost
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
+from onchip.model.group.cost import StackCost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.schedule.places import Places, StackMap
 from onchip.solve.stacks.space import StackChoice

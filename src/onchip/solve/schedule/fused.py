@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.schedule.needed import JOINS, VIEWS
-from onchip.cost.stack.cost import StackCost
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.model.group.cost import StackCost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision

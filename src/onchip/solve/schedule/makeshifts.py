@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.clock import Deadline
 from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective

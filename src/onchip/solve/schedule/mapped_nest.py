@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onchip.answer.layer_mapping import LayerMapping
-from onchip.cost.schedule.compute_cost import NestCost
+from onchip.model.program.compute_cost import NestCost
 
 Room = Mapping[str, int]
 """Bytes that tiles may take, by addressed memory."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from onchip.cost.schedule.compute_cost import NestCost
-from onchip.cost.schedule.copies import dram_cycles
-from onchip.cost.schedule.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.model.program.compute_cost import NestCost
+from onchip.model.program.copies import dram_cycles
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.objective import ScheduleObjective
 

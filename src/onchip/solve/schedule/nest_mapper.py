@@ -11,9 +11,9 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.nest_cost import nest_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
+from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.layer_at import (

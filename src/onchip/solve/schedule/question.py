@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.figures import ScheduleFigures
 from onchip.ir.graph import Graph
+from onchip.model.program.figures import ScheduleFigures
 from onchip.ops.derive.layers_of import Precision
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.objective import ScheduleObjective

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from onchip.cost.schedule.rates import MemoryRates
+from onchip.model.program.rates import MemoryRates
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
 from onchip.solve.schedule.longer_look import LongerLook

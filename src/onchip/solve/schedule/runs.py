@@ -9,9 +9,9 @@ from math import prod
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.schedule.compute_cost import FilledOutputs
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.model.program.compute_cost import FilledOutputs
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.ops.derive.layers_of import PLAIN_BITS
 from onchip.transform.groups.tile_graph import TileGraph

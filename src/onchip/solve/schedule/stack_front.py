@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
-from onchip.cost.schedule.figures import ScheduleFigures
+from onchip.model.program.figures import ScheduleFigures
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.places import Places
 

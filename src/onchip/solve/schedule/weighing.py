@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.schedule import Homes
-from onchip.cost.schedule.compute_cost import NestCost
 from onchip.ir.layer import Layer
+from onchip.model.program.compute_cost import NestCost
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.attempt import ScheduleAttempt
 from onchip.solve.schedule.composition import NestRoom

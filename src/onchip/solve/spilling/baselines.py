@@ -15,8 +15,8 @@ from typing import TypeAlias
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.facts.fitting import operators_that_do_not_fit
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.best_fit import has_too_many_pairs
 from onchip.solve.allocation.chains import packing_problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from onchip.facts.indexed import IndexedProblem, Overwritable
+from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
 from onchip.solve.run.compose import SearchMove
 
 

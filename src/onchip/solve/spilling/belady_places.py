@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
-from onchip.facts.bit_masks import bits
-from onchip.facts.fitting import places_of_operands
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.fitting import places_of_operands
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 NEVER = 1 << 60

@@ -14,8 +14,8 @@ from math import gcd
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result
-from onchip.facts.bit_masks import bits
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.spilling.pinned import Pins, solve_by_pinning_whole_lives
 

@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from ortools.sat.python import cp_model
 
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.possible_gaps import PossibleGap
-from onchip.facts.precedence import Precedence, uses_of
 from onchip.facts.sure_gaps import SureGap
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.solve.spilling.order_pairs import OrderPairs, negated
 
 Gap: TypeAlias = SureGap | PossibleGap

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency

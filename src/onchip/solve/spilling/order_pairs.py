@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.precedence import Precedence
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.precedence import Precedence
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model, cp_model_helper

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.bit_masks import bits
-from onchip.facts.fitting import operators_that_do_not_fit, places_of_operands
-from onchip.facts.indexed import IndexedProblem
 from onchip.ir.tensor import Role
+from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.solve.allocation.attempt import Attempt
 from onchip.solve.allocation.chains import packing_problem

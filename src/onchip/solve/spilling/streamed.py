@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.facts.fitting import places_of_operands
-from onchip.facts.indexed import IndexedProblem
+from onchip.model.capacity.fitting import places_of_operands
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from onchip.facts.bit_masks import bits, mask_of
-from onchip.facts.indexed import IndexedProblem
 from onchip.facts.possible_gaps import PossibleGap
-from onchip.facts.precedence import Precedence
 from onchip.facts.sure_gaps import SureGap
-from onchip.facts.sure_needs import flags_of
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.lifetimes.precedence import Precedence
+from onchip.model.lifetimes.sure_needs import flags_of
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 from onchip.search.strategy.stage import of_one_worker

@@ -9,11 +9,11 @@ from typing import Final
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
-from onchip.cost.stack.conventions import DEFINES, OURS, Conventions
-from onchip.cost.stack.cost import StackCost, stack_cost
-from onchip.cost.stack.mapper import Mapper
-from onchip.cost.stack.sums import FusedSums
 from onchip.errors import InputError
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.mapper import Mapper
+from onchip.model.group.sums import FusedSums
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.cost_table import UnsureError

@@ -17,14 +17,14 @@ from onchip.answer.operands_kept import leaves_something_out
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.unit_shares import AXES, UnitShares, holders
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.parts import nearest
-from onchip.cost.layer.tiles import EPSILON, touched
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tiles import EPSILON, touched
+from onchip.model.unrolling.factors import divisors
+from onchip.model.unrolling.parts import nearest
+from onchip.model.unrolling.tiles import SideBySide, sides_of
+from onchip.model.unrolling.unrolling import Unrolled, unrolled_as_asked
 from onchip.solve.mapping.baselines.fixed_unrolling import UnrollingsOf
-from onchip.solve.mapping.baselines.tiles import SideBySide, sides_of
-from onchip.solve.mapping.baselines.unrolling import Unrolled, unrolled_as_asked
-from onchip.solve.mapping.factors import divisors
 
 _BESIDE_WINDOWS: Final = {
     Operand.INPUT: [loop for loop in RELEVANT[INPUT] if loop not in "PQRS"],

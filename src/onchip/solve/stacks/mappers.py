@@ -10,12 +10,12 @@ from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.accounting import DEFINES, AccountingName
-from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.layer.limits import array_of
-from onchip.cost.stack.mapper import Mapper
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
+from onchip.model.accounting.accounting import DEFINES, AccountingName
+from onchip.model.group.mapper import Mapper
+from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,

@@ -14,8 +14,8 @@ from math import inf
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.layer.cost import LayerCost
-from onchip.cost.layer.latency import Latency
+from onchip.model.layer.cost import LayerCost
+from onchip.model.layer.latency import Latency
 from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
 from onchip.solve.stacks.roomier import Roomier

@@ -13,9 +13,9 @@ from typing import TypeAlias
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.stack.mapper import Mapper
 from onchip.ir.layer import Layer
+from onchip.model.group.mapper import Mapper
+from onchip.model.layer.cost import LayerCost, layer_cost
 
 _Place: TypeAlias = tuple[Layer, Homes, bool]
 """All of a problem but its room, on one machine."""

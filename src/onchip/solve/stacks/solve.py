@@ -12,8 +12,8 @@ from onchip.answer.stacks import OverlapMode, StackStrategy
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.cost import StackCost
-from onchip.cost.stack.moved import moved_sums
+from onchip.model.group.cost import StackCost
+from onchip.model.group.moved import moved_sums
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import with_bound, without_bound

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.strategy import TileMapping
-from onchip.cost.stack.cost import StackCost
+from onchip.model.group.cost import StackCost
 
 
 def tile_mappings(costs: Sequence[StackCost]) -> tuple[TileMapping, ...]:

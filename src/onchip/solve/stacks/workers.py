@@ -12,11 +12,11 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
-from onchip.cost.layer.accounting import AccountingName
-from onchip.cost.layer.cost import LayerCost
-from onchip.cost.layer.latency import Latency
-from onchip.cost.stack.conventions import conventions_of
-from onchip.cost.stack.mapper import Mapper, Memoized
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import conventions_of
+from onchip.model.group.mapper import Mapper, Memoized
+from onchip.model.layer.cost import LayerCost
+from onchip.model.layer.latency import Latency
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Problem
-from onchip.facts.indexed import IndexedProblem
-from onchip.facts.states import loaded_cost, memories_of_state
 from onchip.ir.state import State
+from onchip.model.capacity.states import loaded_cost, memories_of_state
+from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import Memory
-from onchip.facts.bounds import compulsory_cost
-from onchip.facts.state_layout import StateLayout
-from onchip.facts.states import loaded_cost, order_of_kept_states, without_pairs_of_states
 from onchip.ir.state import State
+from onchip.model.capacity.bounds import compulsory_cost
+from onchip.model.capacity.state_layout import StateLayout
+from onchip.model.capacity.states import loaded_cost, order_of_kept_states, without_pairs_of_states
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.facts.bounds import states_of_least_need
-from onchip.facts.states import memories_of_state, states_updated_in_place, with_updates_in_place
 from onchip.ir.state import State
+from onchip.model.capacity.bounds import states_of_least_need
+from onchip.model.capacity.states import memories_of_state, states_updated_in_place, with_updates_in_place
 from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.states.choice import StateChoices

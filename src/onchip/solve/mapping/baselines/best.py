@@ -13,14 +13,14 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
-from onchip.cost.layer.accounting import Accounting
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.limits import array_of, check_memories
-from onchip.cost.layer.tables import Chosen, Costs, CostStatus
-from onchip.cost.layer.zigzag_batch import RealCosts, ZigzagCosts
 from onchip.ir.layer import LOOPS
+from onchip.model.accounting.accounting import Accounting
+from onchip.model.accounting.zigzag_batch import RealCosts, ZigzagCosts
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.limits import array_of, check_memories
+from onchip.model.layer.tables import Chosen, Costs, CostStatus
+from onchip.model.unrolling.unrolling import Unrolled
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.unrolling import Unrolled
 from onchip.solve.mapping.objective import MappingObjective
 
 RankOfRow: TypeAlias = Callable[[Chosen, int], float]

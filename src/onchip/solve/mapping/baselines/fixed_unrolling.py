@@ -13,14 +13,14 @@ from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.layer.accounting import DEFINES, Accounting
-from onchip.cost.layer.cost import LayerCost, layer_cost
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
+from onchip.model.accounting.accounting import DEFINES, Accounting
+from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.unrolling import Unrolling
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.loma import LIMIT, solve_as_loma
 from onchip.solve.mapping.baselines.uneven import solve_uneven
-from onchip.solve.mapping.baselines.unrolling import Unrolling
 from onchip.solve.mapping.objective import MappingObjective
 
 UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]

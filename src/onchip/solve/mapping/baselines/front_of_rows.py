@@ -6,11 +6,11 @@ import numpy as np
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.limits import check_memories
-from onchip.cost.layer.tables import Chosen
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.limits import check_memories
+from onchip.model.layer.tables import Chosen
+from onchip.model.unrolling.unrolling import Unrolled
 from onchip.solve.mapping.baselines.best import costs_of_rows, mapping_of
-from onchip.solve.mapping.baselines.unrolling import Unrolled
 
 
 class FrontOfRows:

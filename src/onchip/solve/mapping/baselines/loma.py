@@ -17,18 +17,18 @@ from onchip.answer.layer_mapping import Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Stop
 from onchip.arch.memory import MemoryLevel, Operand
-from onchip.cost.layer.accounting import DEFINES, INTERPRETER, Accounting
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.tables import Chosen, empty_chosen
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
+from onchip.model.accounting.accounting import DEFINES, INTERPRETER, Accounting
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tables import Chosen, empty_chosen
+from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
+from onchip.model.unrolling.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.front_of_rows import FrontOfRows
 from onchip.solve.mapping.baselines.prefix_shifts import FirstOfDefines
-from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
-from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
-from onchip.solve.mapping.factors import prime_counts
 from onchip.solve.mapping.objective import MappingObjective
 
 METHOD: Final = "loma"

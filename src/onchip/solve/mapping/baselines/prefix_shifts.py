@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from onchip.cost.layer.tables import Chosen
 from onchip.ir.layer import LOOPS, OTHER_NAMES
+from onchip.model.layer.tables import Chosen
 
 Factor: TypeAlias = tuple[str, int]
 _THEIR_NAMES: Final = {ours: theirs for theirs, ours in OTHER_NAMES.items()}

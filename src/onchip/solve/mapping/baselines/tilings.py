@@ -9,9 +9,9 @@ from random import Random
 from onchip.answer.layer_mapping import LayerMapping, Loop, even, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.factors import prime_counts
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.factors import prime_counts
 
 
 @dataclass(frozen=True, slots=True)

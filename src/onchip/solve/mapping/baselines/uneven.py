@@ -14,11 +14,13 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
-from onchip.cost.layer.accounting import INTERPRETER, ZIGZAG, Accounting
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.tables import OPERANDS, Chosen, Reals
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT
+from onchip.model.accounting.accounting import INTERPRETER, ZIGZAG, Accounting
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tables import OPERANDS, Chosen, Reals
+from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
+from onchip.model.unrolling.unrolling import Unrolled, Unrolling
 from onchip.native import UnevenCut, UnevenSearch
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.baselines.best import BestRow
@@ -31,9 +33,7 @@ from onchip.solve.mapping.baselines.loma import (
     rows_for,
     unrolled_for,
 )
-from onchip.solve.mapping.baselines.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.solve.mapping.baselines.uneven_tables import Cut, Cuts, CutTables, least_to_come
-from onchip.solve.mapping.baselines.unrolling import Unrolled, Unrolling
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 
 METHOD: Final = "uneven"

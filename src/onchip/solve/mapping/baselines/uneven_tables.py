@@ -16,12 +16,12 @@ import numpy as np
 from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.energies import stated
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.parts import DIGITS, nearest
-from onchip.cost.layer.tables import MOVES, OPERANDS, Flags, Integers, Machine, Reals, machine_of
-from onchip.cost.layer.tiles import EPSILON
 from onchip.ir.layer import OUTPUT, RELEVANT
-from onchip.solve.mapping.baselines.tiles import SideBySide, TileElements, Tiles
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tables import MOVES, OPERANDS, Flags, Integers, Machine, Reals, machine_of
+from onchip.model.layer.tiles import EPSILON
+from onchip.model.unrolling.parts import DIGITS, nearest
+from onchip.model.unrolling.tiles import SideBySide, TileElements, Tiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from math import inf, isfinite
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result
-from onchip.cost.layer.batch import LayerCosts
 from onchip.errors import AcceleratorError, InputError
+from onchip.model.layer.batch import LayerCosts
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 from onchip.solve.mapping.cosa.machine import CosaWeights

@@ -10,6 +10,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.errors import InputError, InternalError
 from onchip.ir.layer import Layer
+from onchip.model.unrolling.factors import padded_bound
 from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, solve_mip
 from onchip.solve.mapping.cosa.machine import CosaMachine, CosaWeights
@@ -17,7 +18,6 @@ from onchip.solve.mapping.cosa.model import CosaModel
 from onchip.solve.mapping.cosa.objective import fits, objective_of
 from onchip.solve.mapping.cosa.placement import factors_of
 from onchip.solve.mapping.cosa.ties import TieBreak, best_of_equals
-from onchip.solve.mapping.factors import padded_bound
 
 METHOD: Final = "cosa"
 VALUE_PER_BIT: Final = 10_000

@@ -8,8 +8,8 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, even
 from onchip.arch.memory import Operand
+from onchip.model.unrolling.factors import prime_counts
 from onchip.solve.mapping.cosa.machine import CosaMachine, Place
-from onchip.solve.mapping.factors import prime_counts
 
 Factor = tuple[str, int]
 """A loop and one of its primes; 1 for a loop of R, S, P, Q that runs once, as its place counts too."""

@@ -10,9 +10,9 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.limits import array_of
 from onchip.native import ExactMapper as CompiledMapper
 from onchip.native import ExactNest, ExactObjective, StopToken
 from onchip.search.budget.limits import Run

@@ -10,13 +10,13 @@ from typing import Final
 from onchip.answer.layer_mapping import loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import MemoryLevel
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.native_layer import native_layer, native_machine
-from onchip.cost.layer.tables import OPERANDS
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import INPUT, LOOPS, RELEVANT, Layer
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.native_layer import native_layer, native_machine
+from onchip.model.layer.tables import OPERANDS
+from onchip.model.unrolling.factors import divisors, prime_counts
 from onchip.native import ExactSpace
-from onchip.solve.mapping.factors import divisors, prime_counts
 
 NO_CLASS: Final = 3
 CLASSES: Final = tuple(

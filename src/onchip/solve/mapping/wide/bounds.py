@@ -17,8 +17,8 @@ import numpy as np
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
+from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy

@@ -14,9 +14,9 @@ from math import ceil, prod
 import numpy as np
 
 from onchip.arch.memory import Access, Operand
-from onchip.cost.layer.cost import access_of
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
+from onchip.model.layer.cost import access_of
+from onchip.model.layer.limits import array_of
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.element_accesses import element_accesses, shortest_of
 from onchip.solve.mapping.wide.lattice import Along, Lattice

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.memory import Operand
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS
+from onchip.model.layer.limits import array_of
 from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
 Place: TypeAlias = tuple[Operand, int]

@@ -17,8 +17,8 @@ import numpy as np
 
 from onchip.answer.layer_mapping import Move
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
+from onchip.model.layer.ports import port_for, ports_of
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, Criterion, highest_mean

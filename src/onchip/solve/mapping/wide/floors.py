@@ -12,13 +12,13 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
 from onchip.cost.floors.layer_floors import MachineFloors
 from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.ports import port_for
 from onchip.cost.schedule.nest_work import NestWork, work_of_all
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.ports import port_for
+from onchip.model.unrolling.ways import all_ways
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.padding import floor_of
 from onchip.solve.mapping.wide.turns import first_and_last, waiting_turns
-from onchip.solve.mapping.wide.ways import all_ways
 
 SAFE: Final = 1 - 1e-9
 """Sums in another order differ by less."""

@@ -7,10 +7,10 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.layer.batch import LayerCosts
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.native_layer import native_layer, native_machine
 from onchip.ir.layer import LOOPS, Layer
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.native_layer import native_layer, native_machine
 from onchip.native import ExactRefiner
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.exact.exact import OBJECTIVES, mapping_of

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
-from onchip.cost.layer.limits import array_of
-from onchip.cost.layer.ports import port_for, ports_of
 from onchip.cost.schedule.nest_work import work_of_all
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT, Layer
-from onchip.solve.mapping.wide.ways import Ways
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.ports import port_for, ports_of
+from onchip.model.unrolling.ways import Ways
 
 ByWay: TypeAlias = NDArray[np.float64]
 SLIDING = frozenset("PQRS")

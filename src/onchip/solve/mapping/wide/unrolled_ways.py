@@ -13,15 +13,15 @@ import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.layer.limits import array_of
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.ways import Ways
 from onchip.solve.mapping.wide.arrangements import Beside
 from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.kinds import Kinds, LoopKind, told_apart
 from onchip.solve.mapping.wide.lattice import Lattice, Served
 from onchip.solve.mapping.wide.rows import AxisRows
 from onchip.solve.mapping.wide.starts import Units
-from onchip.solve.mapping.wide.ways import Ways
 
 LEADING: Final = {
     operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand

@@ -10,10 +10,10 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.cost.layer.cost import layer_cost
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.kept_memory import keep_freed_memory
+from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
 from onchip.solve.mapping.baselines.loma import solve_as_loma

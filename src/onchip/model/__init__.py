@@ -1,0 +1,1 @@
+"""What an answer costs and when things happen; prices only, no search."""

@@ -1,0 +1,79 @@
+"""The cost of many mappings of one layer as ZigZag or DeFiNES counts it; the same figures as `layer_cost` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from onchip import native
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import Operand
+from onchip.errors import InputError
+from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
+from onchip.model.layer.limits import array_of, check_array, check_memories
+from onchip.model.layer.native_layer import native_layer, native_machine
+from onchip.model.layer.tables import Chosen, Integers, Reals, chosen_of
+from onchip.model.unrolling.parts import check_parts
+
+
+class RealCosts(NamedTuple):
+    """What came out, a row each; cycles are whole unless loading hides behind the loops."""
+
+    energy_pj: Reals
+    cycles: Reals
+    status: Integers
+
+
+class ZigzagCosts:
+    """Costs mappings of one layer; `accounting` is ZIGZAG or DEFINES, with any systolic dimensions.
+
+    The layer has its bounds as they are asked for. Raises AcceleratorError where the accelerator says too little,
+    InputError for another accounting and for a layer that is too large.
+    """
+
+    def __init__(self, problem: LayerProblem, accounting: Accounting = ZIGZAG) -> None:
+        if replace(accounting, systolic=()) not in (ZIGZAG, DEFINES):
+            expected = "ZIGZAG or DEFINES, with any systolic dimensions"
+            raise InputError("the compiled cost model does not know it", place="accounting", expected=expected)
+        self._problem = problem
+        both = {Operand.INPUT, Operand.WEIGHT}
+        self._costs = native.ZigzagCosts(
+            layer=native_layer(problem.layer, problem.accelerator),
+            bounds=list(problem.layer.bounds.values()),
+            machine=native_machine(problem),
+            is_shared=[*(both <= set(level.memory.holds) for level in problem.levels), True],
+            accounting=_native_accounting(accounting, list(array_of(problem.accelerator).sizes)),
+        )
+
+    def encode(self, mappings: Sequence[LayerMapping]) -> Chosen:
+        """In flat arrays; raises MappingError for what no capacity could mend, and where bounds are not the same."""
+        for mapping in mappings:
+            check_memories(self._problem, mapping)
+            check_array(self._problem.accelerator, mapping)
+            check_parts(self._problem.layer, mapping)
+        executed = mappings[0].layer(self._problem.layer) if mappings else self._problem.layer
+        return chosen_of(executed, self._problem, mappings)
+
+    def of_chosen(self, chosen: Chosen) -> RealCosts:
+        """Energy infinite and cycles -1 for mappings that exceed a capacity or the array (`status` says which)."""
+        return RealCosts(*self._costs.of(*chosen))
+
+    def of(self, mappings: Sequence[LayerMapping]) -> RealCosts:
+        """Return the costs of `mappings` in their order, as ZigZag counts them."""
+        return self.of_chosen(self.encode(mappings))
+
+
+def _native_accounting(accounting: Accounting, dimensions: Sequence[str]) -> native.ZigzagAccounting:
+    return native.ZigzagAccounting(
+        units_keep_operands=accounting.units_keep_operands,
+        whole_operands_load_meanwhile=accounting.whole_operands_load_meanwhile,
+        parts_are_cut_late=accounting.parts_are_cut_late,
+        parts_have_whole_room=accounting.parts_have_whole_room,
+        single_taps_are_channels=accounting.single_taps_are_channels,
+        accesses_are_of_a_cycle=accounting.accesses_are_of_a_cycle,
+        lone_transfers_never_stall=accounting.lone_transfers_never_stall,
+        last_sums_overlap=accounting.last_sums_overlap,
+        is_systolic=[name in accounting.systolic for name in dimensions],
+    )

@@ -1,0 +1,1 @@
+"""Minimum requirements of operators, and why an operator does not fit."""

@@ -1,0 +1,175 @@
+"""Facts about a problem: M_R and compulsory traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from onchip.answer.problem import Problem
+from onchip.arch.memory import DRAM
+from onchip.ir.operator import Operator
+from onchip.ir.state import State
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.state_layout import StateLayout
+from onchip.model.capacity.states import order_of_kept_states, states_updated_in_place, without_pairs_of_states
+from onchip.model.lifetimes.overwriting import inside_others, overwritable_inputs
+
+MOST_VISITS_FOR_M_R: Final = 500_000
+"""Operators visited in the search of M_R, some seconds; M_R is an upper bound if this ends the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNeed:
+    """The bytes that all operands of one operator take together, packed at the alignment.
+
+    `is_proven` is False for an M_R above which everything fits while a smaller size was not ruled out.
+    """
+
+    operator: Operator
+    need_bytes: int
+    is_proven: bool = True
+
+
+def packed_bytes(sizes_bytes: Iterable[int], alignment_bytes: int) -> int:
+    """Return the least arena that holds all sizes at once, each at a multiple of the alignment.
+
+    All but the topmost are rounded up; the one with the most padding goes on top.
+    """
+    sizes = tuple(sizes_bytes)
+    if alignment_bytes == 1:
+        return sum(sizes)
+    padding = [-size % alignment_bytes for size in sizes]
+    return sum(sizes) + sum(padding) - max(padding, default=0)
+
+
+def operator_need(problem: Problem, operator: Operator) -> OperatorNeed:
+    """Return what one operator needs in the problem's first scratchpad, what may be overwritten being so."""
+    alignment_bytes = problem.memories[0].alignment_bytes
+    inside = inside_others(overwritable_inputs(operator, problem.graph, alignment_bytes))
+    sizes = [tensor.size_bytes for tensor in problem.operands(operator) if tensor.name not in inside]
+    return OperatorNeed(operator, packed_bytes(sizes, alignment_bytes))
+
+
+def greatest_need(problem: Problem) -> OperatorNeed:
+    """Return M_R, the least capacity of one scratchpad in which every operator can run, and the first to set it.
+
+    A state that its writer updates in place may stay on the chip: then it needs its bytes once, but in every step.
+    """
+    return greatest_needs(problem)[0]
+
+
+def greatest_needs(problem: Problem) -> tuple[OperatorNeed, ...]:
+    """Return M_R with every operator that sets it, in the given order."""
+    return _LeastRoom(problem).needs()
+
+
+def states_of_least_need(problem: Problem) -> tuple[State, ...]:
+    """Return the states that stay on the chip in a scratchpad of M_R bytes."""
+    search = _LeastRoom(problem)
+    search.needs()
+    return search.kept
+
+
+class _LeastRoom:
+    """Branch and bound over the states that stay: only a state that the neediest operator updates can lower M_R."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._visits_left = MOST_VISITS_FOR_M_R
+        self._alignment_bytes = problem.memories[0].alignment_bytes
+        self._alone = [operator_need(problem, operator) for operator in problem.graph.operators]
+        self._best_bytes, self.kept = max(need.need_bytes for need in self._alone), tuple[State, ...]()
+        self._updated: dict[str, list[State]] = {}
+        for state in states_updated_in_place(problem):
+            self._updated.setdefault(problem.graph.producer[state.new].name, []).append(state)
+
+    def needs(self) -> tuple[OperatorNeed, ...]:
+        self._search((), frozenset())
+        rests = [self._rest_bytes(self.kept, one) for one in self._alone]
+        most = max(rests)
+        neediest = (one.operator for one, rest in zip(self._alone, rests, strict=True) if rest == most)
+        return tuple(OperatorNeed(operator, self._best_bytes, self._visits_left > 0) for operator in neediest)
+
+    def _search(self, kept: tuple[State, ...], excluded: frozenset[State]) -> None:
+        """Try all choices that keep these states and none of the excluded ones, until the visits are used up."""
+        self._visits_left -= len(self._alone) if kept else 0
+        if self._visits_left <= 0:
+            return
+        rests = [self._rest_bytes(kept, one) for one in self._alone]
+        neediest = self._alone[rests.index(max(rests))].operator
+        need_bytes = self._arena_bytes(kept, max(rests))
+        if need_bytes < self._best_bytes:
+            self._best_bytes, self.kept = need_bytes, kept
+        for state in self._updated.get(neediest.name, ()):
+            if state in kept or state in excluded:
+                continue
+            longer = (*kept, state)
+            if self._bound(longer, excluded) < self._best_bytes and order_of_kept_states(self._problem, longer):
+                self._search(longer, excluded)
+            excluded |= self._alike(state)
+
+    def _bound(self, kept: tuple[State, ...], excluded: frozenset[State]) -> int:
+        """Return a lower bound on M_R: each operator alone with all states kept that it updates and may keep."""
+        bound = 0
+        for one in self._alone:
+            updated = self._updated.get(one.operator.name, ())
+            most = (*kept, *(state for state in updated if state not in kept and state not in excluded))
+            bound = max(bound, self._arena_bytes(most, self._rest_bytes(most, one)))
+        return bound
+
+    def _arena_bytes(self, kept: tuple[State, ...], rest_bytes: int) -> int:
+        """Return the least arena of the kept states and so many bytes besides."""
+        sizes = {state.old: self._problem.graph.tensor[state.old].size_bytes for state in kept}
+        return StateLayout.of_least_arena(sizes, self._alignment_bytes, rest_bytes).arena_bytes(sizes)
+
+    def _rest_bytes(self, kept: tuple[State, ...], alone: OperatorNeed) -> int:
+        """Return the packed bytes of an operator's operands that are not of kept states."""
+        names = {name for state in kept for name in (state.old, state.new)}
+        if not names or names.isdisjoint((*alone.operator.inputs, *alone.operator.outputs)):
+            return alone.need_bytes
+        operator = without_pairs_of_states(alone.operator, kept)
+        inside = inside_others(overwritable_inputs(operator, self._problem.graph, self._alignment_bytes)) | names
+        operands = (tensor for tensor in self._problem.operands(operator) if tensor.name not in inside)
+        return packed_bytes((tensor.size_bytes for tensor in operands), self._alignment_bytes)
+
+    def _alike(self, state: State) -> frozenset[State]:
+        """Return the states that the same operators use as they use this one, with as many bytes."""
+        graph = self._problem.graph
+
+        def use(one: State) -> tuple[object, ...]:
+            pairs = any({one.old, one.new} & {pair.input, pair.output} for pair in graph.producer[one.new].in_place)
+            readers = (tuple(reader.name for reader in graph.readers[name]) for name in (one.old, one.new))
+            return (one.old if pairs else None, graph.tensor[one.old].size_bytes, *readers)
+
+        return frozenset(one for one in self._updated[graph.producer[state.new].name] if use(one) == use(state))
+
+
+def compulsory_bytes(problem: Problem) -> int:
+    """Return the bytes of the first load of each input read by anyone and the write of each output."""
+    return sum(tensor.size_bytes for tensor in (*_loaded(problem), *_written(problem)))
+
+
+def compulsory_bytes_without_states(problem: Problem) -> int:
+    """Return the compulsory bytes of a plan in which all states stay on the chip."""
+    names = {name for state in problem.graph.states for name in (state.old, state.new)}
+    moved = (*_loaded(problem), *_written(problem))
+    return sum(tensor.size_bytes for tensor in moved if tensor.name not in names)
+
+
+def compulsory_cost(problem: Problem) -> int:
+    """Return what these cost, in the objective's unit, each by the scratchpad that is cheapest for it."""
+    names = [memory.name for memory in problem.memories]
+    loads = (min(problem.transfer_cost(tensor, DRAM, name) for name in names) for tensor in _loaded(problem))
+    writes = (min(problem.transfer_cost(tensor, name, DRAM) for name in names) for tensor in _written(problem))
+    return sum(loads) + sum(writes)
+
+
+def _loaded(problem: Problem) -> list[Tensor]:
+    read = {name for operator in problem.graph.operators for name in operator.reads}
+    roles = (Role.INPUT, Role.PARAMETER)
+    return [tensor for tensor in problem.counted_tensors if tensor.role in roles and tensor.name in read]
+
+
+def _written(problem: Problem) -> list[Tensor]:
+    return [tensor for tensor in problem.counted_tensors if tensor.role is Role.OUTPUT]

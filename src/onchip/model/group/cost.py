@@ -1,0 +1,164 @@
+"""What a stack of fused layers costs when it runs tile by tile: energy, cycles, accesses (DeFiNES, HPCA 2023).
+
+`stack_cost` goes its six steps: tile the output, calculate back what every layer computes, choose memory levels, copy
+data there, map each layer of each tile type, add up. docs/fused.md says what is counted when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.stacks import Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.errors import AcceleratorError, InputError
+from onchip.model.accounting.conventions import OURS, Conventions
+from onchip.model.group.layers import LayerLevels, StackHomes, TileRun, TileRunner
+from onchip.model.group.levels import CacheLevels, PlacedTile, TiledStack, placement
+from onchip.model.group.machine import FusedMachine, check_machine
+from onchip.model.group.mapper import Mapper
+from onchip.model.group.sums import FusedSums, Sums, times, total
+from onchip.model.group.tiles import column_cache_bits, row_cache_bits
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.back_calculation_classes import tiled_axis
+from onchip.ops.derive.fusable import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInTile:
+    """A layer of one tile type: pixels that it computes, the memories in which its operands lie whole, how it runs."""
+
+    name: str
+    rows: int
+    columns: int
+    levels: LayerLevels
+    problem: LayerProblem
+    mapping: LayerMapping
+
+
+@dataclass(frozen=True, slots=True)
+class TileTypeCost:
+    """`times` equal tiles of `rows` x `columns` pixels of the output; `sums` are those of one."""
+
+    rows: int
+    columns: int
+    times: int
+    is_first_tile: bool
+    caches: CacheLevels
+    layers: tuple[LayerInTile, ...]
+    sums: FusedSums
+
+
+@dataclass(frozen=True, slots=True)
+class StackCost:
+    """`sums` are those of all tiles; tiles of one type have a place for each different choice of levels for caches.
+
+    Bits of caches are by feature map: the most beside a tile, and below a row.
+    """
+
+    sums: FusedSums
+    tile_types: int
+    placed: tuple[TileTypeCost, ...]
+    column_cache_bits: Mapping[str, int]
+    row_cache_bits: Mapping[str, int]
+
+    @property
+    def tiles(self) -> int:
+        """Return how many tiles the stack has in all."""
+        return sum(one.times for one in self.placed)
+
+    @property
+    def without_mac_energy(self) -> StackCost:
+        """Return the same cost with an unknown energy of the MACs."""
+        placed = tuple(replace(one, sums=one.sums.without_mac_energy) for one in self.placed)
+        return replace(self, sums=self.sums.without_mac_energy, placed=placed)
+
+
+def stack_cost(
+    stack: Stack,
+    accelerator: Accelerator,
+    tiling: Tiling,
+    mapper: Mapper,
+    conventions: Conventions = OURS,
+    input_homes: Mapping[str, str] | None = None,
+    output_home: str = DRAM,
+    resident_bits: Mapping[str, int] | None = None,
+) -> StackCost:
+    """`input_homes` say from where the stack's inputs come (DRAM, unless named), `output_home` where its output goes.
+
+    These maps take room there while the stack runs; `resident_bits` say what else does, by memory. Raises InputError
+    for tiles larger than the output, AcceleratorError where nothing fits or the accelerator says too little.
+    """
+    check_machine(accelerator)
+    homes = input_homes or {}
+    taken = _taken_bits(stack, homes, output_home, resident_bits or {})
+    machine = FusedMachine(accelerator, conventions.levels_are_skipped, taken)
+    _check_homes(stack, machine, homes, output_home)
+    tiled = _tiled(stack, tiling, conventions)
+    placed = placement(tiled, machine)
+    runner = TileRunner(stack, machine, mapper, StackHomes(homes, output_home, placed.weights), conventions)
+    sums, types = Sums(conventions.offloading_is_free), []
+    for one in placed.tiles:
+        run = runner.run(tiled.tile(one.rows, one.columns), one.caches, is_first_tile=one.is_first_tile)
+        types.append(_tile_type(tiled, one, run, sums.of(run)))
+    return StackCost(
+        total(times(one.sums, one.times) for one in types),
+        len({(one.rows, one.columns, one.is_first_tile) for one in placed.tiles}),
+        tuple(types),
+        _most(column_cache_bits(stack, rows, tiled.columns) for rows in tiled.rows.classes),
+        row_cache_bits(stack, tiled.rows, tiled.columns),
+    )
+
+
+def _tiled(stack: Stack, tiling: Tiling, conventions: Conventions) -> TiledStack:
+    mode = tiling.mode
+    rows = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
+    columns = tiled_axis(stack, AxisName.COLUMNS, tiling.columns, cached=mode.caches_columns)
+    sized = rows
+    if conventions.caches_are_sized_as_fully_cached:
+        sized = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=True)
+    return TiledStack(stack, mode, rows, columns, sized, conventions)
+
+
+def _tile_type(tiled: TiledStack, placed: PlacedTile, run: TileRun, sums: FusedSums) -> TileTypeCost:
+    down, across = tiled.rows.classes[placed.rows].maps, tiled.columns.classes[placed.columns].maps
+    layers = []
+    for layer in run.layers:
+        fusable = tiled.stack.layers[layer.tile.at]
+        rows, columns = down[fusable.output.name].computed, across[fusable.output.name].computed
+        layers.append(LayerInTile(fusable.name, rows, columns, layer.levels, layer.problem, layer.cost.mapping))
+    output = tiled.stack.output.name
+    size = down[output].computed, across[output].computed
+    return TileTypeCost(*size, placed.times, placed.is_first_tile, placed.caches, tuple(layers), sums)
+
+
+def _check_homes(stack: Stack, machine: FusedMachine, homes: Mapping[str, str], output_home: str) -> None:
+    for name in homes:
+        if name not in {one.name for one in stack.inputs}:
+            expected = f"one of {', '.join(one.name for one in stack.inputs)}"
+            raise InputError("the stack does not read it from outside", place=f"home of {name!r}", expected=expected)
+    named = [(name, memory, Operand.INPUT) for name, memory in homes.items()]
+    for name, memory, operand in (*named, (stack.output.name, output_home, Operand.OUTPUT)):
+        if memory not in machine.places(operand):
+            expected = f"one of {', '.join(machine.places(operand))}"
+            detail = f"{memory!r} is no single memory that holds {operand}"
+            raise AcceleratorError(detail, place=f"home of {name!r}", expected=expected)
+
+
+def _taken_bits(
+    stack: Stack, homes: Mapping[str, str], output_home: str, resident_bits: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Of every memory, without DRAM."""
+    taken = dict(resident_bits)
+    whole = [(homes.get(one.name, DRAM), one.size_bits) for one in stack.inputs]
+    for memory, bits in (*whole, (output_home, stack.output.size_bits)):
+        taken[memory] = taken.get(memory, 0) + bits
+    return {memory: bits for memory, bits in taken.items() if memory != DRAM}
+
+
+def _most(found: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    every = list(found)
+    return {name: max(one[name] for one in every) for name in every[0]}

@@ -1,0 +1,227 @@
+"""The layers of one tile, one after the other: where operands lie, what is copied, what the mapper makes of it.
+
+DeFiNES, steps 3 to 5. Where the mapper finds nothing that fits, the output moves a level up, then the input, then both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import Homes
+from onchip.arch.memory import DRAM, Operand
+from onchip.errors import AcceleratorError
+from onchip.model.accounting.conventions import Conventions
+from onchip.model.group.levels import CacheLevels
+from onchip.model.group.machine import FusedMachine
+from onchip.model.group.mapper import Mapper
+from onchip.model.group.tiles import LayerTile, Made, Seen, StackTile
+from onchip.model.layer.cost import LayerCost
+from onchip.model.program.group_copies import CopiesCost, MapCopy, copies_cost
+from onchip.ops.derive.fusable import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class LayerLevels:
+    """The memories in which a layer's operands lie whole; without weights, or as an addition, it has no third."""
+
+    input: str
+    output: str
+    weight: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRun:
+    """A layer in a tile: `copies` come before it; `cost` is of the mapping that was found for `problem`."""
+
+    tile: LayerTile
+    levels: LayerLevels
+    copies: CopiesCost
+    problem: LayerProblem
+    cost: LayerCost
+
+
+@dataclass(frozen=True, slots=True)
+class TileRun:
+    """`loads` of the maps from outside come first."""
+
+    loads: tuple[CopiesCost, ...]
+    layers: tuple[LayerRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StackHomes:
+    """Where maps from outside come from, by name, where the output goes, where each layer's weights lie once loaded."""
+
+    inputs: Mapping[str, str]
+    output: str
+    weights: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class TileRunner:
+    """Runs tiles of one stack."""
+
+    stack: Stack
+    machine: FusedMachine
+    mapper: Mapper
+    homes: StackHomes
+    conventions: Conventions
+    _copied: dict[tuple[MapCopy, ...], CopiesCost] = field(default_factory=dict)
+
+    def run(self, tile: StackTile, caches: CacheLevels, *, is_first_tile: bool) -> TileRun:
+        """The first tile of all takes its weights from DRAM."""
+        return _Tile(self, tile, caches, is_first_tile).run()
+
+    def cost_of(self, copies: list[MapCopy]) -> CopiesCost:
+        """Return what copies at the same time cost; what moves no element is left out."""
+        key = tuple(copy for copy in copies if copy.elements)
+        if key not in self._copied:
+            self._copied[key] = copies_cost(key, self.machine.accelerator)
+        return self._copied[key]
+
+
+@dataclass(slots=True)
+class _Tile:
+    """`stored`: where each map that the tile computes lies; `pending`: copies to caches that go with the next layer."""
+
+    runner: TileRunner
+    tile: StackTile
+    caches: CacheLevels
+    is_first_tile: bool
+    stored: dict[str, str] = field(default_factory=dict)
+    pending: list[MapCopy] = field(default_factory=list)
+
+    def run(self) -> TileRun:
+        loads = tuple(self._loaded(made) for made in self.tile.inputs)
+        return TileRun(loads, tuple(self._layer(number) for number in range(len(self.tile.layers))))
+
+    def _loaded(self, made: Made) -> CopiesCost:
+        """To the lowest memory that has room for what is new."""
+        machine, home = self.runner.machine, self.runner.homes.inputs.get(made.map.name, DRAM)
+        places = [name for name in machine.places(Operand.INPUT) if machine.rank(name) <= machine.rank(home)]
+        level = next((name for name in places if machine.room_bits(name) >= made.computed_bits), home)
+        self.stored[made.map.name] = level
+        if not self.runner.conventions.stack_inputs_are_cached_for_free:
+            self.pending += self._to_caches(made, level, Operand.INPUT, already=home)
+        load = MapCopy(made.computed, made.map.bits, home, Operand.INPUT, level, Operand.INPUT)
+        return self.runner.cost_of([load] if home != level else [])
+
+    def _layer(self, number: int) -> LayerRun:
+        tile = self.tile.layers[number]
+        inputs, outputs = self._input_places(tile), self._output_places(tile)
+        fits = next((at for at, name in enumerate(inputs) if self._room(name, number) >= tile.seen_bits), None)
+        lowest = len(inputs) - 1 if fits is None else fits
+        first = self._lowest_output(number, outputs, inputs[lowest])
+        for more_inputs, more_outputs in _attempts(len(inputs) + len(outputs)):
+            home = inputs[min(lowest + more_inputs, len(inputs) - 1)]
+            output = outputs[min(first + more_outputs, len(outputs) - 1)]
+            levels = LayerLevels(home, output, self._weights(tile, home) if tile.layer.has_weight else None)
+            problem = self._problem(tile, levels)
+            cost = None if problem is None else self.runner.mapper(problem)
+            if problem is not None and cost is not None:
+                return self._ran(tile, levels, problem, cost)
+            if (home, output) == (inputs[-1], outputs[-1]):
+                break
+        name = self.runner.stack.layers[tile.at].name
+        place = f"layer {name!r}"
+        raise AcceleratorError("no mapping of a tile fits, wherever it lies", place=place, expected="larger memories")
+
+    def _ran(self, tile: LayerTile, levels: LayerLevels, problem: LayerProblem, cost: LayerCost) -> LayerRun:
+        copies = [*self.pending, *(copy for seen in tile.seen for copy in self._collected(seen, levels.input))]
+        self.stored[tile.made.map.name] = levels.output
+        self.pending = list(self._to_caches(tile.made, levels.output, Operand.OUTPUT))
+        return LayerRun(tile, levels, self.runner.cost_of(copies), problem, cost)
+
+    def _collected(self, seen: Seen, level: str) -> Iterator[MapCopy]:
+        """To where the layer's input lies; what comes from outside may stay below that."""
+        machine, source, bits = self.runner.machine, seen.source.name, seen.source.bits
+        stored = self.stored.get(source, level)
+        comes_from_outside = any(made.map.name == source for made in self.tile.inputs)
+        if machine.rank(stored) > machine.rank(level) or (stored != level and not comes_from_outside):
+            was = Operand.INPUT if comes_from_outside else Operand.OUTPUT
+            yield MapCopy(seen.new, bits, stored, was, level, Operand.INPUT)
+        for cache, elements in ((self.caches.columns_from, seen.from_columns), (self.caches.rows_from, seen.from_rows)):
+            if cache not in (None, level):
+                yield MapCopy(elements, bits, str(cache), Operand.INPUT, level, Operand.INPUT)
+
+    def _to_caches(self, made: Made, level: str, operand: Operand, already: str | None = None) -> Iterator[MapCopy]:
+        """What goes to the rows' cache needs no second way to that of the columns, which is at most as high."""
+        rows, columns, bits = self.caches.rows_to, self.caches.columns_to, made.map.bits
+        to_columns = made.to_columns
+        if rows not in (None, level, already):
+            yield MapCopy(made.to_rows, bits, level, operand, str(rows), operand)
+            to_columns -= made.to_both
+        if columns not in (None, level, already):
+            yield MapCopy(to_columns, bits, level, operand, str(columns), operand)
+
+    def _input_places(self, tile: LayerTile) -> list[str]:
+        """Nothing moves above where it lies whole."""
+        machine, homes = self.runner.machine, self.runner.homes.inputs
+        own = {made.map.name for made in self.tile.inputs}
+        all_resident = all(seen.source.name in own for seen in tile.seen)
+        top = max(machine.rank(homes.get(seen.source.name, DRAM)) for seen in tile.seen) if all_resident else None
+        return [name for name in machine.places(Operand.INPUT) if top is None or machine.rank(name) <= top]
+
+    def _output_places(self, tile: LayerTile) -> list[str]:
+        """The stack's output goes where it shall lie."""
+        if tile.at == len(self.runner.stack.layers) - 1:
+            return [self.runner.homes.output]
+        return list(self.runner.machine.places(Operand.OUTPUT))
+
+    def _lowest_output(self, number: int, places: list[str], beside: str) -> int:
+        """Where there is room; beside the input, if that is where it lies."""
+        tile = self.tile.layers[number]
+        for at, name in enumerate(places):
+            if self._room(name, number) >= tile.made.computed_bits + (tile.seen_bits if name == beside else 0):
+                return at
+        return len(places) - 1
+
+    def _room(self, memory: str, number: int) -> float:
+        """Without what waits there for later layers."""
+        room = self.runner.machine.room_bits(memory)
+        if not self.runner.conventions.waiting_maps_take_room:
+            return room
+        own = {seen.source.name for seen in self.tile.layers[number].seen}
+        later = {seen.source.name for layer in self.tile.layers[number + 1 :] for seen in layer.seen} - own
+        made = (*self.tile.inputs, *(layer.made for layer in self.tile.layers[:number]))
+        waiting = (one for one in made if one.map.name in later and self.stored[one.map.name] == memory)
+        return room - sum(one.computed_bits for one in waiting)
+
+    def _problem(self, tile: LayerTile, levels: LayerLevels) -> LayerProblem | None:
+        homes = Homes(*(None if one == DRAM else one for one in (levels.input, levels.weight, levels.output)))
+        others = self._others_bits(tile, levels)
+        return self.runner.machine.problem(tile.layer, homes, is_addition=tile.is_addition, others_bits=others)
+
+    def _weights(self, tile: LayerTile, beside: str) -> str:
+        """An addition's second operand lies with its first."""
+        if tile.is_addition:
+            return beside
+        return DRAM if self.is_first_tile else self.runner.homes.weights[tile.at]
+
+    def _others_bits(self, tile: LayerTile, levels: LayerLevels) -> Mapping[str, int]:
+        """What lies in memories for others; of whole maps without the layer's own tiles of them.
+
+        Weights count where some layers' weights have found room and others' have not.
+        """
+        homes, stack = self.runner.homes, self.runner.stack
+        taken = dict(self.runner.machine.taken_bits)
+        for seen in tile.seen:
+            if homes.inputs.get(seen.source.name) == levels.input and levels.input in taken:
+                taken[levels.input] -= seen.taken_bits
+        if tile.at == len(stack.layers) - 1 and levels.output in taken:
+            taken[levels.output] -= tile.made.computed_bits
+        if len(set(homes.weights)) > 1:
+            for at, memory in enumerate(homes.weights):
+                if memory != DRAM and at != tile.at:
+                    taken[memory] = taken.get(memory, 0) + stack.layers[at].weight_bits
+        return taken
+
+
+def _attempts(most: int) -> Iterator[tuple[int, int]]:
+    """How many levels above the lowest: inputs, outputs."""
+    for more in range(most):
+        yield more, more
+        yield more, more + 1
+        yield more + 1, more

@@ -1,0 +1,36 @@
+"""The most that a stack's layers need of each memory, of what is counted in the room of their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.model.group.cost import StackCost
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.limits import needed_bits
+
+
+def peak_bytes_of(costs: Iterable[StackCost]) -> Mapping[str, int]:
+    """The most bytes that one instance of each memory holds while a layer runs, by name; docs/fused.md, section 4."""
+    peaks: dict[str, int] = {}
+    seen: set[tuple[int, int]] = set()
+    for cost in costs:
+        for layer in (layer for tile in cost.placed for layer in tile.layers):
+            key = id(layer.problem), id(layer.mapping)
+            if key not in seen:
+                seen.add(key)
+                for memory, size in _bytes_of(layer.problem, layer.mapping).items():
+                    peaks[memory] = max(peaks.get(memory, 0), size)
+    return peaks
+
+
+def _bytes_of(problem: LayerProblem, mapping: LayerMapping) -> Mapping[str, int]:
+    """What others take of the room, and the tiles, in whole units whoever counts."""
+    needs = needed_bits(problem, boundaries(mapping.layer(problem.layer), problem, mapping))
+    found: dict[str, int] = {}
+    for level in problem.accelerator.levels:
+        name, capacity_bytes = level.memory.name, level.memory.capacity_bytes
+        bits = sum(need for (memory, _), need in needs.items() if memory == name) - problem.resident_bits(name)
+        found[name] = capacity_bytes - problem.room_bytes.get(name, capacity_bytes) - (-bits // 8)
+    return found

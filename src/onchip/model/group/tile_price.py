@@ -1,0 +1,42 @@
+"""What one loop nest of a tile costs by its mapping, as the verifier of strategies asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM
+from onchip.model.accounting.accounting import Accounting
+from onchip.model.accounting.conventions import OURS, Conventions
+from onchip.model.layer.cost import layer_cost
+
+
+@dataclass(frozen=True, slots=True)
+class MappedTileCost:
+    """Energies in pJ, by memory and operand and of the multiply-accumulates; cycles; what DRAM moves, in bits."""
+
+    memory_energy_pj: Mapping[tuple[str, str], float]
+    mac_energy_pj: float | None
+    cycles: float
+    dram_bits: int
+
+
+def tile_prices_by(
+    accounting: Accounting, conventions: Conventions = OURS
+) -> Callable[[LayerProblem, LayerMapping], MappedTileCost]:
+    """Return the cost model, counting as both say; it raises MappingError for a mapping that does not fit.
+
+    Equal layers of different stacks are costed once.
+    """
+
+    @cache
+    def price(problem: LayerProblem, mapping: LayerMapping) -> MappedTileCost:
+        cost = layer_cost(problem, mapping, accounting)
+        dram_bits = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM)
+        cycles = cost.cycles - (cost.latency.offload if conventions.offloading_is_free else 0)
+        return MappedTileCost(cost.memory_energy_pj, cost.mac_energy_pj, cycles, dram_bits)
+
+    return price

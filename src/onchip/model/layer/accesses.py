@@ -1,0 +1,152 @@
+"""What every memory reads and writes while a layer runs as its mapping says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+
+from onchip.answer.layer_mapping import Move
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Access
+from onchip.ir.layer import OUTPUT, RELEVANT
+from onchip.model.layer.chains import Crossed
+from onchip.model.layer.ports import bits_per_cycle
+from onchip.model.layer.ragged import RaggedBoundary
+from onchip.model.layer.tiles import EPSILON, MACS, Boundary, Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """All that a memory, over all its instances, does of one move with one operand.
+
+    `sizes` are pairs of elements moved at once and how often, `bits` those of one element in this memory. Where each
+    cycle has its own accesses, no more than `bits_in_a_cycle` move in one.
+    """
+
+    memory: str
+    operand: str
+    move: Move
+    sizes: Sizes
+    bits: int
+    bits_in_a_cycle: float = inf
+
+    @property
+    def elements(self) -> int:
+        """Return how many elements are accessed in all tiles together."""
+        return sum(size * times for size, times in self.sizes)
+
+    def words(self, access: Access) -> float:
+        """How many accesses of `access_bits` it takes, the part of one that each moment needs rounded up."""
+        shortest = access.shortest_access_bits or access.access_bits
+        units = sum(self._shortest_accesses(size * self.bits, shortest) * times for size, times in self.sizes)
+        return units * shortest / access.access_bits
+
+    def _shortest_accesses(self, bits: int, shortest: int) -> int:
+        if bits <= self.bits_in_a_cycle:
+            return -(-bits // shortest)
+        return ceil(self.bits_in_a_cycle / shortest - EPSILON) * ceil(bits / self.bits_in_a_cycle - EPSILON)
+
+
+def layer_accesses(accelerator: Accelerator, crossed: Crossed) -> tuple[Accesses, ...]:
+    """Of every memory, operand and move; what never happens is left out."""
+    found: list[Accesses] = []
+    for operand, own in crossed.items():
+        widths = [_bits_in_a_cycle(boundary, accelerator) for boundary in own]
+        if operand != OUTPUT:
+            found.extend(_of_reads(own, widths))
+        elif ragged := [one for one in own if isinstance(one, RaggedBoundary)]:
+            found.extend(_of_ragged_sums(ragged))
+        else:
+            found.extend(_of_sums(own, widths))
+    return tuple(accesses for accesses in found if accesses.elements)
+
+
+def output_bits_in(boundary: Boundary) -> int:
+    """Bits of an output in the upper memory of a boundary: those of a partial sum unless all arrive complete."""
+    return boundary.layer.partial_bits if is_pending(boundary) else boundary.layer.output_bits
+
+
+def bits_below(boundary: Boundary, below: Boundary) -> int:
+    """Bits of an output in the lower memory of a boundary, as it moves over that; `below` is the next boundary."""
+    return output_bits_in(boundary if boundary.accounting.finished_sums_leave_short else below)
+
+
+def is_pending(boundary: Boundary) -> bool:
+    """Whether sums that arrive in the upper memory are to be added to later."""
+    return any(
+        loop.dimension not in RELEVANT[OUTPUT]
+        and loop.size > 1
+        and (at >= boundary.lower.cut if loop.along is None else boundary.upper.has_beside_it(loop))
+        for at, loop in enumerate(boundary.mapping.nest)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """Bits that cross a boundary in a cycle at most, where that matters."""
+
+    downwards: float = inf
+    upwards: float = inf
+
+
+def _bits_in_a_cycle(boundary: Boundary, accelerator: Accelerator) -> _Widths:
+    """Between memories the narrower of both ends' ports, all instances below one above together."""
+    if not boundary.accounting.accesses_are_of_a_cycle or boundary.lower.memory == MACS:
+        return _Widths()
+
+    def width(upper: Move, lower: Move) -> float:
+        below = bits_per_cycle(accelerator, boundary.lower.memory, lower) * boundary.neighbours
+        return min(bits_per_cycle(accelerator, boundary.upper.memory, upper), below)
+
+    return _Widths(width(Move.READ_FOR_BELOW, Move.WRITE_FROM_ABOVE), width(Move.WRITE_FROM_BELOW, Move.READ_FOR_ABOVE))
+
+
+def _of_reads(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Iterator[Accesses]:
+    for boundary, width in zip(crossed, widths, strict=True):
+        operand, bits = boundary.operand, boundary.layer.bits(boundary.operand)
+        sizes, most = boundary.upper_sizes(), width.downwards
+        yield Accesses(boundary.upper.memory, operand, Move.READ_FOR_BELOW, sizes, bits, most)
+        if boundary.lower.memory != MACS:
+            yield Accesses(boundary.lower.memory, operand, Move.WRITE_FROM_ABOVE, boundary.lower_sizes(), bits)
+
+
+def _of_sums(crossed: tuple[Boundary, ...], widths: Sequence[_Widths]) -> Iterator[Accesses]:
+    """A tile of sums comes back from above unless the sums of the tile above were only begun with it."""
+    begun = crossed[0].layer.elements(OUTPUT)
+    for boundary, width in zip(reversed(crossed), reversed(widths), strict=True):
+        above, below = boundary.upper.memory, boundary.lower.memory
+        bits, size = output_bits_in(boundary), boundary.upper_sizes()[0][0]
+        arrived = _elements(boundary.upper_sizes())
+        returned = arrived - begun
+        if boundary.accounting.begun_sums_are_read:
+            returned = arrived if is_pending(boundary) else 0
+        yield Accesses(above, OUTPUT, Move.WRITE_FROM_BELOW, boundary.upper_sizes(), bits, width.upwards)
+        yield Accesses(above, OUTPUT, Move.READ_FOR_BELOW, ((size, returned // size),), bits, width.downwards)
+        if below != MACS:
+            own_bits = bits_below(boundary, crossed[crossed.index(boundary) - 1])
+            ((own_size, _),) = boundary.lower_sizes()
+            yield Accesses(below, OUTPUT, Move.READ_FOR_ABOVE, boundary.lower_sizes(), own_bits)
+            own_returned = returned
+            if boundary.accounting.begun_sums_are_read:
+                own_returned = _elements(boundary.lower_sizes()) if returned else 0
+            yield Accesses(below, OUTPUT, Move.WRITE_FROM_ABOVE, ((own_size, own_returned // own_size),), own_bits)
+            begun = _elements(boundary.lower_sizes()) - returned
+
+
+def _of_ragged_sums(crossed: Sequence[RaggedBoundary]) -> Iterator[Accesses]:
+    below: RaggedBoundary | None = None
+    for boundary in crossed:
+        bits = output_bits_in(boundary)
+        upper, lower = boundary.upper.memory, boundary.lower.memory
+        yield Accesses(upper, OUTPUT, Move.WRITE_FROM_BELOW, boundary.upper_sizes(), bits)
+        yield Accesses(upper, OUTPUT, Move.READ_FOR_BELOW, boundary.returned_sizes(joined=True), bits)
+        if below is not None:
+            own_bits = bits_below(boundary, below)
+            yield Accesses(lower, OUTPUT, Move.READ_FOR_ABOVE, boundary.lower_sizes(), own_bits)
+            yield Accesses(lower, OUTPUT, Move.WRITE_FROM_ABOVE, boundary.returned_sizes(joined=False), own_bits)
+        below = boundary
+
+
+def _elements(sizes: Sizes) -> int:
+    return sum(size * times for size, times in sizes)

@@ -1,0 +1,114 @@
+"""What a layer costs on an accelerator when it runs as its mapping says: accesses, energy, cycles.
+
+This version reads like the definition; `batch` is the same for millions of mappings. What is counted when is
+said in docs/layer_cost.md, and `simulate.nest` counts it element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated, summed
+from onchip.arch.memory import DRAM, Access
+from onchip.errors import AcceleratorError
+from onchip.ir.layer import OUTPUT
+from onchip.model.accounting.accounting import INTERPRETER, Accounting, settled
+from onchip.model.layer.accesses import Accesses, layer_accesses
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.latency import Latency, latency
+from onchip.model.layer.limits import array_of, checked_boundaries, needed_bits
+from onchip.model.layer.room import with_room_for_two
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCost:
+    """Cost of `mapping`: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds.
+
+    `mac_energy_pj` is None if the accelerator does not state it. `needed_bits` is what one instance of each memory
+    needs for each operand.
+    """
+
+    mapping: LayerMapping
+    macs: int
+    accesses: tuple[Accesses, ...]
+    memory_energy_pj: dict[tuple[str, str], float]
+    mac_energy_pj: float | None
+    latency: Latency
+    units: int
+    needed_bits: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def energy_pj(self) -> float:
+        """Return the energy of all memories and MACs together, in pJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_pj)
+
+    @property
+    def stated_energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if the accelerator does not state the energy of a MAC."""
+        return summed((sum(self.memory_energy_pj.values()), self.mac_energy_pj))
+
+    @property
+    def cycles(self) -> float:
+        """Return the cycles from the beginning of preloading to the end of offloading."""
+        return self.latency.total
+
+    @property
+    def energy_delay_pj_cycles(self) -> float:
+        """Return the energy-delay product, in pJ times cycles."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def utilisation(self) -> float:
+        """The share of the array's multiply-accumulates that the layer needs, over the whole time."""
+        return self.macs / (self.units * self.cycles)
+
+
+def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting = INTERPRETER) -> LayerCost:
+    """Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little."""
+    crossed = checked_boundaries(problem, mapping, accounting)
+    needs = needed_bits(problem, crossed)
+    counted = crossed[OUTPUT][0].layer
+    array = array_of(problem.accelerator)
+    costed = settled(mapping) if accounting.tiles_span_their_reuse else mapping
+    if costed is not mapping:
+        crossed = boundaries(counted, problem, costed, accounting)
+    accesses = layer_accesses(problem.accelerator, crossed)
+    energies: dict[tuple[str, str], float] = {}
+    for one in accesses:
+        key = one.memory, one.operand
+        energies[key] = energies.get(key, 0.0) + energy_pj(one, access_of(problem.accelerator, one.memory))
+    rooms = with_room_for_two(problem, crossed) if accounting.double_buffered_where_room else None
+    whole = mapping.layer(problem.layer)
+    in_time = crossed if counted == whole else boundaries(whole, problem, costed, accounting)
+    return LayerCost(
+        mapping,
+        problem.layer.macs,
+        accesses,
+        energies,
+        None if array.mac_energy_pj is None else counted.macs * array.mac_energy_pj,
+        latency(problem, costed, in_time, rooms, accounting),
+        array.macs,
+        needs,
+    )
+
+
+def energy_pj(accesses: Accesses, access: Access) -> float:
+    """Return the energy in pJ that one memory takes for one operand and move."""
+    reads = accesses.move in (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
+    return accesses.words(access) * (access.read_energy_pj if reads else access.write_energy_pj)
+
+
+def access_of(accelerator: Accelerator, memory: str) -> Access:
+    """What an access to a memory, or to DRAM, costs; raises AcceleratorError where it is not said."""
+    found = {level.memory.name: level.access for level in accelerator.levels}
+    found[DRAM] = accelerator.dram.access if accelerator.dram else None
+    access = found[memory]
+    if access is None:
+        place = "dram" if memory == DRAM else f"memory {memory!r}"
+        expected = "access_bits, read_energy_pj and write_energy_pj"
+        raise AcceleratorError("nothing says what an access costs", place=place, expected=expected)
+    return access

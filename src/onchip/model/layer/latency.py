@@ -1,0 +1,255 @@
+"""How long a layer takes: the cycles of its loops, stalls at ports, and the first filling and last emptying.
+
+The uniform latency model of ZigZag (Mei et al., DATE 2022) in our words; docs/layer_cost.md says each choice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT
+from onchip.model.accounting.accounting import INTERPRETER, Accounting
+from onchip.model.accounting.loading import PortTransfer, one_by_one, over_ports, overlapping, side_by_side, unhidden
+from onchip.model.layer.accesses import bits_below, is_pending, output_bits_in
+from onchip.model.layer.chains import Crossed
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.ports import port_for
+from onchip.model.layer.ragged import ends_short
+from onchip.model.layer.ragged_time import PortMove, RaggedTime, TileFilling
+from onchip.model.layer.stall import Visit, stall_at
+from onchip.model.layer.tiles import MACS, Boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """In cycles: `total` is the sum of the others.
+
+    `ideal` is MACs over units of the array, `unused` what its idle units cost; `stall` what waiting for ports costs;
+    `preload` and `offload` come before and after the loops, and `drain` where the array is systolic.
+    """
+
+    ideal: float
+    unused: float
+    stall: int
+    preload: float
+    offload: float
+    drain: int = 0
+
+    @property
+    def total(self) -> float:
+        """All of it; a whole number, unless loading hides behind the loops."""
+        return self.ideal + self.unused + self.stall + self.preload + self.offload + self.drain
+
+
+def latency(
+    problem: LayerProblem,
+    mapping: LayerMapping,
+    boundaries: Crossed,
+    rooms: frozenset[tuple[str, str]] | None,
+    accounting: Accounting = INTERPRETER,
+) -> Latency:
+    """Cycles of a layer as it is executed (padded bounds), all units whole; `ideal` are those of the one asked for.
+
+    `boundaries` are those of the layer as it is executed. `rooms` name the memories and operands of which there is room
+    for two tiles; None, if it is as memories say.
+    """
+    whole = boundaries[OUTPUT][0].layer
+    ideal = problem.layer.macs / array_of(problem.accelerator).macs
+    crossed = list(_crossings(boundaries, rooms))
+    crossings = [list(_visits(one, problem.accelerator)) for one in crossed]
+    time = RaggedTime(whole, mapping) if ends_short(whole, mapping) else None
+    cycles = mapping.temporal_iterations if time is None else time.cycles
+    stall = _stall(crossed, crossings, time, cycles, accounting)
+    drain = sum(
+        prod(loop.size for loop in mapping.nest if loop.along == dimension) - 1 for dimension in accounting.systolic
+    )
+    preload: float = _chained([visit for visit in visits if visit.is_first] for visits in crossings)
+    offload: float = _chained([visit for visit in visits if visit.is_last] for visits in crossings)
+    if (
+        accounting.operands_load_side_by_side
+        or accounting.whole_operands_load_meanwhile
+        or accounting.last_sums_overlap
+    ):
+        nearest = {one.boundary.operand: one.lower_bits for one in crossed if one.number == 1 and not one.returns}
+        left = _left(crossings, nearest, cycles, stall, accounting)
+        preload, offload = _loaded(left, problem, accounting)
+    return Latency(ideal, cycles - ideal, stall, preload, offload, drain)
+
+
+def _stall(
+    crossed: Sequence[_Crossing],
+    crossings: Sequence[Sequence[Visit]],
+    time: RaggedTime | None,
+    cycles: int,
+    accounting: Accounting,
+) -> int:
+    """What the busiest port makes the loops wait; `time` is that of loops that end short."""
+    ports: dict[tuple[str, int], list[Visit]] = defaultdict(list)
+    for visits in crossings:
+        for visit in visits:
+            ports[visit.memory, visit.port].append(visit)
+    if time is None:
+        return max((stall_at(visits, cycles, accounting) for visits in ports.values()), default=0)
+    fillings = {(one.boundary.operand, one.number): one.boundary for one in crossed}
+    return max((time.stall(_moves(visits, fillings)) for visits in ports.values()), default=0)
+
+
+def _moves(visits: Sequence[Visit], boundaries_of: Mapping[tuple[str, int], Boundary]) -> list[PortMove]:
+    moves = []
+    for visit in visits:
+        boundary = boundaries_of[visit.operand, visit.boundary]
+        filling = TileFilling.of(boundary) if boundary.lower.memory != MACS else None
+        moves.append(PortMove(filling, visit.busy, visit.times, visit.returns))
+    return moves
+
+
+def _left(
+    crossings: Sequence[Sequence[Visit]], nearest: dict[str, int], cycles: int, stall: int, accounting: Accounting
+) -> dict[PortTransfer, float]:
+    """Cycles of the first and last transfers; `nearest` are the bits of the nearest memory's tile by operand."""
+    transfers = [
+        PortTransfer(
+            visit.operand,
+            visit.boundary or None,
+            (visit.memory, visit.port),
+            visit.bits_per_cycle,
+            visit.busy,
+            ceil(nearest.get(visit.operand, 0) / visit.bits_per_cycle),
+            visit.bits // visit.period,
+            visit.period == cycles,
+        )
+        for visits in crossings
+        for visit in visits
+        if not visit.returns
+    ]
+    if accounting.whole_operands_load_meanwhile:
+        return unhidden(transfers, cycles + stall)
+    return {one: one.cycles for one in transfers}
+
+
+def _loaded(left: dict[PortTransfer, float], problem: LayerProblem, accounting: Accounting) -> tuple[float, float]:
+    last = {one: value for one, value in left.items() if one.operand == OUTPUT}
+    first = {one: value for one, value in left.items() if one.operand != OUTPUT}
+    emptied = overlapping(last) if accounting.last_sums_overlap else None
+    if not accounting.operands_load_side_by_side:
+        return over_ports(first), over_ports(last) if emptied is None else emptied
+    operands = [operand for operand in (INPUT, WEIGHT) if operand in problem.layer.operands]
+    loaded = side_by_side(first, operands, lambda port: _holds_both(problem, port[0]))
+    return loaded, one_by_one(last) if emptied is None else emptied
+
+
+def _holds_both(problem: LayerProblem, memory: str) -> bool:
+    held = {level.memory.name: set(level.memory.holds) for level in problem.levels}
+    return memory == DRAM or {INPUT, WEIGHT} <= held[memory]
+
+
+def _chained(crossings: Iterable[Sequence[Visit]]) -> int:
+    """Memory after memory for each operand, operands side by side where they share no port."""
+    operands: dict[str, int] = defaultdict(int)
+    ports: dict[tuple[str, int], int] = defaultdict(int)
+    for visits in crossings:
+        for visit in visits:
+            ports[visit.memory, visit.port] += visit.busy
+        if visits:
+            operands[visits[0].operand] += max(visit.busy for visit in visits)
+    return max([*operands.values(), *ports.values()], default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    """Tiles that cross a boundary in one direction; bits are those of the largest, at either end."""
+
+    boundary: Boundary
+    upwards: bool
+    lower_bits: int
+    upper_bits: int
+    times: int
+    number: int
+    is_first: bool = False
+    is_last: bool = False
+    returns: bool = False
+
+
+def _crossings(boundaries: Crossed, rooms: frozenset[tuple[str, str]] | None) -> Iterator[_Crossing]:
+    for crossed in boundaries.values():
+        for number, boundary in enumerate(crossed):
+            yield from _crossings_of(crossed, number, boundary, rooms)
+
+
+def _crossings_of(
+    crossed: Sequence[Boundary], number: int, boundary: Boundary, rooms: frozenset[tuple[str, str]] | None
+) -> Iterator[_Crossing]:
+    accounting, operand = boundary.accounting, boundary.operand
+    upper = _largest(boundary.upper_sizes()) * _bits(boundary)
+    bits_in_lower = 0
+    if number:
+        below = crossed[number - 1]
+        bits_in_lower = bits_below(boundary, below) if operand == OUTPUT else _bits(below)
+    lower = _largest(boundary.lower_sizes()) * bits_in_lower
+    if rooms is not None:
+        boundary = replace(boundary, has_room_for_two=(boundary.lower.memory, operand) in rooms)
+    keeps = boundary.lower.memory != MACS
+    times = boundary.episodes - (keeps or accounting.first_cycles_are_free)
+    if operand != OUTPUT:
+        yield _Crossing(boundary, False, lower, upper, times, number, is_first=keeps)
+        return
+    yield _Crossing(boundary, True, lower, upper, times, number, is_last=keeps)
+    returned = boundary.episodes - boundary.distinct_tiles
+    if accounting.begun_sums_are_read:
+        returned = times if is_pending(boundary) else 0
+    yield _Crossing(boundary, False, lower, upper, returned, number, returns=True)
+
+
+def _bits(boundary: Boundary) -> int:
+    """Of an element in the upper memory."""
+    return output_bits_in(boundary) if boundary.operand == OUTPUT else boundary.layer.bits(boundary.operand)
+
+
+def _largest(sizes: Iterable[tuple[int, int]]) -> int:
+    return max((size for size, _ in sizes), default=0)
+
+
+def _visits(crossing: _Crossing, accelerator: Accelerator) -> Iterator[Visit]:
+    boundary = crossing.boundary
+    lower, upper = boundary.lower, boundary.upper
+    dram_ports = accelerator.dram.ports if accelerator.dram else ()
+    upper_ports = upper.level.ports if upper.level else dram_ports
+    lower_ports = lower.level.ports if lower.level else ()
+    upper_move = Move.WRITE_FROM_BELOW if crossing.upwards else Move.READ_FOR_BELOW
+    lower_move = Move.READ_FOR_ABOVE if crossing.upwards else Move.WRITE_FROM_ABOVE
+    for memory, ports, move, bits in (
+        (upper.memory, upper_ports, upper_move, crossing.upper_bits),
+        (lower.memory, lower_ports, lower_move, crossing.lower_bits),
+    ):
+        if ports and bits and (crossing.times or crossing.is_first or crossing.is_last or _may_wait(crossing)):
+            port = port_for(memory, ports, move)
+            busy = ceil(bits / ports[port].bits_per_cycle)
+            yield Visit(
+                memory,
+                port,
+                boundary.operand,
+                busy,
+                boundary.period,
+                boundary.window,
+                crossing.times,
+                crossing.is_first,
+                crossing.is_last,
+                bits,
+                ports[port].bits_per_cycle,
+                crossing.number,
+                crossing.returns,
+            )
+
+
+def _may_wait(crossing: _Crossing) -> bool:
+    """Whether its window counts although nothing moves in it while the loops run."""
+    accounting = crossing.boundary.accounting
+    is_one = not crossing.returns or is_pending(crossing.boundary)
+    return accounting.last_periods_have_windows and is_one

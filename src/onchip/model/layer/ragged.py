@@ -1,0 +1,226 @@
+"""Tiles of loops that end short: those at the end are smaller, and what lies past a bound is nowhere.
+
+The loops of a dimension are the digits of its index, so a tile begins at a place along each dimension, the sum of the
+digits above its cut. Dimensions end apart from each other: what moves is counted along each of them, and multiplied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Final, TypeAlias
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.model.layer.ragged_sides import Digits, Side, blocks, lengths, places_of
+from onchip.model.layer.tiles import MACS, Boundary, Holder, Sizes
+
+Places: TypeAlias = Mapping[str, tuple[int, ...]]  # of each dimension, those at which tiles begin
+ONE: Final = Counter({1: 1})
+"""One index, once."""
+
+
+def ends_short(layer: Layer, mapping: LayerMapping) -> bool:
+    """Whether loops of the nest run past a bound that is not padded."""
+    return any(mapping.bounds[name] > layer.bounds[name] for name in mapping.ragged)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Tiles that move once at every combination of the places of all dimensions; `sign` -1 takes them off again."""
+
+    sign: int
+    places: Places
+
+
+@dataclass(frozen=True)
+class RaggedBoundary(Boundary):
+    """A boundary of a nest whose loops end short, number `number` of those of its operand's `chain` of holders."""
+
+    chain: tuple[Holder, ...] = ()
+    number: int = 0
+
+    @cached_property
+    def episodes(self) -> int:
+        """How often the tiles of `lower` are filled in all."""
+        return sum(one.sign * prod(map(len, one.places.values())) for one in self._own_fills)
+
+    @cached_property
+    def distinct_tiles(self) -> int:
+        """How many different tiles one instance of `lower` holds in the course of time."""
+        above = self._above(self.lower)
+        return prod(len(self._places(name, above)) for name in RELEVANT[self.operand])
+
+    def returned_sizes(self, *, joined: bool) -> Sizes:
+        """Of the sums that come back: all but those that begin in a holder to which none comes back.
+
+        Of instances that add to one sum the first has it back. What it adds to may itself be an instance beside the
+        first of its sum: there sums begin anew with each of its tiles.
+        """
+        unlike = self._unlike(self.number)
+        found = self._of_instances(self._own_fills, joined, zero=unlike)
+        zero = unlike
+        for number in range(self.number + 1, len(self.chain)):
+            begun = self._begun(self.chain[number])
+            also_zero = zero | self._unlike(number)
+            is_home = number == len(self.chain) - 1
+            if is_home or also_zero != zero:
+                found.subtract(self._of_instances(begun, joined, zero))
+            if not is_home and also_zero != zero:
+                found.update(self._of_instances(begun, joined, also_zero))
+            zero = also_zero
+        return _listed(found)
+
+    @cached_property
+    def _own_fills(self) -> list[_Moves]:
+        return self._fills(self.lower)
+
+    @cached_property
+    def _lower_sizes(self) -> Sizes:
+        return _listed(self._sizes_of(self._own_fills, frozenset(), self._beside(self.lower)))
+
+    @cached_property
+    def _upper_sizes(self) -> Sizes:
+        apart = self._beside(self.upper)
+        return _listed(self._sizes_of(self._own_fills, self._beside(self.lower) - apart, apart))
+
+    def _of_instances(self, moves: Sequence[_Moves], joined: bool, zero: frozenset[int]) -> Counter[int]:
+        below = self._beside(self.lower) - zero
+        apart = self._beside(self.upper) - zero if joined else below
+        return self._sizes_of(moves, below - apart, apart)
+
+    def _unlike(self, number: int) -> frozenset[int]:
+        """Loops beside a holder, not beside the one above, along which instances add to the same sums."""
+        if number == len(self.chain) - 1:
+            return frozenset()
+        apart = self._beside(self.chain[number]) - self._beside(self.chain[number + 1])
+        return frozenset(at for at in apart if not self._is_relevant(self.mapping.nest[at]))
+
+    def _beside(self, holder: Holder) -> frozenset[int]:
+        return frozenset(
+            at for at, loop in enumerate(self.mapping.nest) if loop.size > 1 and holder.has_beside_it(loop)
+        )
+
+    def _above(self, holder: Holder) -> list[int]:
+        """Temporal loops that run more than once above the cut, innermost first."""
+        nest = enumerate(self.mapping.nest)
+        return [at for at, loop in nest if at >= holder.cut and loop.along is None and loop.size > 1]
+
+    def _fills(self, holder: Holder) -> list[_Moves]:
+        """All turns of the loops above the cut, from the first that matters on, but those that leave the tile.
+
+        A loop that does not matter leaves it where none that does has moved on inside it: where these end at once.
+        """
+        above = self._above(holder)
+        keeps = holder.memory != MACS
+        while keeps and above and not self._is_relevant(self.mapping.nest[above[0]]):
+            above.pop(0)
+        found = [_Moves(1, {name: self._places(name, above) for name in self._bounds})]
+        found.extend(
+            _Moves(-1, {name: self._left_alone(name, at, above) for name in self._bounds})
+            for at in above
+            if keeps and not self._is_relevant(self.mapping.nest[at])
+        )
+        return [one for one in found if all(one.places.values())]
+
+    def _left_alone(self, name: str, at: int, above: Sequence[int]) -> tuple[int, ...]:
+        """Places along a dimension when a loop moves on and no loop that matters has moved inside it."""
+        nest, outer = self.mapping.nest, [one for one in above if one > at]
+        if nest[at].dimension == name:
+            return tuple(one for one in self._places(name, [at, *outer]) if self._digit(at, one))
+        places = self._places(name, outer)
+        inner = [one for one in above if one < at and nest[one].dimension == name]
+        if name not in RELEVANT[self.operand] or not inner:
+            return places
+        return tuple(one for one in places if one + self._weights[inner[0]] >= self._bounds[name])
+
+    def _begun(self, holder: Holder) -> list[_Moves]:
+        """The first time that each tile of `lower` comes while one of a holder above it, or the whole output, stays."""
+        is_home = holder is self.chain[-1]
+        moves = [_Moves(1, dict.fromkeys(self._bounds, (0,)))] if is_home else self._fills(holder)
+        inside = [at for at in self._above(self.lower) if at < holder.cut]
+        return [
+            _Moves(one.sign, {name: self._places_within(name, places, inside) for name, places in one.places.items()})
+            for one in moves
+        ]
+
+    def _places_within(self, name: str, places: tuple[int, ...], inside: Sequence[int]) -> tuple[int, ...]:
+        if name not in RELEVANT[OUTPUT]:
+            return places
+        steps = self._places(name, inside)
+        return tuple(one + step for one in places for step in steps if one + step < self._bounds[name])
+
+    def _places(self, name: str, loops: Sequence[int]) -> tuple[int, ...]:
+        """Where these loops of a dimension lead, all others at their first iteration; past its bound is nowhere."""
+        nest, weights = self.mapping.nest, self._weights
+        digits = tuple((nest[at].size, weights[at]) for at in loops if nest[at].dimension == name)
+        return places_of(digits, self._bounds[name])
+
+    @cached_property
+    def _bounds(self) -> Mapping[str, int]:
+        return self.layer.bounds
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        """How far one iteration of each loop leads along its dimension."""
+        led, found = dict.fromkeys(self._bounds, 1), []
+        for loop in self.mapping.nest:
+            found.append(led[loop.dimension])
+            led[loop.dimension] *= loop.size
+        return found
+
+    @cached_property
+    def _loops_of(self) -> dict[str, list[int]]:
+        """By dimension, its loops that run more than once."""
+        found: dict[str, list[int]] = {name: [] for name in self._bounds}
+        for at, loop in enumerate(self.mapping.nest):
+            if loop.size > 1:
+                found[loop.dimension].append(at)
+        return found
+
+    def _digit(self, at: int, place: int) -> int:
+        return place // self._weights[at] % self.mapping.nest[at].size
+
+    def _digits(self, name: str, loops: Callable[[int], bool]) -> Digits:
+        nest, weights = self.mapping.nest, self._weights
+        return tuple((nest[at].size, weights[at]) for at in self._loops_of[name] if loops(at))
+
+    def _sizes_of(self, moves: Sequence[_Moves], joined: frozenset[int], apart: frozenset[int]) -> Counter[int]:
+        """Of tiles at instances over the loops `apart`, those over `joined` loops together; others are the first."""
+        found: Counter[int] = Counter()
+        for one in moves:
+            sizes = Counter({1: one.sign})
+            for along in self._sizes_by_dimension(one.places, joined, apart):
+                if along == ONE:
+                    continue
+                grown: Counter[int] = Counter()
+                for (size, often), (other, times) in product(sizes.items(), along.items()):
+                    grown[size * other] += often * times
+                sizes = grown
+            found.update(sizes)
+        return found
+
+    def _sizes_by_dimension(
+        self, places: Places, joined: frozenset[int], apart: frozenset[int]
+    ) -> Iterator[Counter[int]]:
+        axes = self.layer.axes if self.operand == INPUT else ()
+        nest, bounds = self.mapping.nest, self._bounds
+
+        def side(name: str) -> Side:
+            within = self._digits(name, lambda at: self.lower.spans(at, nest[at]))
+            both = (self._digits(name, joined.__contains__), self._digits(name, apart.__contains__))
+            return Side(bounds[name], places[name], within, *both)
+
+        for axis in axes:
+            yield blocks(axis, side(axis.output_loop), side(axis.filter_loop))
+        for name in bounds:
+            if self._loops_of[name] and not any(name in (axis.output_loop, axis.filter_loop) for axis in axes):
+                yield lengths(side(name), is_relevant=name in RELEVANT[self.operand])
+
+
+def _listed(sizes: Counter[int]) -> Sizes:
+    return tuple(sorted((size, count) for size, count in sizes.items() if size and count))

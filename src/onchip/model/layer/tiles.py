@@ -1,0 +1,285 @@
+"""How large tiles are: which loops a memory's tile spans, and how many elements that makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+from math import ceil, floor, gcd, prod
+from typing import Final, TypeAlias
+
+from onchip.answer.layer_mapping import LayerMapping, Loop
+from onchip.arch.memory import MemoryLevel
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
+from onchip.model.accounting.accounting import INTERPRETER, Accounting
+from onchip.model.unrolling.parts import nearest
+
+Sizes: TypeAlias = tuple[tuple[int, int], ...]  # pairs of a size in elements and how often it occurs
+Digit: TypeAlias = tuple[int, int]  # size of a loop, what one step of it moves along an axis
+
+EPSILON: Final = 1e-9
+"""Parts of units, multiplied, may lie as much beside the whole number that they make."""
+MACS = "macs"
+"""Stands where a memory's name would: the multiply-accumulate units keep nothing."""
+
+
+_APART: Final = {
+    operand: frozenset(loops) - (frozenset("PQRS") if operand == INPUT else frozenset())
+    for operand, loops in RELEVANT.items()
+}
+"""The loops that lead to other elements of an operand, but for those that lead along the axes of the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds tiles of one operand: a memory, its home, or the MACs, whose tile is one element for one cycle."""
+
+    memory: str
+    cut: int
+    serves: tuple[str, ...] | None
+    level: MemoryLevel | None = None
+
+    def has_beside_it(self, loop: Loop) -> bool:
+        """Whether the loop runs over several instances of it."""
+        return loop.along is not None and self.serves is not None and loop.along not in self.serves
+
+    def spans(self, at: int, loop: Loop) -> bool:
+        """Whether its tile contains the loop, number `at` of the nest."""
+        return at < self.cut if loop.along is None else not self.has_beside_it(loop)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Two neighbours of an operand's chain: tiles of `lower` come from, or go to, `upper`.
+
+    `layer` has its bounds as they are executed or, where units count in parts, as they are asked for; then
+    `sizes_in_parts` are those of the loops. `inner_cut` is the cut of the one below `lower`. `has_room_for_two` tiles
+    in `lower`: None, if it is as its memory says. What room, accesses and time all ask for is counted once.
+    """
+
+    layer: Layer
+    mapping: LayerMapping
+    operand: str
+    lower: Holder
+    upper: Holder
+    inner_cut: int = 0
+    accounting: Accounting = INTERPRETER
+    has_room_for_two: bool | None = None
+    sizes_in_parts: tuple[float, ...] | None = None
+
+    @cached_property
+    def episodes(self) -> int:
+        """How often the tiles of `lower` are filled in all: loops above the cut, without the run right above it.
+
+        That run is of loops along which the same tile is used again. The MACs keep nothing, so nothing is saved.
+        """
+        above = self._temporal_above()
+        keeps = self.lower.memory != MACS or (self.accounting.units_keep_operands and self.operand != OUTPUT)
+        while keeps and above and not self._is_relevant(above[0]):
+            above.pop(0)
+        return prod(loop.size for loop in above)
+
+    @cached_property
+    def distinct_tiles(self) -> int:
+        """How many different tiles one instance of `lower` holds in the course of time."""
+        return prod(loop.size for loop in self._temporal_above() if self._is_relevant(loop))
+
+    @property
+    def period(self) -> int:
+        """Cycles for which a tile stays in `lower`."""
+        return self.mapping.temporal_iterations // self.episodes
+
+    @property
+    def window(self) -> int:
+        """Of these the last ones, in which the next tile may replace this one.
+
+        All of them where there is room for both. Else those after the last time that the whole tile is needed
+        again: without the outermost loops of the period along which it is used again.
+        """
+        doubled = self.has_room_for_two
+        if doubled is None:
+            doubled = self.lower.level is not None and self.lower.level.double_buffered
+        if self.lower.memory == MACS or doubled:
+            return self.period
+        first = self.inner_cut if self.accounting.windows_end_at_the_level_below else 0
+        below = [loop for at, loop in enumerate(self.mapping.nest) if at < self.lower.cut and loop.along is None]
+        own = sum(loop.along is None for loop in self.mapping.nest[first : self.lower.cut])
+        while own and (below[-1].size == 1 or not self._is_relevant(below[-1])):
+            below.pop()
+            own -= 1
+        return prod(loop.size for loop in below)
+
+    def lower_sizes(self) -> Sizes:
+        """Sizes of the tiles of `lower`, and how often one comes or goes, over all instances and all time."""
+        return self._lower_sizes
+
+    def upper_sizes(self) -> Sizes:
+        """The same as `upper` sees it: what several instances below one want or give at once counts once."""
+        return self._upper_sizes
+
+    @cached_property
+    def _lower_sizes(self) -> Sizes:
+        if self.accounting.tiles_from_bounds:
+            return ((self._tile_from_bounds(joined=False), self._moves(self.lower)),)
+        return self._sizes(self._times(self.lower), joined=False)
+
+    @cached_property
+    def _upper_sizes(self) -> Sizes:
+        if not self.accounting.tiles_from_bounds:
+            return self._sizes(self._times(self.upper), joined=True)
+        apart = self.accounting.neighbours_share_no_halo
+        size = self._tile_from_bounds(joined=not apart)
+        if apart:
+            late = self.accounting.parts_are_cut_late
+            size *= floor(self.neighbours + EPSILON) if late else nearest(self.neighbours)
+        return ((size, self._moves(self.upper)),)
+
+    def lower_room(self) -> int:
+        """Elements that the largest tile of `lower` takes room for; 0 where all is padding."""
+        if self.accounting.parts_have_whole_room:
+            return nearest(self._elements(self._spanned(), for_room=True))
+        return max((size for size, _ in self.lower_sizes()), default=0)
+
+    @property
+    def neighbours(self) -> float:
+        """How many tiles of `lower` make what one instance of `upper` gives at once, halos counted for each."""
+        spatial = [at for at, loop in enumerate(self.mapping.nest) if loop.along is not None]
+        nest = self.mapping.nest
+        above = self._elements([at for at in spatial if not self.upper.has_beside_it(nest[at])])
+        return above / self._elements([at for at in spatial if not self.lower.has_beside_it(nest[at])])
+
+    def _moves(self, sharing: Holder) -> int:
+        """How often a tile moves, over all time and all instances of `sharing`."""
+        beside = (at for at, loop in enumerate(self.mapping.nest) if sharing.has_beside_it(loop))
+        return self.episodes * nearest(prod(map(self._size, beside)))
+
+    def _size(self, at: int) -> float:
+        return self.mapping.nest[at].size if self.sizes_in_parts is None else self.sizes_in_parts[at]
+
+    def _spanned(self) -> list[int]:
+        return [at for at, loop in enumerate(self.mapping.nest) if self.lower.spans(at, loop)]
+
+    def _tile_from_bounds(self, *, joined: bool) -> int:
+        spanned = self._spanned()
+        if joined:
+            beside = (at for at, loop in enumerate(self.mapping.nest) if self.lower.has_beside_it(loop))
+            spanned.extend(at for at in beside if not self.upper.has_beside_it(self.mapping.nest[at]))
+        return nearest(self._elements(spanned))
+
+    def _elements(self, places: Sequence[int], *, for_room: bool = False) -> float:
+        """Those that loops at these places of the nest touch if they are all there is."""
+        counts = dict.fromkeys(RELEVANT[self.operand], 1.0)
+        for at in places:
+            loop = self.mapping.nest[at]
+            if self._is_relevant(loop):
+                counts[loop.dimension] *= self._size(at)
+        if for_room:
+            counts = {name: float(ceil(count - EPSILON)) for name, count in counts.items()}
+        elements = 1.0
+        for axis in self.layer.axes if self.operand == INPUT else ():
+            outputs, filters = counts.pop(axis.output_loop), counts.pop(axis.filter_loop)
+            positions = self._positions(axis, outputs, filters) if self.axes else outputs * filters
+            elements *= min(positions, axis.size)
+        return elements * prod(counts.values())
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Along which tiles of the operand overlap, or may."""
+        is_plain = self.accounting.single_taps_are_channels and (self.layer.r, self.layer.s) == (1, 1)
+        return self.layer.axes if self.operand == INPUT and not is_plain else ()
+
+    def _positions(self, axis: Axis, outputs: float, filters: float) -> int:
+        if not self.accounting.parts_are_cut_late:
+            outputs, filters = floor(outputs + EPSILON), floor(filters + EPSILON)
+        positions: float = (outputs - 1) * axis.stride + (filters - 1) * axis.dilation + 1
+        if self.accounting.skipped_rows_are_absent:
+            positions = touched(axis.stride, axis.dilation, outputs, filters)
+        return floor(positions + EPSILON)
+
+    def _times(self, sharing: Holder) -> int:
+        """How often each tile of the operand moves at `sharing`: again in time, and for instances with the same."""
+        copies = prod(
+            loop.size for loop in self.mapping.nest if sharing.has_beside_it(loop) and not self._is_relevant(loop)
+        )
+        return copies * self.episodes // self.distinct_tiles
+
+    def _sizes(self, times: int, *, joined: bool) -> Sizes:
+        size, count = 1, times
+        apart = _APART[self.operand]
+        for at, loop in enumerate(self.mapping.nest):
+            if loop.dimension in apart:
+                if self.lower.spans(at, loop) or (joined and loop.along and not self.upper.has_beside_it(loop)):
+                    size *= loop.size
+                else:
+                    count *= loop.size
+        if self.operand != INPUT:
+            return ((size, count),)
+        sizes = Counter({size: count})
+        for axis in self.layer.axes:
+            along = self._sizes_along(axis, joined=joined)
+            grown: Counter[int] = Counter()
+            for (one, often), (other, times_other) in product(sizes.items(), along):
+                grown[one * other] += often * times_other
+            sizes = grown
+        return tuple(sorted((size, count) for size, count in sizes.items() if size))
+
+    def _sizes_along(self, axis: Axis, *, joined: bool) -> Sizes:
+        within, beside, rest = [], [], []
+        weights = {axis.output_loop: axis.stride, axis.filter_loop: axis.dilation}
+        for at, loop in enumerate(self.mapping.nest):
+            if loop.dimension not in weights:
+                continue
+            digit = loop.size, weights[loop.dimension]
+            weights[loop.dimension] *= loop.size
+            if loop.size > 1:
+                if self.lower.spans(at, loop):
+                    within.append(digit)
+                elif joined and loop.along is not None and not self.upper.has_beside_it(loop):
+                    beside.append(digit)
+                else:
+                    rest.append(digit)
+        return block_sizes(axis.padding, axis.size, tuple(within), tuple(beside), tuple(rest))
+
+    def _temporal_above(self) -> list[Loop]:
+        """Those that run more than once, innermost first."""
+        nest = enumerate(self.mapping.nest)
+        return [loop for at, loop in nest if at >= self.lower.cut and loop.along is None and loop.size > 1]
+
+    def _is_relevant(self, loop: Loop) -> bool:
+        return loop.dimension in RELEVANT[self.operand]
+
+
+def touched(stride: int, dilation: int, outputs: float, filters: float) -> float:
+    """Different positions `output * stride + filter * dilation`; none is counted that a stride skips."""
+    common = gcd(stride, dilation)
+    return outputs * filters - max(0, filters - stride // common) * max(0, outputs - dilation // common)
+
+
+@lru_cache(maxsize=1 << 16)
+def block_sizes(
+    padding: int, size: int, within: tuple[Digit, ...], beside: tuple[Digit, ...], rest: tuple[Digit, ...]
+) -> Sizes:
+    """How many stored positions of an axis tiles touch, for every place of a tile: pairs (positions, how many places).
+
+    A tile reaches from the first to the last position that the loops `within` it touch, cut off at [0, size). What
+    tiles `beside` each other have in common counts once. `rest` are the loops that choose the place.
+    """
+    length = 1 + sum((digits - 1) * step for digits, step in within)
+    starts_beside = sorted(_sums(beside))
+    found = Counter(_union(starts_beside, start - padding, length, size) for start in _sums(rest))
+    return tuple(sorted(found.items()))
+
+
+def _sums(digits: Sequence[Digit]) -> Iterator[int]:
+    return (sum(steps) for steps in product(*(range(0, size * step, step) for size, step in digits)))
+
+
+def _union(sorted_starts: Sequence[int], offset: int, length: int, size: int) -> int:
+    covered, reached = 0, 0
+    for start in sorted_starts:
+        first, stop = max(start + offset, reached), min(start + offset + length, size)
+        covered += max(stop - first, 0)
+        reached = max(reached, stop)
+    return covered

@@ -1,0 +1,295 @@
+"""A planning problem in integers: operators and tensors as indices, sets of them as lists or as bit masks.
+
+Operator `i` is `problem.graph.operators[i]`, tensor `i` is `problem.counted_tensors[i]`; both are bit `i` of a mask.
+Masks are made when they are asked for: one for each operator of a graph of 100,000 takes gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from onchip.answer.problem import Order, Problem
+from onchip.arch.memory import DRAM, Memory, Operand
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.capacity.scratchpad_room import ScratchpadRoom
+from onchip.model.lifetimes.bit_masks import mask_of
+from onchip.model.lifetimes.overwriting import overwritable_inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritable:
+    """An input of an operator whose bytes its outputs may take: `ties` are these (tensor, bytes behind the input).
+
+    Then those `inside` lie within others, which saves so many `units` while the operator runs. Of all of one `group`
+    (its number within the operator) one can be overwritten.
+    """
+
+    tensor: int
+    ties: tuple[tuple[int, int], ...]
+    inside: tuple[int, ...]
+    units: int
+    group: int
+
+
+@dataclass(frozen=True)
+class IndexedProblem:
+    """The problem, and what its scratchpads are together.
+
+    With several of them, sizes and costs are those of one as large as all (the cheapest transfers, a tensor
+    readable wherever it lies): what is least there bounds what is least in `views`, one for each scratchpad.
+
+    Per operator: `read_lists`, `write_lists` (tensors), `predecessor_lists` (operators; a given order is a chain of
+    predecessors), each ascending and without repeats. Per tensor: `sizes_bytes`, `producer` (-1 for none),
+    `load_costs`, `store_costs`. `backed` are the tensors (a mask) of which DRAM has a copy whenever they could leave:
+    network inputs and parameters from the start, network outputs by their one compulsory write.
+    """
+
+    problem: Problem
+    tensors: tuple[Tensor, ...]
+    read_lists: tuple[tuple[int, ...], ...]
+    write_lists: tuple[tuple[int, ...], ...]
+    predecessor_lists: tuple[tuple[int, ...], ...]
+    producer: tuple[int, ...]
+    sizes_bytes: tuple[int, ...]
+    load_costs: tuple[int, ...]
+    store_costs: tuple[int, ...]
+    backed: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> IndexedProblem:
+        """Index a problem: its tensors and operators become their places in lists."""
+        tensors = problem.counted_tensors
+        index = {tensor.name: i for i, tensor in enumerate(tensors)}
+        operators = problem.graph.operators
+        reads = tuple(_ascending(index[name] for name in o.reads if name in index) for o in operators)
+        writes = tuple(_ascending(index[name] for name in o.outputs if name in index) for o in operators)
+        producer = [-1] * len(tensors)
+        for i, written in enumerate(writes):
+            for tensor in written:
+                producer[tensor] = i
+        names = [memory.name for memory in problem.memories]
+        return cls(
+            problem=problem,
+            tensors=tensors,
+            read_lists=reads,
+            write_lists=writes,
+            predecessor_lists=_predecessors(problem, reads, producer),
+            producer=tuple(producer),
+            sizes_bytes=tuple(tensor.size_bytes for tensor in tensors),
+            load_costs=tuple(min(problem.transfer_cost(t, DRAM, name) for name in names) for t in tensors),
+            store_costs=tuple(min(problem.transfer_cost(t, name, DRAM) for name in names) for t in tensors),
+            backed=mask_of(i for i, tensor in enumerate(tensors) if tensor.role is not Role.ACTIVATION),
+        )
+
+    @property
+    def operator_count(self) -> int:
+        """How many operators there are, which is how many steps a plan has."""
+        return len(self.read_lists)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The scratchpad, or one as large as all of them."""
+        memories = self.problem.memories
+        if len(memories) == 1:
+            return memories[0]
+        alignments = {memory.alignment_bytes for memory in memories}
+        alignment = alignments.pop() if len(alignments) == 1 else 1
+        units = sum(-(-memory.capacity_bytes // alignment) for memory in memories)
+        return Memory("scratchpads", units * alignment, alignment)
+
+    @cached_property
+    def views(self) -> tuple[IndexedProblem, ...]:
+        """The problem in each scratchpad alone; same indices of operators and tensors."""
+        if len(self.problem.memories) == 1:
+            return (self,)
+        return tuple(self._view(memory) for memory in self.problem.memories)
+
+    def _view(self, memory: Memory) -> IndexedProblem:
+        problem = replace(self.problem, memories=(memory,))
+        return replace(
+            self,
+            problem=problem,
+            load_costs=tuple(problem.transfer_cost(tensor, DRAM, memory.name) for tensor in self.tensors),
+            store_costs=tuple(problem.transfer_cost(tensor, memory.name, DRAM) for tensor in self.tensors),
+        )
+
+    @cached_property
+    def first_alike(self) -> tuple[int, ...]:
+        """Per scratchpad the number of the first in which just as much fits, and the same operands."""
+        kinds = [(view.room, memory.holds) for view, memory in zip(self.views, self.problem.memories, strict=True)]
+        return tuple(kinds.index(kind) for kind in kinds)
+
+    @cached_property
+    def written_in(self) -> tuple[int, ...]:
+        """Per tensor the scratchpads (a mask) into which the array may write it."""
+        return self._taken_in(Operand.OUTPUT)
+
+    @cached_property
+    def read_in(self) -> tuple[int, ...]:
+        """Per tensor the scratchpads (a mask) from which the array may read it."""
+        as_input, as_weight = self._taken_in(Operand.INPUT), self._taken_in(Operand.WEIGHT)
+        return tuple(
+            as_weight[i] if tensor.role is Role.PARAMETER else as_input[i] for i, tensor in enumerate(self.tensors)
+        )
+
+    def copy_cost(self, tensor: int, source: int, target: int) -> int:
+        """Return what copying a tensor from one memory to another costs: numbers of scratchpads, -1 for DRAM."""
+        memories = self.problem.memories
+        ends = (DRAM if memory < 0 else memories[memory].name for memory in (source, target))
+        return self.problem.transfer_cost(self.tensors[tensor], *ends)
+
+    @cached_property
+    def links(self) -> tuple[tuple[int, int], ...]:
+        """The links, (source, target) as numbers of scratchpads."""
+        number = {memory.name: index for index, memory in enumerate(self.problem.memories)}
+        return tuple((number[source], number[target]) for source, target in self.problem.transfers.links)
+
+    def _taken_in(self, operand: Operand) -> tuple[int, ...]:
+        memories = self.problem.memories
+        return tuple(
+            mask_of(m for m, memory in enumerate(memories) if operand in memory.holds and size <= memory.capacity_bytes)
+            for size in self.sizes_bytes
+        )
+
+    def uses(self, order: Sequence[int]) -> list[list[int]]:
+        """Return for each tensor the steps that need it, ascending."""
+        uses: list[list[int]] = [[] for _ in self.tensors]
+        for step, operator in enumerate(order):
+            for tensor in self.operand_lists[operator]:
+                uses[tensor].append(step)
+        return uses
+
+    @cached_property
+    def has_one_order(self) -> bool:
+        """Whether the given order is the only one: each operator has the one before it as a predecessor."""
+        return all(step in befores for step, befores in enumerate(self.predecessor_lists[1:]))
+
+    @property
+    def all_operators(self) -> int:
+        """The mask of every operator."""
+        return (1 << self.operator_count) - 1
+
+    @cached_property
+    def operand_lists(self) -> tuple[tuple[int, ...], ...]:
+        """Return for each operator the tensors that it reads or writes, ascending."""
+        pairs = zip(self.read_lists, self.write_lists, strict=True)
+        return tuple(_ascending((*read, *written)) for read, written in pairs)
+
+    @cached_property
+    def overwritable_lists(self) -> tuple[tuple[Overwritable, ...], ...]:
+        """Return for each operator the inputs that its outputs may overwrite, if nobody needs them or DRAM has a copy.
+
+        What would not lie at a multiple of the alignment is left out.
+        """
+        if not self.problem.graph.shares_bytes:
+            return ((),) * self.operator_count
+        index = {tensor.name: number for number, tensor in enumerate(self.tensors)}
+        return tuple(self._overwritables(operator, index) for operator in self.problem.graph.operators)
+
+    def _overwritables(self, operator: Operator, index: Mapping[str, int]) -> tuple[Overwritable, ...]:
+        """By group, and the groups numbered as their first tensors stand."""
+        inputs = overwritable_inputs(operator, self.problem.graph, self.memory.alignment_bytes)
+        groups: dict[tuple[str, int], int] = {}
+        found = []
+        for one in sorted(inputs, key=lambda one: index[one.tensor]):
+            ties = tuple((index[written], shift_bytes) for written, shift_bytes in one.ties)
+            inside, group = tuple(map(index.__getitem__, one.inside)), groups.setdefault(one.group, len(groups))
+            found.append(Overwritable(index[one.tensor], ties, inside, self.room.units_of_all(inside), group))
+        return tuple(sorted(found, key=lambda one: (one.group, one.tensor)))
+
+    def required_bytes(self, operator: int) -> int:
+        """Return the packed bytes of an operator's operands alone, what may lie within others doing so."""
+        inside = self.inside_others(operator)
+        apart = [tensor for tensor in self.operand_lists[operator] if tensor not in inside]
+        return self.room.packed_bytes(apart, self.room.units_of_all(apart))
+
+    def inside_others(self, operator: int) -> frozenset[int]:
+        """Return the operands that may lie within others at once: where of each group the first is overwritten."""
+        if not self.overwritable_lists[operator]:
+            return frozenset()
+        groups = {one.group: one.inside for one in reversed(self.overwritable_lists[operator])}
+        return frozenset(tensor for tensors in groups.values() for tensor in tensors)
+
+    @cached_property
+    def reader_lists(self) -> tuple[tuple[int, ...], ...]:
+        """Return for each tensor the operators that read it, ascending."""
+        return _turned_round(self.read_lists, len(self.tensors))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """Return for each operator those that have it as a predecessor, ascending."""
+        return _turned_round(self.predecessor_lists, self.operator_count)
+
+    @cached_property
+    def reads(self) -> tuple[int, ...]:
+        """Per operator the mask of the tensors that it reads."""
+        return tuple(map(mask_of, self.read_lists))
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """Per operator the mask of the tensors that it writes."""
+        return tuple(map(mask_of, self.write_lists))
+
+    @cached_property
+    def operands(self) -> tuple[int, ...]:
+        """Per operator the mask of the tensors that it reads or writes."""
+        return tuple(map(mask_of, self.operand_lists))
+
+    @cached_property
+    def predecessors(self) -> tuple[int, ...]:
+        """Return for each operator the mask of its predecessors."""
+        return tuple(map(mask_of, self.predecessor_lists))
+
+    @cached_property
+    def readers(self) -> tuple[int, ...]:
+        """Per tensor the mask of the operators that read it."""
+        return tuple(map(mask_of, self.reader_lists))
+
+    @cached_property
+    def room(self) -> ScratchpadRoom:
+        """What fits at one instant into the scratchpad, or into one as large as all of them."""
+        return ScratchpadRoom.of(self.sizes_bytes, self.memory)
+
+
+def _ascending(indices: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(indices)))
+
+
+def _turned_round(lists: Iterable[tuple[int, ...]], count: int) -> tuple[tuple[int, ...], ...]:
+    """Return for each of so many indices the places of the lists in which it stands."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    for place, indices in enumerate(lists):
+        for index in indices:
+            places[index].append(place)
+    return tuple(map(tuple, places))
+
+
+def _predecessors(
+    problem: Problem, reads: tuple[tuple[int, ...], ...], producer: list[int]
+) -> tuple[tuple[int, ...], ...]:
+    if problem.order is Order.GIVEN:
+        return tuple((operator - 1,) if operator else () for operator in range(len(reads)))
+    settled = _befores_of_states(problem)
+    return tuple(
+        _ascending((*(producer[tensor] for tensor in read if producer[tensor] >= 0), *settled.get(operator, ())))
+        for operator, read in enumerate(reads)
+    )
+
+
+def _befores_of_states(problem: Problem) -> dict[int, list[int]]:
+    """By operator those before it that states on the chip ask for: writers of what it reads, readers of the old."""
+    if not problem.settled_states:
+        return {}
+    graph = problem.graph
+    number = {operator.name: index for index, operator in enumerate(graph.operators)}
+    befores: dict[int, list[int]] = {}
+    for state in problem.settled_states:
+        writer = number[graph.producer[state.new].name]
+        before = (number[reader.name] for reader in graph.readers[state.old])
+        befores.setdefault(writer, []).extend(reader for reader in before if reader != writer)
+        for reader in graph.readers[state.new]:
+            befores.setdefault(number[reader.name], []).append(writer)
+    return befores

@@ -1,0 +1,186 @@
+"""What a Compute of a program costs: the sum of its operator's loop nests, or reading and writing its operands once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated, summed
+from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.errors import UsageError
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+
+_BOTH: Final = (Direction.READ, Direction.WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class NestCost:
+    """Cost of one loop nest with its mapping at its homes; energies in pJ, `access_pj` by memory and operand.
+
+    `stated_energy_pj` and `mac_pj` are None if the energy of a MAC is unknown. `cycles` are whole; `workspace_bytes`
+    are those of each addressed memory that needs any.
+    """
+
+    stated_energy_pj: float | None
+    cycles: int
+    dram_read_bits: int
+    dram_written_bits: int
+    workspace_bytes: Mapping[str, int]
+    mac_pj: float | None
+    access_pj: Mapping[tuple[str, str], float]
+
+    @property
+    def energy_pj(self) -> float:
+        """Return the energy in pJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_pj)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeCost:
+    """Cost of one Compute; `stated_energy_fj` is rounded once for all of it.
+
+    `mac_pj` and `access_pj`, by memory and operand, are the energy's parts, not rounded. The energy and `mac_pj` are
+    None if the energy of a MAC is unknown. `workspace_bytes` are the sizes of its workspaces, by addressed memory.
+    Raises UsageError for a negative figure.
+    """
+
+    stated_energy_fj: int | None
+    cycles: int
+    dram_read_bits: int
+    dram_written_bits: int
+    workspace_bytes: Mapping[str, int]
+    mac_pj: float | None = 0.0
+    access_pj: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        figures = (self.stated_energy_fj or 0, self.cycles, self.dram_read_bits, self.dram_written_bits)
+        if min(*figures, *self.workspace_bytes.values()) < 0:
+            raise UsageError(f"a Compute costs {figures}", expected="figures of at least 0")
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in fJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_fj)
+
+    @property
+    def streams(self) -> bool:
+        """Whether it moves anything from or to DRAM."""
+        return self.dram_read_bits + self.dram_written_bits > 0
+
+
+@dataclass(frozen=True, slots=True)
+class OperandAtHome:
+    """An operand of an operator without a nest: its bits, those of one row, and its home (None: it is streamed)."""
+
+    operand: Operand
+    bits: int
+    row_bits: int
+    home: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FilledOutputs:
+    """Bits of an output that no loop nest computes, such as outputs that no tap reaches, and the output's home.
+
+    The operator writes them once, behind its nests. Home None is DRAM.
+    """
+
+    bits: int = 0
+    home: str | None = None
+    energy_fj: Fraction = Fraction(0)
+    cycles: int = 0
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, bits: int, home: str | None) -> FilledOutputs:
+        """Price the writing of the bits; raises AcceleratorError if the home does not give the cost of an access."""
+        if not bits:
+            return NOTHING_FILLED
+        rates, memory = MemoryRates(accelerator), home or DRAM
+        energy_fj = rates.energy_fj(memory, Direction.WRITE, bits)
+        return cls(bits, home, energy_fj, rates.cycles(memory, Direction.WRITE, bits))
+
+
+NOTHING_FILLED: Final = FilledOutputs()
+
+
+def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FILLED) -> ComputeCost:
+    """Return the cost of nests that run one after the other on the same operands, and of filled outputs.
+
+    Workspaces are those of the greatest nest.
+    """
+    energy_pj = summed([nest.stated_energy_pj for nest in nests])
+    parts: dict[tuple[str, str], float] = defaultdict(float)
+    workspaces: dict[str, int] = {}
+    for nest in nests:
+        for key, part in nest.access_pj.items():
+            parts[key] += part
+        for memory, size in nest.workspace_bytes.items():
+            workspaces[memory] = max(workspaces.get(memory, 0), size)
+    if filled.bits:
+        parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled.energy_fj / FEMTOJOULES_PER_PICOJOULE)
+    return ComputeCost(
+        None if energy_pj is None else round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled.energy_fj)),
+        sum(nest.cycles for nest in nests) + filled.cycles,
+        sum(nest.dram_read_bits for nest in nests),
+        sum(nest.dram_written_bits for nest in nests) + (filled.bits if filled.home is None else 0),
+        {memory: size for memory, size in workspaces.items() if size},
+        summed([nest.mac_pj for nest in nests]),
+        dict(parts),
+    )
+
+
+def with_declared(cost: ComputeCost, accelerator: Accelerator, declared_bytes: int) -> ComputeCost:
+    """The cost of an operator that needs so many bytes for itself, in the addressed memory farthest from the MACs."""
+    if not declared_bytes:
+        return cost
+    memory = accelerator.addressed[-1].memory.name
+    sizes = {**cost.workspace_bytes, memory: cost.workspace_bytes.get(memory, 0) + declared_bytes}
+    return replace(cost, workspace_bytes=sizes)
+
+
+def cost_without_nest(
+    operands: Iterable[OperandAtHome], accelerator: Accelerator, declared_bytes: int = 0
+) -> ComputeCost:
+    """The cost of reading every input and writing every output once, each at its home or at DRAM.
+
+    Rows of what streams that are larger than their memory pass through it in pieces, which take all of it, but for
+    what the operator needs there for itself, which is not counted here (`with_declared`).
+    Raises AcceleratorError where a memory does not say what an access costs, or has no port of the direction.
+    """
+    rates = MemoryRates(accelerator)
+    parts: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    moved: dict[tuple[str, Direction], int] = defaultdict(int)
+    rows: dict[str, int] = defaultdict(int)
+    for one in operands:
+        memory = one.home or DRAM
+        direction = Direction.WRITE if one.operand is Operand.OUTPUT else Direction.READ
+        parts[memory, one.operand.value] += rates.energy_fj(memory, direction, one.bits)
+        moved[memory, direction] += one.bits
+        if one.home is None and (farthest := _farthest(rates, one.operand)) is not None:
+            rows[farthest] += one.row_bits
+    room_bytes = {level.memory.name: level.memory.capacity_bytes for level in rates.addressed}
+    if declared_bytes:
+        last = rates.addressed[-1].memory.name
+        room_bytes[last] = max(room_bytes[last] - declared_bytes, 1)
+    cycles = {
+        memory: sum(rates.cycles(memory, each, moved.get((memory, each), 0)) for each in _BOTH)
+        for memory in {memory for memory, _ in moved}
+    }
+    return ComputeCost(
+        round(sum(parts.values())),
+        max(cycles.values(), default=0),
+        moved.get((DRAM, Direction.READ), 0),
+        moved.get((DRAM, Direction.WRITE), 0),
+        {memory: min(-(-bits // 8), room_bytes[memory]) for memory, bits in rows.items()},
+        0.0,
+        {key: float(part / FEMTOJOULES_PER_PICOJOULE) for key, part in parts.items()},
+    )
+
+
+def _farthest(rates: MemoryRates, operand: Operand) -> str | None:
+    """The addressed memory farthest from the MACs that holds such operands."""
+    return next((level.memory.name for level in reversed(rates.addressed) if operand in level.memory.holds), None)

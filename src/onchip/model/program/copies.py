@@ -1,0 +1,98 @@
+"""What a Copy of a program costs: the memories that it passes, its energy, its cycles, its bits at DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Direction, Dma, Memory, Operand
+from onchip.errors import AcceleratorError
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCost:
+    """What moving one tensor along `memories`, from its source to its target, costs.
+
+    `energy_fj` is rounded once for the whole copy; `access_pj` are its parts by memory, not rounded. `cycles` are the
+    set-up and those of the slowest hop; `dram_cycles` those of its turn at DRAM.
+    """
+
+    memories: tuple[str, ...]
+    energy_fj: int
+    access_pj: Mapping[str, float]
+    cycles: int
+    dram_cycles: int
+    dram_read_bits: int
+    dram_written_bits: int
+
+
+class CopyPrices:
+    """What copies between the addressed memories of an accelerator and its DRAM cost; each price is found once."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._rates = MemoryRates(accelerator)
+        self._setup_cycles = (accelerator.dma or Dma()).setup_cycles
+        self._names = [*(level.memory.name for level in self._rates.addressed), DRAM]
+        self._place = f"accelerator {accelerator.name!r}"
+        self._known: dict[tuple[int, str, str, bool], CopyCost] = {}
+
+    def of(self, size_bytes: int, source: str, target: str, *, is_parameter: bool) -> CopyCost:
+        """The cost of copying a tensor of so many bytes.
+
+        Raises AcceleratorError where there is no such memory to address, where it says no energies, or has no port.
+        """
+        key = size_bytes, source, target, is_parameter
+        if key not in self._known:
+            self._known[key] = self._price(self.way(source, target, is_parameter=is_parameter), size_bytes * 8)
+        return self._known[key]
+
+    def way(self, source: str, target: str, *, is_parameter: bool) -> tuple[str, ...]:
+        """The memories that a copy passes: both ends, and each between them that may hold the tensor.
+
+        Raises AcceleratorError for a memory that is not addressed.
+        """
+        low, high = self._rank(source), self._rank(target)
+        between = range(low + 1, high) if low < high else range(low - 1, high, -1)
+        levels = self._rates.addressed
+        passed = [self._names[at] for at in between if may_hold(levels[at].memory, is_parameter=is_parameter)]
+        return (source, *passed, target)
+
+    def _rank(self, memory: str) -> int:
+        if memory not in self._names:
+            expected = f"one of {', '.join(self._names)}"
+            raise AcceleratorError(f"a program cannot address memory {memory!r}", place=self._place, expected=expected)
+        return self._names.index(memory)
+
+    def _price(self, way: tuple[str, ...], bits: int) -> CopyCost:
+        rates, parts, slowest = self._rates, dict.fromkeys(way, Fraction(0)), 0
+        for source, target in pairwise(way):
+            parts[source] += rates.energy_fj(source, Direction.READ, bits)
+            parts[target] += rates.energy_fj(target, Direction.WRITE, bits)
+            reading = rates.cycles(source, Direction.READ, bits)
+            slowest = max(slowest, reading, rates.cycles(target, Direction.WRITE, bits))
+        read_bits, written_bits = (bits if end == DRAM else 0 for end in (way[0], way[-1]))
+        return CopyCost(
+            way,
+            round(sum(parts.values())),
+            {memory: float(part / FEMTOJOULES_PER_PICOJOULE) for memory, part in parts.items()},
+            self._setup_cycles + slowest,
+            dram_cycles(rates, read_bits, written_bits),
+            read_bits,
+            written_bits,
+        )
+
+
+def may_hold(memory: Memory, *, is_parameter: bool) -> bool:
+    """Whether a program may place a parameter, or any other tensor, in the memory."""
+    kinds = (Operand.WEIGHT,) if is_parameter else (Operand.INPUT, Operand.OUTPUT)
+    return any(kind in memory.holds for kind in kinds)
+
+
+def dram_cycles(rates: MemoryRates, read_bits: int, written_bits: int) -> int:
+    """How long a turn at DRAM is in which so many bits are read and written."""
+    reading = rates.cycles(DRAM, Direction.READ, read_bits)
+    return reading + rates.cycles(DRAM, Direction.WRITE, written_bits)

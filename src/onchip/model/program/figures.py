@@ -1,0 +1,213 @@
+"""The figures of a schedule: energy, traffic, latency with their parts, and the bytes that lie in each memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.answer.schedule import WORKSPACE
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated, summed
+from onchip.arch.memory import DRAM
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+from onchip.model.program.compute_cost import ComputeCost
+from onchip.model.program.copies import CopyPrices
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.timeline.array_waits import LatencyParts
+from onchip.model.timeline.schedule_timeline import ScheduleTimeline, time_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyParts:
+    """Picojoules: of the MACs; of Computes' accesses, by memory and operand; of Copies, by memory.
+
+    `mac_pj` is None if the accelerator does not state it. The parts are not rounded, so that in sum they may differ
+    from the schedule's energy by half a femtojoule for each Compute and each Copy.
+    """
+
+    mac_pj: float | None
+    compute_access_pj: Mapping[tuple[str, str], float]
+    copy_access_pj: Mapping[str, float]
+
+    @property
+    def total_pj(self) -> float | None:
+        """Return the energy of multiply-accumulates and of all accesses together, in pJ, or None if it is unknown."""
+        return summed((self.mac_pj, sum(self.compute_access_pj.values()), sum(self.copy_access_pj.values())))
+
+    @property
+    def by_memory_pj(self) -> Mapping[str, float]:
+        """The sum of all accesses to each memory, and to DRAM."""
+        found: dict[str, float] = defaultdict(float)
+        for (memory, _), energy in self.compute_access_pj.items():
+            found[memory] += energy
+        for memory, energy in self.copy_access_pj.items():
+            found[memory] += energy
+        return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficParts:
+    """Bytes from and to DRAM: of Copies there are loads and write-backs, of Computes streamed reads and writes."""
+
+    loads: int
+    write_backs: int
+    streamed_reads: int
+    streamed_writes: int
+
+    @property
+    def total(self) -> int:
+        """Return the bytes of all four parts together."""
+        return self.loads + self.write_backs + self.streamed_reads + self.streamed_writes
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigures:
+    """Of one memory the most bytes that are resident at once, workspaces among them, and the highest end of any."""
+
+    peak_bytes: int = 0
+    arena_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFigures:
+    """Cost of a schedule; `memories` by the names of those that the program addresses.
+
+    The energy is None if the accelerator does not state the energy of a multiply-accumulate.
+    """
+
+    stated_energy_fj: int | None
+    energy: EnergyParts
+    traffic: TrafficParts
+    timeline: ScheduleTimeline
+    memories: Mapping[str, MemoryFigures]
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in fJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_fj)
+
+    @property
+    def energy_pj(self) -> float | None:
+        """Return the energy in pJ, or None if it is unknown."""
+        return None if self.stated_energy_fj is None else self.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE
+
+    @property
+    def traffic_bytes(self) -> int:
+        """All bytes from and to DRAM."""
+        return self.traffic.total
+
+    @property
+    def latency_cycles(self) -> int:
+        """The end of the timeline."""
+        return self.timeline.latency_cycles
+
+    @property
+    def latency(self) -> LatencyParts:
+        """What the time goes by with."""
+        return self.timeline.parts
+
+    @property
+    def edp(self) -> int:
+        """Energy times latency, in fJ x cycles."""
+        return self.energy_fj * self.latency_cycles
+
+
+def schedule_figures(
+    graph: Graph, accelerator: Accelerator, program: Plan, compute_costs: Mapping[str, ComputeCost]
+) -> ScheduleFigures:
+    """The figures of a legal program over a tile graph, given what the Compute of each of its operators costs.
+
+    Raises AcceleratorError where the accelerator does not say what an access costs, or a memory has no port for it.
+    """
+    sums = _summed(graph, CopyPrices(accelerator), program.instructions, compute_costs)
+    timeline = time_schedule(graph, accelerator, program, compute_costs)
+    energy = EnergyParts(sums.mac_pj, dict(sums.compute_access_pj), dict(sums.copy_access_pj))
+    return ScheduleFigures(
+        sums.energy_fj, energy, sums.traffic, timeline, memory_figures(graph, program, compute_costs)
+    )
+
+
+def energy_and_traffic(
+    graph: Graph, prices: CopyPrices, instructions: Iterable[Instruction], compute_costs: Mapping[str, ComputeCost]
+) -> tuple[int, int]:
+    """Of some instructions of a program the energy in femtojoules and the bytes from and to DRAM, without a timeline.
+
+    Raises AcceleratorError where the accelerator does not say what an access costs.
+    """
+    sums = _summed(graph, prices, instructions, compute_costs)
+    return stated(sums.energy_fj), sums.traffic.total
+
+
+def _summed(
+    graph: Graph, prices: CopyPrices, instructions: Iterable[Instruction], compute_costs: Mapping[str, ComputeCost]
+) -> _Sums:
+    sums = _Sums(graph, prices)
+    for instruction in instructions:
+        match instruction:
+            case Compute(operator):
+                sums.add_compute(compute_costs[operator])
+            case Copy():
+                sums.add_copy(instruction)
+    return sums
+
+
+def memory_figures(
+    graph: Graph, program: Plan, compute_costs: Mapping[str, ComputeCost]
+) -> Mapping[str, MemoryFigures]:
+    """Peak and arena of each memory of a program."""
+    live = {memory.name: 0 for memory in program.memories}
+    peak, arena = dict(live), dict(live)
+
+    def size_of(tensor: str, memory: str) -> int:
+        if tensor.endswith(WORKSPACE) and tensor not in graph.tensor:
+            return compute_costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
+        return graph.tensor[tensor].size_bytes
+
+    for instruction in program.instructions:
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes):
+                size_bytes = size_of(tensor, memory)
+                live[memory] += size_bytes
+                peak[memory] = max(peak[memory], live[memory])
+                arena[memory] = max(arena[memory], offset_bytes + size_bytes)
+            case Free(tensor, memory):
+                live[memory] -= size_of(tensor, memory)
+    return {memory: MemoryFigures(peak[memory], arena[memory]) for memory in live}
+
+
+class _Sums:
+    """Adds up energy and traffic, instruction by instruction."""
+
+    def __init__(self, graph: Graph, prices: CopyPrices) -> None:
+        self.energy_fj: int | None = 0
+        self.mac_pj: float | None = 0.0
+        self.compute_access_pj: dict[tuple[str, str], float] = defaultdict(float)
+        self.copy_access_pj: dict[str, float] = defaultdict(float)
+        self.loads = self.write_backs = self.streamed_reads = self.streamed_writes = 0
+        self._graph = graph
+        self._prices = prices
+
+    @property
+    def traffic(self) -> TrafficParts:
+        return TrafficParts(self.loads, self.write_backs, self.streamed_reads, self.streamed_writes)
+
+    def add_compute(self, cost: ComputeCost) -> None:
+        self.energy_fj = summed((self.energy_fj, cost.stated_energy_fj))
+        self.mac_pj = summed((self.mac_pj, cost.mac_pj))
+        for key, energy in cost.access_pj.items():
+            self.compute_access_pj[key] += energy
+        self.streamed_reads += -(-cost.dram_read_bits // 8)
+        self.streamed_writes += -(-cost.dram_written_bits // 8)
+
+    def add_copy(self, copy: Copy) -> None:
+        tensor = self._graph.tensor[copy.tensor]
+        is_parameter = tensor.role is Role.PARAMETER
+        price = self._prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
+        self.energy_fj = summed((self.energy_fj, price.energy_fj))
+        for memory, energy in price.access_pj.items():
+            self.copy_access_pj[memory] += energy
+        self.loads += tensor.size_bytes if copy.source == DRAM else 0
+        self.write_backs += tensor.size_bytes if copy.target == DRAM else 0

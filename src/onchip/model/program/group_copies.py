@@ -1,0 +1,113 @@
+"""Data that move between memories before a layer runs: at what energy, in how many cycles (DeFiNES, step 4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+
+from onchip.answer.layer_mapping import Move
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand, Port
+from onchip.model.layer.accesses import Accesses
+from onchip.model.layer.cost import access_of, energy_pj
+from onchip.model.layer.ports import port_for
+
+
+@dataclass(frozen=True, slots=True)
+class MapCopy:
+    """From where they lie as one operand to where they are wanted as another; `bits` are those of one element."""
+
+    elements: int
+    bits: int
+    source: str
+    source_operand: Operand
+    target: str
+    target_operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesCost:
+    """Of copies at the same time: every access, its energy in pJ, and the cycles until the last one has ended."""
+
+    accesses: tuple[tuple[Accesses, float], ...] = ()
+    cycles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One end of a hop."""
+
+    memory: str
+    operand: Operand
+    move: Move
+
+
+def copies_cost(copies: Iterable[MapCopy], accelerator: Accelerator) -> CopiesCost:
+    """All begin together; hops of one copy follow each other, and both ends of a hop are busy until the slower is done.
+
+    A port is free when the last that uses it has ended, and not before all that it has to do has been done one after
+    the other since the first began.
+    """
+    accesses: list[tuple[Accesses, float]] = []
+    busy: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    for copy in copies:
+        begin = 0
+        for ends in _hops(copy, accelerator):
+            cycles = 0
+            for end in ends:
+                one = Accesses(end.memory, end.operand, end.move, ((copy.elements, 1),), copy.bits)
+                accesses.append((one, energy_pj(one, access_of(accelerator, end.memory))))
+                cycles = max(cycles, _cycles(copy, end, accelerator))
+            for end in ends:
+                if ports := _ports(end.memory, accelerator):
+                    busy[end.memory, port_for(end.memory, ports, end.move)].append((begin, begin + cycles))
+            begin += cycles
+    return CopiesCost(tuple(accesses), max((_end_of(intervals) for intervals in busy.values()), default=0))
+
+
+def _hops(copy: MapCopy, accelerator: Accelerator) -> Iterator[tuple[_End, _End]]:
+    """Upwards data are what they are where they lie, downwards what they are wanted as."""
+    ranks = {level.memory.name: rank for rank, level in enumerate(accelerator.levels)} | {DRAM: len(accelerator.levels)}
+    for sender, receiver in pairwise(_way(copy, accelerator)):
+        if ranks[sender] < ranks[receiver]:
+            operand, moves = copy.source_operand, (Move.READ_FOR_ABOVE, Move.WRITE_FROM_BELOW)
+        else:
+            operand, moves = copy.target_operand, (Move.READ_FOR_BELOW, Move.WRITE_FROM_ABOVE)
+        yield _End(sender, operand, moves[0]), _End(receiver, operand, moves[1])
+
+
+def _way(copy: MapCopy, accelerator: Accelerator) -> list[str]:
+    """Up to the lowest memory that both operands share, then down, through all memories that hold the operand."""
+    names = [*(level.memory.name for level in accelerator.levels), DRAM]
+    rising = _holders(accelerator, copy.source_operand)
+    falling = _holders(accelerator, copy.target_operand)
+    low, high = names.index(copy.source), names.index(copy.target)
+    top = next(rank for rank in range(max(low, high), len(names)) if names[rank] in rising and names[rank] in falling)
+    up = [name for name in names[low : top + 1] if name in rising]
+    return [*up, *reversed([name for name in names[high:top] if name in falling])]
+
+
+def _holders(accelerator: Accelerator, operand: Operand) -> frozenset[str]:
+    return frozenset((*(level.memory.name for level in accelerator.levels if operand in level.memory.holds), DRAM))
+
+
+def _cycles(copy: MapCopy, end: _End, accelerator: Accelerator) -> int:
+    """A memory without ports keeps up with any other."""
+    ports = _ports(end.memory, accelerator)
+    if not ports:
+        return 0
+    return ceil(copy.elements * copy.bits / ports[port_for(end.memory, ports, end.move)].bits_per_cycle)
+
+
+def _ports(memory: str, accelerator: Accelerator) -> Sequence[Port]:
+    if memory == DRAM:
+        return accelerator.dram.ports if accelerator.dram else ()
+    return next(level.ports for level in accelerator.levels if level.memory.name == memory)
+
+
+def _end_of(intervals: Sequence[tuple[int, int]]) -> int:
+    first = min(begin for begin, _ in intervals)
+    return max(max(end for _, end in intervals), first + sum(end - begin for begin, end in intervals))

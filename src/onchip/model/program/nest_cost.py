@@ -1,0 +1,35 @@
+"""What one loop nest of a schedule costs: the cost model's figures of its mapping, as a Compute adds them up."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping, Move
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.workspace import workspace_bytes
+from onchip.model.program.compute_cost import NestCost
+
+_READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
+_DIGITS: Final = 6
+
+
+def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
+    """Cost a nest at its homes; DRAM's bits are those of the operands that have none.
+
+    Raises MappingError where the mapping does not fit, AcceleratorError where the accelerator says too little.
+    """
+    cost = layer_cost(problem, mapping)
+    at_dram = [one for one in cost.accesses if one.memory == DRAM]
+    return NestCost(
+        cost.stated_energy_pj,
+        # The model's cycles are whole, but it adds them up from parts that are not.
+        ceil(round(cost.cycles, _DIGITS)),
+        sum(one.elements * one.bits for one in at_dram if one.move in _READS),
+        sum(one.elements * one.bits for one in at_dram if one.move not in _READS),
+        workspace_bytes(problem, cost.needed_bits),
+        cost.mac_energy_pj,
+        cost.memory_energy_pj,
+    )

@@ -1,0 +1,80 @@
+"""How fast memories and DRAM read and write, and at what energy, for a program that moves whole tensors.
+
+Energies are exact: they are reckoned with the decimal numbers that the accelerator's file states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Access, Direction, Port
+from onchip.errors import AcceleratorError
+from onchip.model.layer.cost import access_of
+
+FEMTOJOULES_PER_PICOJOULE = 1000
+
+
+class MemoryRates:
+    """Cycles and energies of the addressed memories of an accelerator and of its DRAM, each by its name."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.addressed = accelerator.addressed
+        self._accelerator = accelerator
+        self._ports: dict[str, Sequence[Port]] = {level.memory.name: level.ports for level in self.addressed}
+        self._ports[DRAM] = accelerator.dram.ports if accelerator.dram else ()
+        self._rates: dict[tuple[str, Direction], int | None] = {}
+        self._shortest: dict[tuple[str, Direction], tuple[int, Fraction]] = {}
+
+    def cycles(self, memory: str, direction: Direction, bits: int) -> int:
+        """How many cycles the bits take there; none without ports. Raises AcceleratorError for ports of no use."""
+        if not bits:
+            return 0
+        rate = self.bits_per_cycle(memory, direction)
+        return 0 if rate is None else -(-bits // rate)
+
+    def bits_per_cycle(self, memory: str, direction: Direction) -> int | None:
+        """How many bits a cycle reads or writes there; None without ports, which keeps up with anything.
+
+        Raises AcceleratorError where there are ports, but none of the direction.
+        """
+        key = memory, direction
+        if key not in self._rates:
+            self._rates[key] = self._sum_of_ports(memory, direction)
+        return self._rates[key]
+
+    def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction:
+        """What reading or writing the bits at one moment costs there, in shortest accesses.
+
+        Raises AcceleratorError where the accelerator does not say what an access costs.
+        """
+        shortest_bits, shortest_fj = self.shortest_access(memory, direction)
+        return -(-bits // shortest_bits) * shortest_fj
+
+    def shortest_access(self, memory: str, direction: Direction) -> tuple[int, Fraction]:
+        """The bits of the shortest access and its femtojoules; raises AcceleratorError where nothing says them."""
+        key = memory, direction
+        if key not in self._shortest:
+            access = access_of(self._accelerator, memory)
+            bits = access.shortest_access_bits or access.access_bits
+            energy_fj = _decimal(_energy_pj(access, direction)) * FEMTOJOULES_PER_PICOJOULE
+            self._shortest[key] = bits, energy_fj * bits / access.access_bits
+        return self._shortest[key]
+
+    def _sum_of_ports(self, memory: str, direction: Direction) -> int | None:
+        ports = self._ports[memory]
+        found = sum(port.bits_per_cycle for port in ports if port.direction in (direction, Direction.READ_WRITE))
+        if ports and not found:
+            place = "dram" if memory == DRAM else f"memory {memory!r}"
+            raise AcceleratorError(f"no port can {direction}", place=place, expected="one that does, or no ports")
+        return found or None
+
+
+def _energy_pj(access: Access, direction: Direction) -> float:
+    return access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
+
+
+def _decimal(number: float) -> Fraction:
+    """The number as it is written, and not the nearest one that a binary fraction can be."""
+    return Fraction(str(number))

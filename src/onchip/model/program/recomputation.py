@@ -1,0 +1,99 @@
+"""What one more run of an operator costs in the unit of what is least: cycles, femtojoules, bytes of DRAM's time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from onchip.answer.problem import Objective
+from onchip.answer.recomputation import Recomputation
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import DRAM
+from onchip.errors import AcceleratorError, UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.model.program.transfer import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.timeline.mac_count import SimpleCost
+from onchip.model.timeline.operator_cycles import MACS, cycles_by_model
+
+CYCLES_PER_PRICE: Final = 1_000_000
+BITS_PER_BYTE: Final = 8
+_ONE_UNIT: Final = ComputeArray(free=1)
+"""Stands for an array where none is stated: one multiply-accumulate, or one element, a cycle."""
+
+
+def recomputation_on(
+    accelerator: Accelerator, graph: Graph, objective: Objective, cost: str = MACS, price: float | None = None
+) -> Recomputation:
+    """Return what further runs of the operators of a graph cost on an accelerator (docs/recomputation.md).
+
+    The cycles are those that a file states, or by the cost model `cost`; without an array one multiply-accumulate takes
+    one. With the objective RECOMPUTATION and DMA_CYCLES they are the cost; with TRAFFIC the bytes that DRAM could move
+    meanwhile; with DMA_ENERGY what the multiply-accumulates take, or the file states. `price`, in the objective's unit
+    for each million cycles, stands before that.
+
+    Raises UsageError for a price below 0, or one of cycles; where nothing says a cost, UsageError or AcceleratorError.
+    """
+    cycles = cycles_by_model(cost, graph, _with_array(accelerator))
+    if price is not None:
+        share = _checked(price, objective)
+        return _costs(graph, lambda operator: ceil(cycles(operator) * share))
+    if objective is Objective.TRAFFIC:
+        share = Fraction(_dram_bits_per_cycle(accelerator), BITS_PER_BYTE)
+        return _costs(graph, lambda operator: ceil(cycles(operator) * share))
+    return _costs(graph, _femtojoules(accelerator, graph) if objective is Objective.DMA_ENERGY else cycles)
+
+
+def _costs(graph: Graph, cost: Callable[[Operator], int]) -> Recomputation:
+    return Recomputation({operator.name: cost(operator) for operator in graph.operators})
+
+
+def _checked(price: float, objective: Objective) -> Fraction:
+    """The price of one cycle."""
+    place = "--recompute-price"
+    if not 0 <= price < float("inf"):
+        raise UsageError(f"it is {price}", place=place, expected="a number of at least 0")
+    if objective is Objective.RECOMPUTATION:
+        what = f"the objective {objective} counts cycles as they are"
+        raise UsageError(what, place=place, expected="another objective, or no price")
+    return Fraction(price) / CYCLES_PER_PRICE
+
+
+def _with_array(accelerator: Accelerator) -> Accelerator:
+    return accelerator if accelerator.array else replace(accelerator, array=_ONE_UNIT, levels=())
+
+
+def _dram_bits_per_cycle(accelerator: Accelerator) -> int:
+    """What DRAM gives the first scratchpad in a cycle."""
+    try:
+        return accelerator.bits_per_cycle(DRAM, accelerator.scratchpads[0].name)
+    except AcceleratorError as error:
+        raise UsageError(
+            "nothing says how many bytes DRAM moves while an operator runs again",
+            place="--recompute allowed",
+            expected="--recompute-price BYTES for a million cycles, or an accelerator with DRAM's ports",
+        ) from error
+
+
+def _femtojoules(accelerator: Accelerator, graph: Graph) -> Callable[[Operator], int]:
+    """What the file states, or the energy of the multiply-accumulates, of elements where there are none."""
+    mac_pj = accelerator.array.mac_energy_pj if accelerator.array else None
+    work = SimpleCost(graph, replace(accelerator, array=_ONE_UNIT, levels=()))
+
+    def cost(operator: Operator) -> int:
+        energy_pj = operator.stated.energy_pj
+        if energy_pj is None:
+            if mac_pj is None:
+                raise AcceleratorError(
+                    f"nothing says what energy operator {operator.name!r} takes",
+                    place=f"accelerator {accelerator.name!r}",
+                    expected="`mac_energy_pj` of its array, energy stated in the network's file, or --recompute-price",
+                )
+            energy_pj = work.cycles(operator) * mac_pj
+        return ceil(energy_pj * FEMTOJOULES_PER_PICOJOULE)
+
+    return cost

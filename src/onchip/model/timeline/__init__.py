@@ -1,0 +1,1 @@
+"""When computations and transfers happen, and why they wait."""

@@ -1,0 +1,296 @@
+"""When each operator and each transfer of a plan starts and ends.
+
+The array runs the operators in the plan's order. Transfers go to the DMA queues in turn, each
+queue in the plan's order: a transfer is set up on its queue and then has the DRAM to itself, or,
+where DRAM has ports for reading and for writing apart, the ports of its direction; one from
+scratchpad to scratchpad has their link to itself. Otherwise all runs as soon as it can:
+
+* an operator waits for the bytes it reads and for the places it writes to;
+* a load waits for its place, and for the write-back that made DRAM's copy;
+* a write-back waits for the bytes, a move over a link for the bytes and for its place;
+* a place waits until whatever used its bytes before, reading or writing, is done with them.
+
+Allocate and Free take no time. Because every order is fixed by the plan, no activity can begin
+later when another gets shorter: a faster DRAM never makes a plan slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Dma
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+from onchip.model.program.energy import AccessMeter, Energy
+from onchip.model.program.links import Links, StatedLinks
+from onchip.model.timeline.activity import START, Activity, Moment, PlaceUse, Wait, begin_after
+from onchip.model.timeline.array_waits import LatencyParts, latency_parts
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """`activities` in the plan's order; cycles from 0, when the plan begins, to `total_cycles`, when all is done.
+
+    `places` are the residencies in the order of their Allocates, in cycles.
+    """
+
+    activities: tuple[Activity, ...]
+    macs: int
+    macs_per_cycle: int
+    dma: Dma
+    energy: Energy
+    places: tuple[PlaceUse, ...] = ()
+
+    @property
+    def total_cycles(self) -> int:
+        """Until the last activity has ended."""
+        return max((activity.stop for activity in self.activities), default=0)
+
+    @property
+    def compute_cycles(self) -> int:
+        """Return for how many cycles the array runs operators."""
+        return sum(activity.cycles for activity in self.activities if activity.queue is None)
+
+    @property
+    def stalled_cycles(self) -> int:
+        """In which it does not: it can only be waiting for transfers, the last of them included."""
+        return self.total_cycles - self.compute_cycles
+
+    @property
+    def parts(self) -> LatencyParts:
+        """What the time goes by with."""
+        return latency_parts(self.activities)
+
+    @property
+    def transfer_cycles(self) -> int:
+        """Return for how many cycles transfers last, those of all queues added up."""
+        return sum(activity.cycles for activity in self.activities if activity.queue is not None)
+
+    @property
+    def dma_utilisation(self) -> float:
+        """The share of its time that a queue is busy, set-up included."""
+        return self.transfer_cycles / (self.dma.queues * self.total_cycles) if self.total_cycles else 0.0
+
+    @property
+    def mac_utilisation(self) -> float:
+        """Multiply-accumulates done, by those that could have been done."""
+        return self.macs / (self.macs_per_cycle * self.total_cycles) if self.total_cycles else 0.0
+
+
+def time_plan(
+    problem: Problem,
+    plan: Plan,
+    accelerator: Accelerator,
+    compute_cycles: Callable[[Operator], int],
+    macs: Callable[[Operator], int],
+) -> Timeline:
+    """Time a legal plan; raises AcceleratorError where the accelerator does not say how fast DRAM or a link is."""
+    clock = PlanClock(problem, plan, Links(problem, accelerator), compute_cycles).replayed()
+    done = sum(
+        macs(problem.graph.operator[activity.subject]) for activity in clock.activities if activity.queue is None
+    )
+    array = accelerator.array
+    mac_pj = None if array is None or array.mac_energy_pj is None else done * array.mac_energy_pj
+    scratchpads, dram = clock.scratchpads, clock.dram
+    energy = Energy(mac_pj, scratchpads.read_pj, scratchpads.write_pj, dram.read_pj, dram.write_pj)
+    links_dma, places = clock.links.dma, tuple(clock.places)
+    return Timeline(tuple(clock.activities), done, array.macs if array else 1, links_dma, energy, places)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanClock:
+    """A plan with how long everything lasts: by an accelerator, or by what its problem states."""
+
+    problem: Problem
+    plan: Plan
+    links: Links | StatedLinks
+    compute_cycles: Callable[[Operator], int]
+
+    @classmethod
+    def stated(cls, problem: Problem, plan: Plan) -> PlanClock:
+        """A plan of a problem that has durations; raises UsageError where it has none."""
+        return cls(problem, plan, StatedLinks(problem), problem.known_durations.of_operator)
+
+    def run(self, roomy: AbstractSet[str] = frozenset()) -> tuple[tuple[Activity, ...], tuple[PlaceUse, ...]]:
+        """The activities and the residencies in time; in memories that are `roomy` nobody waits for a place."""
+        clock = self.replayed(roomy)
+        return tuple(clock.activities), tuple(clock.places)
+
+    def replayed(self, roomy: AbstractSet[str] = frozenset()) -> _Clock:
+        """The clock after the last instruction."""
+        clock = _Clock(self.problem, self.links, self.compute_cycles, roomy)
+        for index, instruction in enumerate(self.plan.instructions):
+            clock.execute(index, instruction)
+        return clock
+
+
+def stated_timeline(problem: Problem, plan: Plan) -> Timeline:
+    """Time a legal plan by what its problem states, which says nothing of work and energy; raises UsageError."""
+    clock = PlanClock.stated(problem, plan)
+    activities, places = clock.run()
+    return Timeline(activities, 0, 1, clock.links.dma, Energy(None, None, None, None, None), places)
+
+
+def latency_of_plan(problem: Problem, plan: Plan) -> int:
+    """Return the cycle in which a legal plan has ended; raises UsageError where nothing says how long things last."""
+    activities, _ = PlanClock.stated(problem, plan).run()
+    return max((activity.stop for activity in activities), default=0)
+
+
+@dataclass(slots=True)
+class _BusyPlace:
+    """The place of a residency: since when its bytes are there, and until when they, or others before, are in use."""
+
+    used: PlaceUse
+    busy_until: Moment
+    written_at: Moment | None = None
+
+    @property
+    def start(self) -> int:
+        return self.used.offset_bytes
+
+    @property
+    def stop(self) -> int:
+        return self.used.offset_bytes + self.used.size_bytes
+
+    def use(self, start: int, end: Moment) -> None:
+        self.used.use(start, end[0])
+        self.busy_until = max(self.busy_until, end)
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The places of one scratchpad, and when those that were freed are no longer in use.
+
+    In a roomy one nobody waits for a place.
+    """
+
+    is_roomy: bool = False
+    held: dict[str, _BusyPlace] = field(default_factory=dict)
+    freed: list[_BusyPlace] = field(default_factory=list)
+
+    def begin(self, used: PlaceUse, *, is_state: bool) -> None:
+        start, stop = used.offset_bytes, used.offset_bytes + used.size_bytes
+        others = (*self.freed, *self.held.values())  # what is held there is overwritten
+        below = [place for place in others if place.start < stop and start < place.stop]
+        busy_until = max((place.busy_until for place in below if not self.is_roomy), default=START)
+        self.held[used.tensor] = _BusyPlace(used, busy_until, START if is_state else None)
+        # What the new place covers wholly is done with before the new one is.
+        self.freed = [place for place in self.freed if place.start < start or place.stop > stop]
+
+    def end(self, tensor: str) -> None:
+        self.freed.append(self.held.pop(tensor))
+
+
+class _Clock:
+    def __init__(
+        self,
+        problem: Problem,
+        links: Links | StatedLinks,
+        compute_cycles: Callable[[Operator], int],
+        roomy: AbstractSet[str] = frozenset(),
+    ) -> None:
+        self.links = links
+        self.activities: list[Activity] = []
+        self.places: list[PlaceUse] = []
+        self.scratchpads, self.dram = AccessMeter(), AccessMeter()
+        self._problem = problem
+        self._compute_cycles = compute_cycles
+        self._memories = {memory.name: _Memory(memory.name in roomy) for memory in problem.memories}
+        self._array_free = START
+        self._queue_free = [START] * links.dma.queues
+        self._channel_free: dict[tuple[str, str], Moment] = {}
+        self._in_dram_at: dict[str, Moment] = {}
+        self._transfers = 0
+
+    def execute(self, index: int, instruction: Instruction) -> None:
+        tensors = self._problem.graph.tensor
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes, is_state):
+                used = PlaceUse(index, tensor, memory, offset_bytes, tensors[tensor].size_bytes)
+                self.places.append(used)
+                self._memories[memory].begin(used, is_state=is_state)
+            case Free(tensor, memory):
+                self._memories[memory].end(tensor)
+            case Copy(tensor, source, target):
+                self._transfer(index, tensors[tensor], source, target)
+            case Compute(operator):
+                self._compute(index, self._problem.graph.operator[operator])
+
+    def _transfer(self, index: int, tensor: Tensor, source: str, target: str) -> None:
+        held = {name: memory.held[tensor.name] for name, memory in self._memories.items() if name in (source, target)}
+        written_at = held[source].written_at if source in held else self._in_dram_at.get(tensor.name)
+        moments = [(written_at or START, Wait.DATA)]
+        if target in held:
+            moments.append((held[target].busy_until, Wait.PLACE))
+        done = self._take_turn(index, tensor, (source, target), moments)
+        end = self._done(done)
+        for place in held.values():
+            place.use(done.start, end)
+        if target in held:
+            held[target].written_at = end
+        else:
+            self._in_dram_at[tensor.name] = end
+        self._meter(source).read(self.links.access(source), tensor.size_bytes)
+        self._meter(target).write(self.links.access(target), tensor.size_bytes)
+
+    def _take_turn(
+        self, index: int, tensor: Tensor, way: tuple[str, str], moments: list[tuple[Moment, Wait]]
+    ) -> Activity:
+        """The next queue, and the DRAM or the link once set-up is over; never waits in between."""
+        queue = self._transfers % len(self._queue_free)
+        self._transfers += 1
+        channel = self._channel(*way)
+        setup_cycles = self.links.dma.setup_cycles
+        free_at, whose = self._channel_free.get(channel, START)
+        begun = begin_after(self._queue_free[queue], [*moments, ((free_at - setup_cycles, whose), Wait.DRAM)])
+        stop = begun.start + setup_cycles + self.links.cycles(tensor.size_bytes, *way)
+        self._queue_free[queue] = self._channel_free[channel] = stop, len(self.activities)
+        return begun.activity(index, tensor.name, stop - begun.start, (queue, *way))
+
+    def _done(self, activity: Activity) -> Moment:
+        """Keep an activity, and return its end."""
+        self.activities.append(activity)
+        return activity.stop, len(self.activities) - 1
+
+    def _channel(self, source: str, target: str) -> tuple[str, str]:
+        """What one transfer at a time has to itself: DRAM, its ports of one direction, or a link."""
+        if DRAM not in (source, target):
+            return source, target
+        return (DRAM, "") if source == DRAM or self.links.has_one_channel else ("", DRAM)
+
+    def _meter(self, memory: str) -> AccessMeter:
+        return self.dram if memory == DRAM else self.scratchpads
+
+    def _compute(self, index: int, operator: Operator) -> None:
+        reads, writes = [], []
+        moments: list[tuple[Moment, Wait]] = []
+        for tensor in self._problem.operands(operator):
+            operand = self._problem.operand(operator, tensor)
+            places = [
+                (memory.name, self._memories[memory.name].held[tensor.name])
+                for memory in self._problem.memories
+                if operand in memory.holds and tensor.name in self._memories[memory.name].held
+            ]
+            if tensor.name in operator.outputs:
+                writes += places
+                moments += [(place.busy_until, Wait.PLACE) for _, place in places]
+                for name, _ in places:
+                    self.scratchpads.write(self.links.access(name), tensor.size_bytes)
+            else:
+                name, place = next(each for each in places if each[1].written_at is not None)
+                reads.append(place)
+                moments.append((place.written_at or START, Wait.DATA))
+                self.scratchpads.read(self.links.access(name), tensor.size_bytes)
+        begun = begin_after(self._array_free, moments)
+        end = self._done(begun.activity(index, operator.name, self._compute_cycles(operator)))
+        self._array_free = end
+        for place in (*reads, *(place for _, place in writes)):
+            place.use(begun.start, end)
+        for _, place in writes:
+            place.written_at = end

@@ -1,0 +1,254 @@
+"""When each Compute and each Copy of a schedule's program begins and ends (docs/schedule.md, section 7).
+
+Every order is fixed by the program: of Computes, of Copies in their queue, of turns at DRAM. So nothing begins later
+when anything gets shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.answer.schedule import WORKSPACE
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Dma, Operand
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+from onchip.model.program.compute_cost import ComputeCost
+from onchip.model.program.copies import CopyPrices, dram_cycles
+from onchip.model.program.rates import MemoryRates
+from onchip.model.timeline.activity import ON_THE_ARRAY, START, Activity, Moment, PlaceUse, Wait, Way, begin_after
+from onchip.model.timeline.array_waits import LatencyParts, latency_parts
+from onchip.model.timeline.freed_places import FreedPlaces
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+
+
+@dataclass(frozen=True)
+class ScheduleTimeline:
+    """`activities` in the program's order, in cycles from 0, when the program begins.
+
+    `places` are the residencies in the order of their Allocates, in cycles.
+    """
+
+    activities: tuple[Activity, ...]
+    places: tuple[PlaceUse, ...] = ()
+
+    @cached_property
+    def latency_cycles(self) -> int:
+        """Until every instruction and every turn at DRAM has ended."""
+        return max((each.end for each in self.activities), default=0)
+
+    @cached_property
+    def parts(self) -> LatencyParts:
+        """What the time goes by with."""
+        return latency_parts(self.activities)
+
+
+def time_schedule(
+    graph: Graph,
+    accelerator: Accelerator,
+    program: Plan,
+    compute_costs: Mapping[str, ComputeCost],
+    roomy: AbstractSet[str] = frozenset(),
+) -> ScheduleTimeline:
+    """Time a legal program over a tile graph, given what the Compute of each operator costs.
+
+    In memories that are `roomy` nobody waits for a place. Raises AcceleratorError where a memory has no port that is
+    needed.
+    """
+    clock = _ProgramClock(graph, accelerator, compute_costs, roomy)
+    for number, instruction in enumerate(program.instructions):
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes):
+                clock.begin(number, tensor, memory, offset_bytes)
+            case Free(tensor, memory):
+                clock.end(tensor, memory)
+            case Copy():
+                clock.copy(number, instruction)
+            case Compute(operator):
+                clock.compute(number, operator)
+    return ScheduleTimeline(tuple(clock.activities), tuple(clock.places))
+
+
+@dataclass(slots=True)
+class _WrittenPlace:
+    """The place of one residency.
+
+    It may be written from `free_at` on (None: nobody has asked yet), is in use until `busy_until`, and holds what it is
+    for from `written_at` on.
+    """
+
+    used: PlaceUse
+    free_at: Moment | None = None
+    busy_until: Moment = START
+    written_at: Moment | None = None
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self.used.offset_bytes, self.used.offset_bytes + self.used.size_bytes
+
+
+@dataclass(slots=True)
+class _Residents:
+    """The residencies of one memory, and what is known of those that ended; in a roomy one nobody waits for them."""
+
+    is_roomy: bool = False
+    places: dict[str, _WrittenPlace] = field(default_factory=dict)
+    freed: FreedPlaces = field(default_factory=FreedPlaces)
+
+    def free_at(self, place: _WrittenPlace) -> Moment:
+        """From when on the place may be written."""
+        if place.free_at is None:
+            place.free_at = START if self.is_roomy else self.freed.take(*place.ends)
+        return place.free_at
+
+
+class _ProgramClock:
+    """Replays a program and notes when everything was last used."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        accelerator: Accelerator,
+        compute_costs: Mapping[str, ComputeCost],
+        roomy: AbstractSet[str],
+    ) -> None:
+        self.activities: list[Activity] = []
+        self.places: list[PlaceUse] = []
+        self._graph = graph
+        self._costs = compute_costs
+        self._rates = MemoryRates(accelerator)
+        self._prices = CopyPrices(accelerator)
+        names = [level.memory.name for level in self._rates.addressed]
+        self._residents = {name: _Residents(name in roomy) for name in names}
+        self._holding = {
+            operand: [level.memory.name for level in self._rates.addressed if operand in level.memory.holds]
+            for operand in Operand
+        }
+        self._queue_free = [START] * (accelerator.dma or Dma()).queues
+        self._copies = 0
+        self._array_free = self._dram_free = START
+        self._in_dram_at: dict[str, Moment] = {}
+
+    def begin(self, number: int, tensor: str, memory: str, offset_bytes: int) -> None:
+        """Note that a tensor, or a workspace, takes its place in a memory; raises KeyError for one of neither."""
+        if tensor.endswith(WORKSPACE) and tensor not in self._graph.tensor:
+            size_bytes = self._costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
+        else:
+            size_bytes = self._graph.tensor[tensor].size_bytes
+        used = PlaceUse(number, tensor, memory, offset_bytes, size_bytes)
+        self.places.append(used)
+        self._residents[memory].places[tensor] = _WrittenPlace(used)
+
+    def end(self, tensor: str, memory: str) -> None:
+        """A residency ends; if nobody wrote it, its bytes are as they were."""
+        residents = self._residents[memory]
+        place = residents.places.pop(tensor)
+        if place.free_at is not None and not residents.is_roomy:
+            residents.freed.give_back(*place.ends, place.busy_until)
+
+    def copy(self, number: int, copy: Copy) -> None:
+        """A Copy takes the next queue, and DRAM if that is an end of it."""
+        tensor = self._graph.tensor[copy.tensor]
+        is_parameter = tensor.role is Role.PARAMETER
+        price = self._prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
+        queue = self._copies % len(self._queue_free)
+        self._copies += 1
+        source, target = self._place(copy.tensor, copy.source), self._place(copy.tensor, copy.target)
+        moments = [(self._written_at(copy.tensor, source), Wait.DATA)]
+        if target is not None:
+            moments.append((self._residents[copy.target].free_at(target), Wait.PLACE))
+        way = queue, copy.source, copy.target
+        end = self._run(number, copy.tensor, (price.cycles, price.dram_cycles), self._queue_free[queue], moments, way)
+        self._queue_free[queue] = end
+        self._use([one for one in (source, target) if one is not None], end)
+        self._write(copy.tensor, target, end)
+
+    def compute(self, number: int, name: str) -> None:
+        """An operator runs on the array, and has DRAM for what it streams."""
+        cost = self._costs[name]
+        read, written = [], []
+        moments: list[tuple[Moment, Wait]] = []
+        for operand in operands_of(self._graph, self._graph.operator[name]):
+            home = self._home(operand)
+            for band in operand.bands:
+                place = None if home is None else home.places[band.name]
+                if operand.operand is not Operand.OUTPUT:
+                    moments.append((self._written_at(band.name, place), Wait.DATA))
+                    read.append((band.name, place))
+                    continue
+                written.append((band.name, place))
+                if home is not None and place is not None:
+                    moments.append((home.free_at(place), Wait.PLACE))
+        scratch = list(self._workspaces(name, cost))
+        moments.extend((self._residents[memory].free_at(place), Wait.PLACE) for memory, place in scratch)
+        turn = dram_cycles(self._rates, cost.dram_read_bits, cost.dram_written_bits)
+        end = self._run(number, name, (cost.cycles, turn), self._array_free, moments)
+        self._array_free = end
+        used = [*(place for _, place in (*read, *written)), *(place for _, place in scratch)]
+        self._use([place for place in used if place is not None], end)
+        for tensor, place in written:
+            self._write(tensor, place, end)
+
+    def _run(
+        self,
+        number: int,
+        subject: str,
+        lasts: tuple[int, int],
+        turn: Moment,
+        moments: list[tuple[Moment, Wait]],
+        way: Way = ON_THE_ARRAY,
+    ) -> Moment:
+        """Begin when all moments have come, and DRAM's turn if any cycles of it are wanted; return the end.
+
+        `lasts` are the cycles of the activity, and those for which it has DRAM; `way` is a Copy's queue and its ends.
+        """
+        cycles, dram_cycles = lasts
+        begun = begin_after(turn, [*moments, (self._dram_free, Wait.DRAM)] if dram_cycles else moments)
+        place = len(self.activities)
+        self.activities.append(begun.activity(number, subject, cycles, way, dram_cycles))
+        if dram_cycles:
+            self._dram_free = begun.start + dram_cycles, place
+        return begun.start + cycles, place
+
+    def _use(self, places: Sequence[_WrittenPlace], end: Moment) -> None:
+        start = self.activities[end[1]].start
+        for place in places:
+            place.busy_until = max(place.busy_until, end)
+            place.used.use(start, end[0])
+
+    def _home(self, operand: BandedOperand) -> _Residents | None:
+        """The residents of the memory that is the operand's home; None where it is streamed."""
+        homes = (self._residents[memory] for memory in self._holding[operand.operand])
+        return next((home for home in homes if _are_there(operand, home.places)), None)
+
+    def _workspaces(self, name: str, cost: ComputeCost) -> Iterator[tuple[str, _WrittenPlace]]:
+        for memory in cost.workspace_bytes:
+            place = self._residents[memory].places.get(f"{name}{WORKSPACE}")
+            if place is not None:
+                yield memory, place
+
+    def _place(self, tensor: str, memory: str) -> _WrittenPlace | None:
+        return None if memory == DRAM else self._residents[memory].places[tensor]
+
+    def _written_at(self, tensor: str, place: _WrittenPlace | None) -> Moment:
+        """When the bytes are there; those of inputs and parameters are in DRAM from the start."""
+        return self._in_dram_at.get(tensor, START) if place is None else place.written_at or START
+
+    def _write(self, tensor: str, place: _WrittenPlace | None, end: Moment) -> None:
+        if place is None:
+            self._in_dram_at[tensor] = end
+        else:
+            place.written_at = end
+
+
+def _are_there(operand: BandedOperand, places: Mapping[str, _WrittenPlace]) -> bool:
+    """Whether a memory with these places has all bands, and of what is read their bytes, too."""
+    for band in operand.bands:
+        place = places.get(band.name)
+        if place is None or (place.written_at is None and operand.operand is not Operand.OUTPUT):
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""Spatial unrollings of a loop nest on an array, utilisation, and units in parts."""
