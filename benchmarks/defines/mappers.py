@@ -14,7 +14,8 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
+from onchip.bounds.group.given_unrolling import GivenUnrolling
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
@@ -34,7 +35,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.given_unrolling import GivenUnrolling
 
 MAPPERS: Final = ("loma", "uneven", "exact")
 PARTIAL_BITS: Final = 16

@@ -14,6 +14,7 @@ from onchip.answer.document import CostModel, Reading
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE
 from onchip.app.networks import read_network
+from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import read_graph
@@ -33,7 +34,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
     unrollings_for,
 )
 from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.solve import FusionResult, solve_fusion

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Order, Problem
-from onchip.facts.sure_gaps import groups_of_uses, sure_gaps
+from onchip.bounds.retention.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

@@ -14,7 +14,7 @@ from onchip.answer.problem import Count, Objective, Order, Placement, Problem, R
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.facts.merged_scratchpads import pooled
+from onchip.bounds.retention.merged_scratchpads import pooled
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

@@ -18,6 +18,7 @@ from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE, for_all_strategies, macs_of_schedules
 from onchip.app.networks import read_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.bounds.group.network_floor import least_macs
 from onchip.errors import InputError, InternalError
 from onchip.model.accounting.accounting import AccountingName
 from onchip.ops.derive.fusable_of import partly_fusable_of
@@ -25,7 +26,6 @@ from onchip.ops.derive.layers_of import Precision
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.search.budget.limits import Limits
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.stacks.network_floor import least_macs
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
 from support.diamond import Program

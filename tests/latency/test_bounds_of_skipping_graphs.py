@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onchip.facts.merged_latency import least_latency_bound
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.merged_latency import least_latency_bound
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.solve.latency.homes import HomesOfOperands
 from oracles.least_latency import TooManyProgramsError
 from oracles.least_latency_states import some_program_ends_before

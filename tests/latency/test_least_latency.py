@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts.latency_bounds import LatencyBounds
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.latency_bounds import LatencyBounds
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost

@@ -15,8 +15,8 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory, Operand
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.errors import UsageError
-from onchip.facts.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost

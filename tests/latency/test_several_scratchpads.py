@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem, Rate
-from onchip.facts.merged_latency import least_latency_bound, no_slower
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.merged_latency import least_latency_bound, no_slower
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost

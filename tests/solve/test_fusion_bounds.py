@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.floors.layer_floors import MachineFloors
-from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
+from onchip.bounds.group.given_unrolling import GivenUnrolling
+from onchip.bounds.group.reuse_floors import reuse_floors
+from onchip.bounds.layer.layer_floors import MachineFloors
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
@@ -29,10 +31,8 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 )
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective, value_of
-from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
 from onchip.transform.groups.tilings import TileBox, TileSizes, boxes_of

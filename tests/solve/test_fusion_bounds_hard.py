@@ -11,7 +11,8 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
+from onchip.bounds.group.given_unrolling import GivenUnrolling
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.ir.window import Window
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork
@@ -24,7 +25,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
 )
 from onchip.solve.mapping.registry import METHODS
 from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice

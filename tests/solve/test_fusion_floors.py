@@ -17,8 +17,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.cost.floors.layer_floors import MachineFloors
-from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.bounds.group.bounds import StackBounds
+from onchip.bounds.group.reuse_floors import reuse_floors
+from onchip.bounds.layer.layer_floors import MachineFloors
+from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
@@ -26,10 +28,8 @@ from onchip.model.group.cost import stack_cost
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import Criteria, FusionObjective
-from onchip.solve.stacks.reuse_floors import reuse_floors
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.workers import Costing
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of

@@ -16,8 +16,10 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.floors.layer_floors import MachineFloors
-from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.bounds.group.problem_floors import ProblemFloors, surely_maps, surely_maps_not
+from onchip.bounds.group.rehearsal import Rehearsal
+from onchip.bounds.layer.layer_floors import MachineFloors
+from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
@@ -29,8 +31,6 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.problem_floors import ProblemFloors, surely_maps, surely_maps_not
-from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.roomier import Roomier, RoomierFirst
 from onchip.solve.stacks.space import StackChoice, StackSpace
 from onchip.solve.stacks.workers import Costing

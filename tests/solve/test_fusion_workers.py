@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.model.accounting.accounting import AccountingName
@@ -16,7 +17,6 @@ from onchip.solve.mapping.baselines.fixed_unrolling import (
     unrolling_groups,
     unrollings_for,
 )
-from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.workers import Costing, costs_of

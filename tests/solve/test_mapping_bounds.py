@@ -11,6 +11,7 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Stop
+from onchip.bounds.layer.floors import floor_of_any
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.model.layer.cost import layer_cost
@@ -23,7 +24,6 @@ from onchip.solve.mapping.wide import bounds
 from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all, least_energy_delay
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_time import ChainTime
-from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice
 from onchip.solve.mapping.wide.least import least_product
 from onchip.solve.mapping.wide.together import Found

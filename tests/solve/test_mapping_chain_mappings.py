@@ -11,6 +11,7 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
+from onchip.bounds.layer.floors import SAFE
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import layer_cost
@@ -21,7 +22,6 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide import wide
 from onchip.solve.mapping.wide.bounds import WayBounds
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
-from onchip.solve.mapping.wide.floors import SAFE
 from onchip.solve.mapping.wide.wide import solve_widely
 from support.nests import random_case
 from support.own_chains import places_of

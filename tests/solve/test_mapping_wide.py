@@ -17,6 +17,8 @@ from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.bounds.layer.floors import floor_of_any, floor_with_bypass, least_cycles
+from onchip.bounds.layer.turns import first_and_last, turns_of, waiting_turns
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.model.layer.batch import LayerCosts
@@ -30,10 +32,8 @@ from onchip.solve.mapping.registry import METHODS
 from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.solve.mapping.wide import wide
 from onchip.solve.mapping.wide.bounds import WayBounds, bound_of_all
-from onchip.solve.mapping.wide.floors import floor_of_any, floor_with_bypass, least_cycles
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short
-from onchip.solve.mapping.wide.turns import first_and_last, turns_of, waiting_turns
 from onchip.solve.mapping.wide.wide import solve_widely
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy

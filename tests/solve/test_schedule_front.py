@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.answer.schedule import ScheduledStack
-from onchip.cost.schedule.relaxation import Relaxation, relaxation
+from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.schedule.composition import Composition
 from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned

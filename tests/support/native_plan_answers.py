@@ -8,7 +8,7 @@ from random import Random
 
 from onchip import native
 from onchip.answer.packing import Buffer
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.simulate.network_on_chip.traffic import KINDS, TaskKind, TrafficTask
 from onchip.solve.allocation.sections import sections_of
 from onchip.solve.latency.homes import HomesOfOperands

@@ -14,7 +14,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.schedule.relaxation import Relaxation
+from onchip.bounds.network.relaxation import Relaxation
 from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from onchip.answer.problem import Order, Problem
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost

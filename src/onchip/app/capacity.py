@@ -18,8 +18,8 @@ from onchip.app.plan import plan_problem
 from onchip.app.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.errors import UsageError
-from onchip.facts.ways_to_run import WaysToRun
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need

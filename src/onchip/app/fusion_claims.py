@@ -11,16 +11,16 @@ from onchip.answer.result import Result, Status
 from onchip.answer.strategy import FusionStrategy
 from onchip.app.networks import taken_apart
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.needed import needed_pixels
-from onchip.cost.schedule.nest_work import work_of
+from onchip.bounds.group.bounds import ROUNDING
+from onchip.bounds.group.network_floor import least_macs
+from onchip.bounds.layer.needed import needed_pixels
+from onchip.bounds.layer.nest_work import work_of
 from onchip.ir.graph import Graph
 from onchip.model.layer.limits import array_of
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests import NestsOfNetwork
-from onchip.solve.stacks.bounds import ROUNDING
-from onchip.solve.stacks.network_floor import least_macs
 from onchip.solve.stacks.objective import FusionObjective
 
 NONE_OF_THESE: Final = "no strategy of these stacks and tiles fits; another may"

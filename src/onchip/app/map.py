@@ -177,7 +177,7 @@ def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
     """Return a lower bound of every legal mapping; None for methods whose objective value is another."""
     if request.method not in (EXACT, EVEN) or request.may_pad:
         return None
-    from onchip.solve.mapping.wide.floors import floor_with_bypass
+    from onchip.bounds.layer.floors import floor_with_bypass
 
     return floor_with_bypass(problem, request.objective)
 

@@ -23,7 +23,7 @@ from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, with_mac_energy
-from onchip.cost.schedule.relaxation import Relaxation, relaxation
+from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256

@@ -14,7 +14,7 @@ from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precisi
 from onchip.app.phases import phase
 from onchip.app.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.energies import states_mac_energy
-from onchip.cost.schedule.relaxation import Relaxation, relaxation
+from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds

@@ -13,9 +13,9 @@ from onchip.answer.result import Result, Status
 from onchip.app.durations import MAPPING
 from onchip.app.networks import MODEL_SUFFIXES
 from onchip.arch.accelerator import Accelerator
-from onchip.facts.latency_bounds import LatencyBounds
-from onchip.facts.merged_latency import merged_problem
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.latency_bounds import LatencyBounds
+from onchip.bounds.latency.merged_latency import merged_problem
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role

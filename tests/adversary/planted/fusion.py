@@ -7,7 +7,7 @@ from typing import Final
 from adversary.plant import Planted
 
 SPACES = "src/onchip/solve/stacks/spaces.py"
-BOUNDS = "src/onchip/solve/stacks/bounds.py"
+BOUNDS = "src/onchip/bounds/group/bounds.py"
 TILINGS = "src/onchip/transform/groups/tilings.py"
 WAYS = "src/onchip/solve/stacks/ways.py"
 SPACE = "src/onchip/solve/stacks/space.py"
@@ -23,7 +23,7 @@ FAULTS: Final = (
     ),
     Planted(
         "a stack's output is taken to DRAM wherever it lies, in the bound",
-        "src/onchip/solve/stacks/stack_grids.py",
+        "src/onchip/bounds/group/stack_grids.py",
         "written = output.size_bits if output_home == DRAM else 0",
         "written = output.size_bits",
         "fuse",

@@ -11,14 +11,14 @@ LEVEL: Final = "latency"
 FAULTS: Final = (
     Planted(
         name="all scratchpads together are as large as the largest",
-        file="src/onchip/facts/merged_latency.py",
+        file="src/onchip/bounds/latency/merged_latency.py",
         old="    room = Memory(name, sum(memory.capacity_bytes for memory in memories))\n",
         new="    room = Memory(name, max(memory.capacity_bytes for memory in memories))\n",
         level=LEVEL,
     ),
     Planted(
         name="all scratchpads together are as fast as the slowest",
-        file="src/onchip/facts/merged_latency.py",
+        file="src/onchip/bounds/latency/merged_latency.py",
         old="        if all(_is_nowhere_above(rate, other) for other in known):\n",
         new="        if all(_is_nowhere_above(other, rate) for other in known):\n",
         level=LEVEL,
@@ -32,7 +32,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="readers that have run wait for a later load",
-        file="src/onchip/facts/latency_bounds.py",
+        file="src/onchip/bounds/latency/latency_bounds.py",
         old="self._tails[one] for one in self.ways.readers[each] if one in later)",
         new="self._tails[one] for one in self.ways.readers[each])",
         level=LEVEL,

@@ -6,7 +6,7 @@ from typing import Final
 
 from adversary.plant import Planted
 
-FLOORS = "src/onchip/cost/schedule/nest_floor.py"
+FLOORS = "src/onchip/bounds/layer/nest_floor.py"
 FIGURES = "src/onchip/model/program/figures.py"
 WORKSPACES = "src/onchip/model/layer/workspace.py"
 

@@ -9,7 +9,7 @@ from onchip.answer.document import ScheduleDocument
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.relaxation import Relaxation
+from onchip.bounds.network.relaxation import Relaxation
 from onchip.ir.graph import Graph
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import ScheduleFigures

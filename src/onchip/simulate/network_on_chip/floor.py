@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.cost.schedule.needed import touched_positions
+from onchip.bounds.layer.needed import touched_positions
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK, MeshNetwork
 from onchip.simulate.network_on_chip.rounds import ElementRounds, Movement, TileFlow, element_dimensions

@@ -19,9 +19,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from onchip.facts.descent import descent_of
-from onchip.facts.possible_gaps import PossibleGaps
-from onchip.facts.sure_gaps import SureGap, sure_gaps
+from onchip.bounds.retention.descent import descent_of
+from onchip.bounds.retention.possible_gaps import PossibleGaps
+from onchip.bounds.retention.sure_gaps import SureGap, sure_gaps
 from onchip.model.lifetimes.precedence import Precedence
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach

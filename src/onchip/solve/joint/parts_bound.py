@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Final
 
-from onchip.facts.sure_gaps import SureGap, groups_of_uses
+from onchip.bounds.retention.sure_gaps import SureGap, groups_of_uses
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence, uses_of

@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts.merged_scratchpads import pooled
+from onchip.bounds.retention.merged_scratchpads import pooled
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.search.strategy.stage import without_figures

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onchip.answer.problem import Order, Placement
-from onchip.facts.merged_scratchpads import pooled
+from onchip.bounds.retention.merged_scratchpads import pooled
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 from onchip.solve.allocation.repair import QUICK_WORK, place_or_cut
 from onchip.solve.joint.addressed import prove_with_addresses

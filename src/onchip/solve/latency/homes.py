@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from onchip.facts.ways_to_run import WHOLE, Parts, WaysToRun
+from onchip.bounds.latency.ways_to_run import WHOLE, Parts, WaysToRun
 
 Homes: TypeAlias = tuple[tuple[int, ...], ...]
 """By operator the scratchpads, by number, of what it reads and then of what it writes."""

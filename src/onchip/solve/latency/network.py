@@ -8,7 +8,7 @@ from math import prod
 
 from onchip.answer.problem import Order
 from onchip.arch.memory import DRAM
-from onchip.facts.ways_to_run import OperatorWays, WaysToRun
+from onchip.bounds.latency.ways_to_run import OperatorWays, WaysToRun
 from onchip.ir.tensor import Role
 from onchip.native import LatencyAccess, LatencyBands, LatencyMachine, LatencyWholeOperator, LatencyWholeTensor
 from onchip.solve.latency.homes import Homes

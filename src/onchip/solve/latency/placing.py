@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.facts.ways_to_run import WaysToRun
+from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTensor, LatencyTiming, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched

@@ -12,10 +12,10 @@ from typing import Final
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
+from onchip.bounds.latency.latency_bounds import LatencyBound
+from onchip.bounds.latency.merged_latency import least_latency_bound
+from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
 from onchip.errors import UsageError
-from onchip.facts.latency_bounds import LatencyBound
-from onchip.facts.merged_latency import least_latency_bound
-from onchip.facts.ways_to_run import WHOLE, WaysToRun
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyRoom, StopToken

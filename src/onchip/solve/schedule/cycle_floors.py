@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.floors.unit_shares import AnyUnrolling
-from onchip.cost.schedule.nest_work import work_of_all
-from onchip.cost.schedule.port_floor import PortFloors
+from onchip.bounds.layer.nest_work import work_of_all
+from onchip.bounds.layer.port_floor import PortFloors
+from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.ir.layer import Layer
 
 

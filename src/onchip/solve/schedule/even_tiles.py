@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.cost.floors.unit_shares import AnyUnrolling
+from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.model.layer.limits import array_of

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.relaxation import Relaxation
+from onchip.bounds.network.relaxation import Relaxation
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.schedule.needed import JOINS, VIEWS
+from onchip.bounds.layer.needed import JOINS, VIEWS
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

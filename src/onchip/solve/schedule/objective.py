@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onchip.solve.mapping.objective import MappingObjective
 
 if TYPE_CHECKING:  # what the command line offers loads no cost model
-    from onchip.cost.schedule.relaxation import Relaxation
+    from onchip.bounds.network.relaxation import Relaxation
     from onchip.model.program.figures import ScheduleFigures
 
 

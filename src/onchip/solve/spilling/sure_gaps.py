@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from onchip.facts.possible_gaps import PossibleGap
-from onchip.facts.sure_gaps import SureGap
+from onchip.bounds.retention.possible_gaps import PossibleGap
+from onchip.bounds.retention.sure_gaps import SureGap
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence

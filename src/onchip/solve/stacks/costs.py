@@ -8,18 +8,18 @@ from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
+from onchip.bounds.group.bounds import StackBounds
+from onchip.bounds.group.rehearsal import Rehearsal
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Mapper
 from onchip.model.group.sums import FusedSums
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.solve.stacks.bounds import StackBounds
 from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.mappers import UnmappableError
 from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
-from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.space import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 

@@ -10,8 +10,11 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
-from onchip.cost.floors.layer_floors import MachineFloors
-from onchip.cost.floors.unit_shares import AnyUnrolling, Sharing
+from onchip.bounds.group.given_unrolling import GivenUnrolling
+from onchip.bounds.group.problem_floors import ProblemFloors
+from onchip.bounds.group.rehearsal import Rehearsal
+from onchip.bounds.layer.layer_floors import MachineFloors
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import conventions_of
 from onchip.model.group.mapper import Mapper, Memoized
@@ -26,12 +29,9 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.registry import composing_method
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.given_unrolling import GivenUnrolling
 from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
 from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.problem_floors import ProblemFloors
-from onchip.solve.stacks.rehearsal import Rehearsal
 from onchip.solve.stacks.roomier import Roomier, RoomierFirst
 from onchip.solve.stacks.space import StackChoice
 

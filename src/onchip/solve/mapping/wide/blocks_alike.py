@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from onchip.bounds.layer.arrangements import blocks_of_parts
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.arrangements import blocks_of_parts
 from onchip.solve.mapping.wide.lattice import Lattice, Served
 from onchip.solve.mapping.wide.parts_alike import PartsAlike
 from onchip.solve.mapping.wide.rows import AxisRows

@@ -17,6 +17,7 @@ import numpy as np
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.bounds.layer.floors import SAFE, floor_of_any
 from onchip.ir.layer import LOOPS
 from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
@@ -24,7 +25,6 @@ from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.wide.chain_energy import ChainEnergy
 from onchip.solve.mapping.wide.chain_mappings import LeastChain
 from onchip.solve.mapping.wide.chain_time import ChainTime
-from onchip.solve.mapping.wide.floors import SAFE, floor_of_any
 from onchip.solve.mapping.wide.lattice import Lattice, Ranges
 from onchip.solve.mapping.wide.least import SLOPES, least_product
 from onchip.solve.mapping.wide.together import Found, least_together

@@ -17,13 +17,13 @@ import numpy as np
 
 from onchip.answer.layer_mapping import Move
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.cost.schedule.nest_work import work_of_all
+from onchip.bounds.layer.nest_work import work_of_all
+from onchip.bounds.layer.turns import busy_at_units, first_and_last
 from onchip.model.layer.ports import port_for, ports_of
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Along, Lattice
 from onchip.solve.mapping.wide.least import Boundaries, Criterion, highest_mean
 from onchip.solve.mapping.wide.port_cycles import PortCycles, Waits, cycles_of
-from onchip.solve.mapping.wide.turns import busy_at_units, first_and_last
 from onchip.solve.mapping.wide.unrolled_ways import LEADING, UnrolledWays
 
 PortOf: TypeAlias = tuple[str, int]

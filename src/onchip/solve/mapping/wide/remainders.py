@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, Operand
+from onchip.bounds.layer.turns import turns_of
 from onchip.ir.layer import LOOPS, RELEVANT, Layer
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import access_of
@@ -23,7 +24,6 @@ from onchip.model.unrolling.ways import Ways, some_ways
 from onchip.solve.mapping.baselines.best import BestRow
 from onchip.solve.mapping.baselines.loma import filled_orders, last_apart
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.wide.turns import turns_of
 
 LARGEST_PRIME: Final = 5
 """Of a loop in time, so that it may be cut somewhere."""

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from onchip.bounds.layer.arrangements import inputs_of_turns
 from onchip.ir.layer import LOOPS
-from onchip.solve.mapping.wide.arrangements import inputs_of_turns
 from onchip.solve.mapping.wide.chain import OperandChain
 from onchip.solve.mapping.wide.lattice import Served
 from onchip.solve.mapping.wide.unrolled_ways import CHANNELS

@@ -13,10 +13,10 @@ import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.arrangements import Beside
 from onchip.ir.layer import LOOPS, RELEVANT, Axis
 from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.ways import Ways
-from onchip.solve.mapping.wide.arrangements import Beside
 from onchip.solve.mapping.wide.dimension import Dimension
 from onchip.solve.mapping.wide.kinds import Kinds, LoopKind, told_apart
 from onchip.solve.mapping.wide.lattice import Lattice, Served

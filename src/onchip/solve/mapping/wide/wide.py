@@ -10,6 +10,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
+from onchip.bounds.layer.floors import floor_of_any
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.kept_memory import keep_freed_memory
@@ -22,7 +23,6 @@ from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.solve.mapping.wide.bounds import WayBounds
-from onchip.solve.mapping.wide.floors import floor_of_any
 from onchip.solve.mapping.wide.longer import longer_layers
 from onchip.solve.mapping.wide.refined import refined
 from onchip.solve.mapping.wide.remainders import ended_short, starts

@@ -1,0 +1,1 @@
+"""Lower bounds on the cost of fused groups over many tilings."""

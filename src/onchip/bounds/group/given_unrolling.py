@@ -1,0 +1,183 @@
+"""How many units an element serves at once, where a rule says what stands on the array.
+
+It stands for mappers that count as DeFiNES does: units in parts, so that what a cycle takes of a memory is known; and
+of what moves only part is counted, as tiles are rounded down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations, pairwise, product
+from math import floor, prod
+from typing import Final
+
+from onchip.answer.operands_kept import leaves_something_out
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, Operand
+from onchip.bounds.layer.unit_shares import AXES, UnitShares, holders
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tiles import EPSILON, touched
+from onchip.model.unrolling.factors import divisors
+from onchip.model.unrolling.parts import nearest
+from onchip.model.unrolling.tiles import SideBySide, sides_of
+from onchip.model.unrolling.unrolling import Unrolled, unrolled_as_asked
+from onchip.solve.mapping.baselines.fixed_unrolling import UnrollingsOf
+
+_BESIDE_WINDOWS: Final = {
+    Operand.INPUT: [loop for loop in RELEVANT[INPUT] if loop not in "PQRS"],
+    Operand.WEIGHT: RELEVANT[WEIGHT],
+    Operand.OUTPUT: RELEVANT[OUTPUT],
+}
+_LEAST_ROUNDED: Final = 2 / 3
+"""Of no number from 1 on rounding to the nearest leaves less."""
+
+
+@dataclass(slots=True)
+class GivenUnrolling:
+    """One of the unrollings of a rule; counted as DeFiNES does, every memory keeping what it holds."""
+
+    accelerator: Accelerator
+    unrollings: UnrollingsOf
+    _known: dict[Layer, tuple[UnitShares, ...]] = field(default_factory=dict)
+
+    @property
+    def every_memory_keeps(self) -> bool:
+        """Whether every memory that holds an operand keeps a tile of it: LOMA's mappings do."""
+        return True
+
+    @property
+    def is_of_every_shape(self) -> bool:
+        """Each has parts of its own."""
+        return True
+
+    @property
+    def divides_loops(self) -> bool:
+        """Units count in parts, so no loop is divided."""
+        return False
+
+    def of_one(self, shape: Layer) -> UnitShares:
+        """Return the best of all unrollings of one shape."""
+        return self.of((shape,))
+
+    def of(self, shapes: Sequence[Layer]) -> UnitShares:
+        """Return for each share the best of all shapes and unrollings."""
+        every = [one for shape in shapes for one in self._of_shape(shape)]
+        return UnitShares(
+            max(one.at_work for one in every),
+            {
+                operand: {name: max(one.serving[operand][name] for one in every) for name in serving}
+                for operand, serving in every[0].serving.items()
+            },
+            {operand: min(one.moved[operand] for one in every) for operand in Operand},
+            {name: max(one.adding[name] for one in every) for name in every[0].adding},
+        )
+
+    def _of_shape(self, layer: Layer) -> tuple[UnitShares, ...]:
+        if layer not in self._known:
+            self._known[layer] = tuple(
+                _Parts(layer, self.accelerator, unrolled_as_asked(layer, self.accelerator, one)).shares()
+                for one in self.unrollings(layer, self.accelerator)
+            )
+        return self._known[layer]
+
+
+class _Parts:
+    """A layer whose loops stand on the array in parts of units; `Sides` number the units 0 and DRAM last."""
+
+    def __init__(self, layer: Layer, accelerator: Accelerator, unrolled: Unrolled) -> None:
+        self._accelerator = accelerator
+        self._macs = layer.macs
+        self._axes = layer.axes
+        self._turns = unrolled.turns
+        self._leaves_something_out = leaves_something_out(accelerator.levels, layer)
+        self._sides: SideBySide = sides_of(
+            array_of(accelerator), accelerator.levels, unrolled.beside, unrolled.parts(layer)
+        )
+        windows = [[self._touched(axis, holder) for axis in self._axes] for holder in range(len(self._sides.within))]
+        self._windows = [prod(along) for along in windows]
+        self._spread = [prod(within[loop] for loops in AXES for loop in loops) for within in self._sides.within]
+
+    def shares(self) -> UnitShares:
+        """Of its own unrolling, exactly; what moves at least."""
+        cycles, serving, moved = prod(self._turns.values()), dict[Operand, Mapping[str, float]](), {}
+        numbers = {level.memory.name: at for at, level in enumerate(self._accelerator.levels, start=1)}
+        numbers[DRAM] = len(numbers) + 1
+        for operand in Operand:
+            chain = [numbers[name] for name, _ in holders(self._accelerator, operand)]
+            elements = {at: self._elements(operand, at) for at in (0, *chain)}
+            taken = {at: floor(elements[at] + EPSILON) * nearest(self._sides.apart[at]) for at in chain}
+            serving[operand] = {
+                name: self._macs / (cycles * taken[numbers[name]]) for name, _ in holders(self._accelerator, operand)
+            }
+            ends = [0, *chain] if operand is Operand.WEIGHT else chain
+            pairs = combinations(ends, 2) if self._leaves_something_out else pairwise(ends)
+            parts = (self._moved(operand, *pair, elements[pair[1]] / elements[pair[0]]) for pair in pairs)
+            moved[operand] = min(parts, default=1.0)
+        adding = {
+            name: prod(self._sides.within[numbers[name]][loop] for loop in "CRS")
+            for name, _ in holders(self._accelerator, Operand.OUTPUT)
+        }
+        return UnitShares(self._macs / cycles, serving, moved, adding)
+
+    def _elements(self, operand: Operand, holder: int) -> float:
+        """Of an operand that one instance gives in a cycle, or takes."""
+        found = self._beside_windows(operand, holder)
+        return found * self._windows[holder] if operand is Operand.INPUT else found
+
+    def _beside_windows(self, operand: Operand, holder: int) -> float:
+        """Along the loops that make no windows."""
+        within = self._sides.within[holder]
+        return prod([within[loop] for loop in _BESIDE_WINDOWS[operand]])
+
+    def _moved(self, operand: Operand, lower: int, upper: int, joint: float) -> float:
+        """Of what crosses a boundary, the least that is counted on either side, whatever the tile below.
+
+        `joint` tiles below make what one instance above gives in a cycle.
+        """
+        apart, rounded = self._sides.apart, _least_rounded(self._beside_windows(operand, lower))
+        below, above = (rounded * min(nearest(apart[side]) / apart[side], 1.0) for side in (lower, upper))
+        above *= floor(joint + EPSILON) / joint
+        if operand is Operand.INPUT:
+            kept = prod(self._least_kept(axis, lower) for axis in self._axes)
+            below *= kept
+            above *= kept * self._windows[upper] / self._windows[lower] / (self._spread[upper] / self._spread[lower])
+        return min(below, above, 1.0)
+
+    def _least_kept(self, axis: Axis, lower: int) -> float:
+        below, everywhere = self._sides.within[lower], self._sides.within[-1]
+        outputs, filters = (
+            (self._turns[loop], below[loop], everywhere[loop]) for loop in (axis.output_loop, axis.filter_loop)
+        )
+        return _least_kept(axis.stride, axis.dilation, outputs, filters)
+
+    def _touched(self, axis: Axis, holder: int) -> int:
+        within = self._sides.within[holder]
+        return floor(touched(axis.stride, axis.dilation, within[axis.output_loop], within[axis.filter_loop]) + EPSILON)
+
+
+def _least_rounded(elements: float) -> float:
+    """The part that is left at least of any multiple of so many, rounded to the nearest."""
+    return 1.0 if abs(elements - round(elements)) < EPSILON else max(_LEAST_ROUNDED, 1 - 0.5 / elements)
+
+
+@lru_cache(maxsize=1 << 16)
+def _least_kept(
+    stride: int, dilation: int, outputs: tuple[int, float, float], filters: tuple[int, float, float]
+) -> float:
+    """Of the positions that a layer touches along an axis: the part that tiles have together, rounded down.
+
+    Of outputs and filter taps: turns, and how many stand side by side in an instance, and in all.
+    """
+    (turns, below, everywhere), (turns_of_taps, taps_below, taps_everywhere) = outputs, filters
+    apart = everywhere / below * taps_everywhere / taps_below
+    least = min(
+        turns
+        // inner
+        * (turns_of_taps // taps)
+        * floor(touched(stride, dilation, inner * below, taps * taps_below) + EPSILON)
+        for inner, taps in product(divisors(turns), divisors(turns_of_taps))
+    )
+    return least * apart / touched(stride, dilation, turns * everywhere, turns_of_taps * taps_everywhere)

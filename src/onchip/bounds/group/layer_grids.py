@@ -1,0 +1,285 @@
+"""What a layer costs at least in tiles of many sizes: as `layer_bounds`, each tile by its own shape, all sizes at once.
+
+Arrays are by tile (class of rows, class of columns) or, summed over all tiles, by size (of rows, of columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf, lcm
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.arch.memory import DRAM, Operand
+from onchip.bounds.group.axis_grids import Floats, LayerAxis
+from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces
+from onchip.bounds.group.layer_floors import LayerFloors
+from onchip.ops.derive.fusable import FusableLayer
+
+Reads: TypeAlias = tuple[tuple[int, int], ...]
+"""Of a layer by number, each with the channels that it sees."""
+_Place: TypeAlias = tuple[int, LayerAxis, LayerAxis]
+"""A kind of layer, and its tiles along rows and columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridShare:
+    """As `LayerShare`, by size: energy in pJ without weights and maps, cycles, and of weights by lowest home first."""
+
+    energy_pj: Floats
+    cycles: Floats
+    weight_bits: int
+    weights_pj: Floats
+    tiles_again: Floats
+    dearer_pj: Floats
+
+    def __add__(self, other: GridShare) -> GridShare:
+        return GridShare(
+            self.energy_pj + other.energy_pj,
+            self.cycles + other.cycles,
+            self.weight_bits + other.weight_bits,
+            self.weights_pj + other.weights_pj,
+            np.minimum(self.tiles_again, other.tiles_again),
+            np.minimum(self.dearer_pj, other.dearer_pj),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tiles:
+    """A layer in tiles: floors of their shapes, and for each tile which of these are its own."""
+
+    layer: FusableLayer
+    rows: LayerAxis
+    columns: LayerAxis
+    floors: tuple[LayerFloors, ...]
+    shape: NDArray[np.intp]
+    per_element: Mapping[str, float]
+    """Of inputs by home, what costs least in any of the shapes."""
+    outputs: Mapping[str, float]
+
+    @property
+    def pixels(self) -> Floats:
+        return np.outer(self.rows.computed, self.columns.computed)
+
+    def summed(self, each: Floats) -> Floats:
+        """Over all tiles of each size."""
+        found: Floats = self.rows.times @ each @ self.columns.times.T
+        return found
+
+    def by_shape(self, numbers: list[float]) -> Floats:
+        found: Floats = np.array(numbers)[self.shape]
+        return found
+
+
+@dataclass(slots=True)
+class LayerGrids:
+    """Lower bounds of layers in tiles of many sizes, over all mappings, where every memory keeps what it holds."""
+
+    bounds: LayerBounds
+    _factors: dict[tuple[int, int], int] = field(default_factory=dict)
+    _kinds: dict[str, int] = field(default_factory=dict)
+    """By name the number of a layer among those that differ in more than names."""
+    _nameless: dict[FusableLayer, int] = field(default_factory=dict)
+    _floors: dict[tuple[int, int, int], LayerFloors] = field(default_factory=dict)
+    _tiles: dict[_Place, _Tiles] = field(default_factory=dict)
+    _shares: dict[_Place, GridShare] = field(default_factory=dict)
+    _maps: dict[tuple[_Place, Reads, MapPlaces], Floats] = field(default_factory=dict)
+
+    def share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
+        """Return what all tiles cost at least, without feature maps where they lie."""
+        place = self._kind(layer), rows, columns
+        if place not in self._shares:
+            self._shares[place] = self._share(layer, rows, columns)
+        return self._shares[place]
+
+    def _share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
+        tiles = self._tiles_of(layer, rows, columns)
+        machine, per_pixel = self.bounds.machine, _macs_of_a_pixel(layer)
+        macs = per_pixel * tiles.pixels
+        inner = per_pixel * np.outer(rows.inner, columns.inner)
+        per_mac = tiles.by_shape([one.input.per_mac for one in tiles.floors])
+        at_work = tiles.by_shape([one.nest.shares.at_work for one in tiles.floors])
+        energy_pj = tiles.summed(macs * machine.mac_energy_pj + inner * per_mac)
+        cycles = tiles.summed(macs / np.minimum(at_work, np.maximum(macs, 1)))
+        if tiles.floors[0].reuse is None:
+            nothing = np.zeros_like(energy_pj)
+            homes = np.zeros((len(self.bounds.weight_homes), *energy_pj.shape))
+            return GridShare(energy_pj, cycles, 0, homes, nothing + inf, nothing + inf)
+        bits = layer.layer.elements(Operand.WEIGHT) * layer.layer.weight_bits
+        weights_pj = self._weights_pj(tiles)
+        dearer_pj = (weights_pj[-1] - weights_pj[self.bounds.highest_home]) / bits
+        return GridShare(energy_pj, cycles, bits, weights_pj, np.outer(rows.tiles, columns.tiles) - 1, dearer_pj)
+
+    def _weights_pj(self, tiles: _Tiles) -> Floats:
+        """By home and size, weights lying there or higher; in the first tile of all they come from DRAM.
+
+        Every layer computes something in that tile.
+        """
+        rows, columns, weights = tiles.rows, tiles.columns, tiles.layer.layer.elements(Operand.WEIGHT)
+        each = self._weight_cases(tiles.floors, tiles.shape, tiles.pixels, tiles.layer).min(axis=2)
+        least = each[np.ix_(rows.first_class, columns.first_class)]
+        begun = least[:, :, -1:] - least
+        by_home = [begun[:, :, home] + tiles.summed(each[:, :, home]) for home in range(each.shape[2])]
+        found: Floats = weights * np.minimum.accumulate(np.array(by_home)[::-1])[::-1]
+        return found
+
+    def _weight_cases(
+        self, floors: tuple[LayerFloors, ...], shape: NDArray[np.intp], pixels: Floats, layer: FusableLayer
+    ) -> Floats:
+        """By tile, case and home: a weight in one tile, with what outputs cost more there."""
+        reuse = [one.reuse for one in floors if one.reuse is not None]
+        lines = np.array([one.lines for one in reuse])[shape]
+        more = np.array([one.more_per_output for one in reuse])[shape]
+        uses = (pixels * layer.layer.n)[..., None, None, None, None]
+        by_line = (lines[..., 0] * uses + lines[..., 1]).max(axis=5).min(axis=4)
+        per_weight = pixels * layer.output.channels / layer.layer.elements(Operand.WEIGHT)
+        found: Floats = by_line + (more * per_weight[..., None])[..., None]
+        return found
+
+    def maps_pj(
+        self,
+        layer: FusableLayer,
+        rows: LayerAxis,
+        columns: LayerAxis,
+        reads: Reads,
+        places: MapPlaces,
+    ) -> Floats:
+        """By size: a layer's output where it lies, and its input unless that comes from outside.
+
+        `reads` are those of maps of the stack. In each tile both lie where there is room, whatever is cheapest.
+        """
+        key = (self._kind(layer), rows, columns), reads, places
+        if key not in self._maps:
+            tiles = self._tiles_of(layer, rows, columns)
+            self._maps[key] = tiles.summed(self._maps_of_tiles(tiles, reads, places))
+        return self._maps[key]
+
+    def in_any_tiles_pj(
+        self,
+        layer: FusableLayer,
+        rows: LayerAxis,
+        columns: LayerAxis,
+        reads: Reads,
+        places: MapPlaces,
+        pixels: int,
+    ) -> float:
+        """Return what weights and maps cost at least, in pJ, where so many `pixels` are computed in these tiles.
+
+        Tiles may be of several shapes, but no layer's weights have room where its own alone have none. Maps are as in
+        `maps_pj`.
+        """
+        tiles, homes = self._new_tiles(layer, rows, columns), self.bounds.weight_homes
+        maps_pj, weights = self._maps_of_tiles(tiles, reads, places), layer.layer.elements(Operand.WEIGHT)
+        if tiles.floors[0].reuse is None:
+            return pixels * float((maps_pj / tiles.pixels).min())
+        each = weights * self._weight_cases(tiles.floors, tiles.shape, tiles.pixels, layer).min(axis=2)
+        begun = (each[:, :, -1:] - each).min(axis=(0, 1))
+        of_pixel = ((each + maps_pj[:, :, None]) / tiles.pixels[:, :, None]).min(axis=(0, 1))
+        bits = weights * layer.layer.weight_bits
+        lowest = next(at for at, home in enumerate(homes) if bits <= self.bounds.capacities[home])
+        return float((begun + pixels * of_pixel)[min(lowest, self.bounds.highest_home) :].min())
+
+    def _maps_of_tiles(self, tiles: _Tiles, reads: Reads, places: MapPlaces) -> Floats:
+        """By tile."""
+        layer, rows, columns = tiles.layer, tiles.rows, tiles.columns
+        nothing = np.zeros_like(tiles.pixels)
+        seen = sum((count * np.outer(rows.seen[at], columns.seen[at]) for at, count in reads), nothing)
+        again = sum(
+            (count * np.outer(rows.cached[at], columns.seen[at] - columns.cached[at]) for at, count in reads), nothing
+        )
+        written = tiles.pixels * layer.output.channels
+        kept = np.outer(rows.written, columns.computed) * layer.output.channels * layer.layer.output_bits
+        least = nothing + inf
+        per_element, outputs = tiles.per_element, tiles.outputs
+        for source in per_element if reads else (DRAM,):
+            taken = seen * per_element[source]
+            if places.rows:
+                taken = taken + again * max(_from_there(per_element, places.rows) - per_element[source], 0.0)
+            for target in (places.output,) if places.output else outputs:
+                left = written * outputs[target]
+                if places.rows:
+                    left = left + kept * self.bounds.machine.up_to_pj(target, places.rows)
+                fits = self._have_room(layer, seen, written, (source, target), places.output)
+                least = np.where(fits, np.minimum(least, taken * tiles.floors[0].share + left), least)
+        return least
+
+    def _have_room(
+        self, layer: FusableLayer, seen: Floats, written: Floats, memories: tuple[str, str], output_home: str | None
+    ) -> NDArray[np.bool_]:
+        """By tile; an output whose home is given has its place."""
+        capacities, (source, target) = self.bounds.capacities, memories
+        written_bits = written * layer.layer.output_bits
+        beside = written_bits if source == target else 0.0
+        has_place = np.full(written.shape, True) if output_home else written_bits <= capacities[target]
+        found: NDArray[np.bool_] = has_place & (
+            (seen == 0) | (seen * layer.layer.input_bits + beside <= capacities[source])
+        )
+        return found
+
+    def _tiles_of(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
+        place = self._kind(layer), rows, columns
+        if place not in self._tiles:
+            self._tiles[place] = self._new_tiles(layer, rows, columns)
+        return self._tiles[place]
+
+    def _kind(self, layer: FusableLayer) -> int:
+        if layer.name not in self._kinds:
+            reads = tuple(replace(read, source="") for read in layer.reads)
+            nameless = replace(layer, name="", output=replace(layer.output, name=""), reads=reads)
+            self._kinds[layer.name] = self._nameless.setdefault(nameless, len(self._nameless))
+        return self._kinds[layer.name]
+
+    def _new_tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
+        output = layer.output
+        if (layer.layer.p, layer.layer.q) == (output.rows, output.columns):
+            down, down_at = self._shapes(rows.computed, "P")
+            across, across_at = self._shapes(columns.computed, "Q")
+            shape = down_at[:, None] * len(across) + across_at
+        else:
+            down, shape = self._shapes(np.outer(rows.computed, columns.computed), "G")
+            across = [1]
+        floors = tuple(self._floors_of(layer, p, q) for p in down for q in across)
+        inputs, outputs = (
+            _least_of(list({id(one): one for one in each}.values()))
+            for each in ([one.input.per_element for one in floors], [one.output for one in floors])
+        )
+        return _Tiles(layer, rows, columns, floors, shape, inputs, outputs)
+
+    def _floors_of(self, layer: FusableLayer, rows: int, columns: int) -> LayerFloors:
+        key = self._kind(layer), rows, columns
+        if key not in self._floors:
+            self._floors[key] = self.bounds.floors_of_tile(layer, rows, columns)
+        return self._floors[key]
+
+    def _shapes(self, pixels: Floats, loop: str) -> tuple[list[int], NDArray[np.intp]]:
+        """Return the different ones of so many pixels, of those that are alike one, and for each which it is."""
+        alike = [self._alike(one, loop) for one in pixels.astype(int).ravel().tolist()]
+        found = {one: at for at, one in enumerate(dict.fromkeys(alike))}
+        return list(found), np.array([found[one] for one in alike]).reshape(pixels.shape)
+
+    def _alike(self, pixels: int, loop: str) -> int:
+        """The least that has the same ways to be unrolled along the array."""
+        most = self.bounds.sides[loop]
+        if not self.bounds.machine.sharing.divides_loops:
+            return min(max(pixels, 1), most)
+        if (pixels, most) not in self._factors:
+            some = (size for size in range(1, min(most, pixels) + 1) if pixels % size == 0)
+            self._factors[pixels, most] = lcm(*some)
+        return self._factors[pixels, most]
+
+
+def _macs_of_a_pixel(layer: FusableLayer) -> int:
+    return layer.layer.macs // (layer.output.rows * layer.output.columns)
+
+
+def _least_of(every: list[Mapping[str, float]]) -> Mapping[str, float]:
+    return {name: min(one[name] for one in every) for name in every[0]}
+
+
+def _from_there(per_element: Mapping[str, float], home: str) -> float:
+    """What an element costs that lies there or higher; homes are in order."""
+    names = list(per_element)
+    return min(per_element[name] for name in names[names.index(home) :])

@@ -1,0 +1,164 @@
+"""What each layer costs at least, in whatever stack and tiles it runs: known before any stack is looked at.
+
+A layer computes at least the pixels of its output that the finest tiles would need. Weights come from DRAM once, and so
+does what the first reader of a network's input touches of it; what leaves the network goes there. Weights and maps cost
+at least what they do together in the best shape of tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.arch.memory import DRAM, Operand
+from onchip.bounds.group.alone_bounds import AloneBound, alone_bound
+from onchip.bounds.group.every_shape import EveryShape
+from onchip.bounds.group.layer_bounds import LayerBounds
+from onchip.ir.window import Window
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork, Read
+from onchip.transform.groups.stacks import LayerSpan
+
+Pixels: TypeAlias = NDArray[np.int64]
+"""Positions along an axis, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossing:
+    """The pixels of a map at which these rows and columns cross."""
+
+    rows: Pixels
+    columns: Pixels
+
+    @property
+    def count(self) -> int:
+        return len(self.rows) * len(self.columns)
+
+    @classmethod
+    def all_of(cls, feature_map: FeatureMap) -> _Crossing:
+        return cls(np.arange(feature_map.rows), np.arange(feature_map.columns))
+
+
+@dataclass(slots=True)
+class NetworkFloor:
+    """Sums over layers of what each costs at least, whatever the strategy, by any mappings of the sharing known."""
+
+    network: FusableNetwork
+    bounds: LayerBounds
+    _every_shape: EveryShape = field(init=False)
+    _until: list[AloneBound] = field(init=False)
+    """Of the layers before each place."""
+
+    def __post_init__(self) -> None:
+        layers = self.network.layers
+        self._every_shape = EveryShape(self.bounds, self.network.maps)
+        first_readers = {read.source: at for at in reversed(range(len(layers))) for read in layers[at].reads}
+        loaded = {one.name: first_readers.get(one.name) for one in self.network.inputs}
+        self._until = [AloneBound(0.0, 0.0, 0)]
+        for at, computed in enumerate(_computed(self.network)):
+            own = {name for name, reader in loaded.items() if reader == at}
+            self._until.append(self._until[-1].plus(self._floor(layers[at], computed, own)))
+
+    def of(self, span: LayerSpan) -> AloneBound:
+        """Return what the layers of a span cost at least together, in one stack or in several."""
+        return self._until[span.stop].less(self._until[span.start])
+
+    def _floor(self, layer: FusableLayer, own: _Crossing, loaded: set[str]) -> AloneBound:
+        """Return the floor of a layer that computes `own` pixels; `loaded` are inputs counted with this layer."""
+        machine, maps = self.bounds.machine, self.network.maps
+        leaves = _leaves(self.network, layer.output.name)
+        if layer.runs_alone:
+            elsewhere = {read.source: "" for read in layer.reads if read.source not in loaded}
+            return alone_bound(layer, maps, elsewhere, DRAM if leaves else "", machine)
+        if machine.sharing.is_of_every_shape:
+            macs = _macs(layer, own.count)
+            return AloneBound(macs * machine.mac_energy_pj, macs / prod(machine.array.sizes.values()), 0)
+        return self._in_tiles(layer, own, loaded, leaves=leaves)
+
+    def _in_tiles(self, layer: FusableLayer, own: _Crossing, loaded: set[str], *, leaves: bool) -> AloneBound:
+        machine, maps, floors = self.bounds.machine, self.network.maps, self.bounds.floors_in_any_tiles(layer)
+        macs, written = _macs(layer, own.count), own.count * layer.output.channels
+        units_pj = macs * machine.mac_energy_pj + _macs(layer, self._inner(layer, own)) * floors.input.per_mac
+        apart_pj = written * (floors.output[DRAM] if leaves else min(floors.output.values()))
+        dram_bits = written * layer.output.bits if leaves else 0
+        if floors.reuse is not None:
+            weights, floor = layer.layer.elements(Operand.WEIGHT), floors.nest.floor(Operand.WEIGHT, 1)
+            apart_pj += macs * floor.per_mac + weights * floor.per_element[DRAM]
+            dram_bits += weights * layer.layer.weight_bits
+        for source in {read.source for read in layer.reads}:
+            reads = [read for read in layer.reads if read.source == source]
+            touched = max(
+                _through(read, own, maps[source], reaches=False).count * read.channels_seen(maps[source].channels)
+                for read in reads
+            )
+            if source in loaded:
+                units_pj += touched * floors.input.per_element[DRAM]
+                dram_bits += touched * maps[source].bits
+            else:
+                apart_pj += touched * floors.input.per_element[floors.input.cheapest]
+        if self._every_shape.knows(layer):
+            together_pj = self._every_shape.energy_pj(layer, own.count, loaded, leaves=leaves)
+            apart_pj = max(apart_pj, together_pj)
+        return AloneBound(units_pj + apart_pj, macs / floors.nest.shares.at_work, dram_bits)
+
+    def _inner(self, layer: FusableLayer, own: _Crossing) -> int:
+        """Pixels that see no zeros."""
+        read = layer.reads[0]
+        source = self.network.maps[read.source]
+        return _inner(read.rows, own.rows, source.rows) * _inner(read.columns, own.columns, source.columns)
+
+
+def least_macs(network: FusableNetwork) -> list[int]:
+    """Return the multiply-accumulates that each layer does at least, whatever the stacks, tiles and overlap mode."""
+    computed = zip(network.layers, _computed(network), strict=True)
+    return [_macs(layer, pixels.count) for layer, pixels in computed]
+
+
+def _computed(network: FusableNetwork) -> list[_Crossing]:
+    """Return for each layer the pixels that it computes in the finest tiles, and so in all tiles."""
+    needed: dict[str, _Crossing] = {}
+    found = []
+    for layer in reversed(network.layers):
+        name = layer.output.name
+        is_whole = layer.runs_alone or _leaves(network, name)
+        own = _Crossing.all_of(layer.output) if is_whole else needed[name]
+        found.append(own)
+        for read in layer.reads:
+            seen = _through(read, own, network.maps[read.source], reaches=not layer.runs_alone)
+            known = needed.get(read.source)
+            needed[read.source] = seen if known is None or known.count < seen.count else known
+    return found[::-1]
+
+
+def _leaves(network: FusableNetwork, name: str) -> bool:
+    """True if the feature map is an output of the network, or nobody reads it."""
+    return name in network.outputs or name not in network.last_readers
+
+
+def _macs(layer: FusableLayer, pixels: int) -> int:
+    return layer.layer.macs // (layer.output.rows * layer.output.columns) * pixels
+
+
+def _inner(window: Window, computed: Pixels, size: int) -> int:
+    first = computed * window.stride - window.pad
+    return int(((first >= 0) & (first + window.reach <= size * window.repeat)).sum())
+
+
+def _through(read: Read, computed: _Crossing, source: FeatureMap, *, reaches: bool) -> _Crossing:
+    """What is touched of a map or, where it `reaches`, all from the first tap to the last, as a tile computes it."""
+    return _Crossing(
+        _positions(read.rows, computed.rows, source.rows, reaches=reaches),
+        _positions(read.columns, computed.columns, source.columns, reaches=reaches),
+    )
+
+
+def _positions(window: Window, computed: Pixels, size: int, *, reaches: bool) -> Pixels:
+    taps = np.arange(window.reach) if reaches else np.arange(window.kernel) * window.dilation
+    first = computed if window.stride else computed[:1]
+    positions = (first[:, None] * window.stride - window.pad + taps).ravel()
+    touched = np.zeros(size, bool)
+    touched[positions[(positions >= 0) & (positions < size * window.repeat)] // window.repeat] = True
+    return np.flatnonzero(touched)

@@ -1,0 +1,127 @@
+"""What a layer's tile costs at least where its operands are known to lie, by any mapping; and whether there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import Operand
+from onchip.bounds.group.reuse_floors import ReuseFloors, reuse_floors
+from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors, OperandFloor
+from onchip.ir.layer import Axis, Layer
+
+_Nest: TypeAlias = tuple[NestFloors, OperandFloor, ReuseFloors | None]
+
+
+@dataclass(slots=True)
+class ProblemFloors:
+    """Floors of loop nests on one machine, in pJ, for mappings in which every memory keeps what it holds."""
+
+    machine: MachineFloors
+    _nests: dict[tuple[Layer, bool], _Nest] = field(default_factory=dict)
+
+    def energy_pj(self, problem: LayerProblem) -> float:
+        """Return the least energy of any mapping that has its operands at their homes."""
+        layer = problem.layer
+        nest, per_input, reuse = self._nest(problem)
+        energy_pj = layer.macs * self.machine.mac_energy_pj + _unpadded_macs(layer) * per_input.per_mac
+        elements = _touched(layer)
+        if problem.weight_is_an_input:
+            elements += layer.elements(Operand.WEIGHT)
+        energy_pj += elements * per_input.per_element[problem.home(Operand.INPUT)]
+        energy_pj += layer.elements(Operand.OUTPUT) * nest.output_floor()[problem.home(Operand.OUTPUT)]
+        return energy_pj + (self._weights_pj(problem, reuse) if reuse is not None else 0.0)
+
+    def _weights_pj(self, problem: LayerProblem, reuse: ReuseFloors) -> float:
+        """Of the weights, and of what outputs cost more in the case that is cheapest."""
+        layer, home = problem.layer, self.machine.homes(Operand.WEIGHT).index(problem.home(Operand.WEIGHT))
+        uses = np.array([layer.n * layer.p * layer.q], float)
+        each = layer.elements(Operand.WEIGHT) * reuse.weight_pj(uses)[:, home, 0]
+        return float((each + reuse.more_per_output * layer.elements(Operand.OUTPUT)).min())
+
+    def _nest(self, problem: LayerProblem) -> _Nest:
+        """Padding changes none of these floors."""
+        layer, adds = replace(problem.layer, padding=(0, 0, 0, 0)), problem.weight_is_an_input
+        key = layer, adds
+        if key not in self._nests:
+            nest = self.machine.of_tile(layer, adds_two_maps=adds)
+            by_pixel = layer.g > 1 and layer.p * layer.q == 1
+            reuse = reuse_floors(nest) if layer.has_weight and not adds and not by_pixel else None
+            self._nests[key] = nest, nest.floor(Operand.INPUT, layer.k), reuse
+        return self._nests[key]
+
+
+def surely_maps(problem: LayerProblem) -> bool:
+    """Whether every memory has room for an element of each operand that it keeps below its home, sums complete at home.
+
+    Then the mapping fits in which every tile is one element and the innermost loops are those of which a sum is made,
+    which is complete above the nearest memory that keeps it: a mapper that leaves no memory out finds that one, or a
+    better one.
+    """
+    layer, home = problem.layer, problem.home(Operand.OUTPUT)
+    is_complete = layer.c * layer.r * layer.s == 1
+    for level, kept in zip(problem.levels, _kept_below_home(problem), strict=True):
+        if level.memory.name == home and not is_complete:
+            return False
+        sums_bits = layer.bits(Operand.OUTPUT) if is_complete else layer.partial_bits
+        widths = (sums_bits if one is Operand.OUTPUT else layer.bits(one) for one in kept)
+        if sum(widths) * (2 if level.double_buffered else 1) > problem.room_bits(level.memory.name):
+            return False
+        is_complete |= Operand.OUTPUT in kept
+    return True
+
+
+def surely_maps_not(problem: LayerProblem) -> bool:
+    """Whether some memory has no room for an element of each operand that it keeps below its home, sums complete.
+
+    No mapping fits in which every memory keeps what it may. What never changes needs no second element to be buffered.
+    """
+    bits, levels = problem.layer.bits, zip(problem.levels, _kept_below_home(problem), strict=True)
+    return any(sum(map(bits, kept)) > problem.room_bits(level.memory.name) for level, kept in levels)
+
+
+def _kept_below_home(problem: LayerProblem) -> list[frozenset[Operand]]:
+    """By level the operands of which it has to keep tiles."""
+    found = [set[Operand]() for _ in problem.levels]
+    for operand in problem.layer.operands:
+        for own, _ in zip(found, problem.below_home(operand), strict=False):
+            own.add(Operand(operand))
+    return [kept & own for own, kept in zip(found, problem.kept, strict=True)]
+
+
+def _unpadded_macs(layer: Layer) -> int:
+    """Multiply-accumulates of the pixels whose windows see no zeros."""
+    rows, columns = (
+        _inner(axis, outputs, taps)
+        for axis, outputs, taps in zip(layer.axes, _outputs(layer), _taps(layer), strict=True)
+    )
+    return layer.macs // (layer.p * layer.q) * rows * columns
+
+
+def _inner(axis: Axis, outputs: int, taps: int) -> int:
+    firsts = (at * axis.stride - axis.padding for at in range(outputs))
+    return sum(first >= 0 and first + (taps - 1) * axis.dilation < axis.size for first in firsts)
+
+
+def _touched(layer: Layer) -> float:
+    """Elements of the input that are neither skipped by a stride nor between dilated taps, at least."""
+    padded = (layer.padding[0] or layer.padding[2], layer.padding[1] or layer.padding[3])
+    shares = []
+    for axis, taps, has_zeros in zip(layer.axes, _taps(layer), padded, strict=True):
+        gap = max(axis.dilation if taps > 1 else 1, axis.stride - (taps - 1) * axis.dilation)
+        if has_zeros and axis.size < gap:
+            return 0.0
+        shares.append(1 / (2 * gap - 1 if has_zeros else gap))
+    return layer.elements(Operand.INPUT) * prod(shares)
+
+
+def _outputs(layer: Layer) -> tuple[int, int]:
+    return layer.p, layer.q
+
+
+def _taps(layer: Layer) -> tuple[int, int]:
+    return layer.r, layer.s

@@ -1,0 +1,88 @@
+"""Weights or sums: what a layer's weights cost at least, as not both of them can stay near the units for long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.layer_floors import NestFloors
+
+Line: TypeAlias = tuple[float, float]
+"""Energy in pJ of an element: of each use, and on top of it once."""
+
+_NO_WAY: Final = ((0.0, 1e100), (0.0, 1e100))
+"""Dearer than anything; infinities cannot be subtracted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReuseFloors:
+    """Cases of who may be reused long near the units, a weight or a sum: one of them is so.
+
+    `lines`: by case, home of the weights, way to the units, the two lines of which the higher one counts, and whether
+    for each use or once. `more_per_output`: what an output costs more by case than by `output_floor`, wherever it goes.
+    """
+
+    lines: NDArray[np.float64]
+    more_per_output: NDArray[np.float64]
+
+    def weight_pj(self, uses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """By case, home and number of multiply-accumulates of a tile that need the weight."""
+        lines = self.lines[..., None, :]
+        found: NDArray[np.float64] = (lines[..., 0] * uses + lines[..., 1]).max(axis=3).min(axis=2)
+        return found
+
+
+def reuse_floors(nest: NestFloors) -> ReuseFloors:
+    """Either a weight stays for no more uses than sums have room near the units, or a sum for no more than weights.
+
+    For each memory that may be the nearest there is a case (docs/fusion.md).
+    """
+    layer, machine = nest.layer, nest.machine
+    base, more, lines = nest.output_floor(), list[float](), list[list[list[tuple[Line, Line]]]]()
+    sum_bits = layer.output_bits if nest.is_done(DRAM, 1) else layer.partial_bits
+    for name, level in machine.nearest(Operand.OUTPUT):
+        more.append(_least_more(base, nest.output_floor(name)))
+        lines.append(_weight_lines(nest, None, _room(level, sum_bits)))
+    for name, level in machine.nearest(Operand.WEIGHT):
+        more.append(_least_more(base, nest.output_floor(None, _room(level, layer.weight_bits))))
+        lines.append(_weight_lines(nest, name, inf))
+    most = max(len(ways) for homes in lines for ways in homes)
+    padded = [[[*ways, *[_NO_WAY] * (most - len(ways))] for ways in homes] for homes in lines]
+    return ReuseFloors(np.array(padded), np.array(more))
+
+
+def _weight_lines(nest: NestFloors, nearest: str | None, turns: float) -> list[list[tuple[Line, Line]]]:
+    """By home. A weight serves at most `turns` multiply-accumulates of a unit before it is fetched again."""
+    machine, bits = nest.machine, nest.layer.weight_bits
+    serving, moved = nest.shares.serving[Operand.WEIGHT], nest.shares.moved[Operand.WEIGHT]
+    found = []
+    for home in machine.homes(Operand.WEIGHT):
+        lines = list[tuple[Line, Line]]()
+        for near, *above in machine.ways(Operand.WEIGHT, home):
+            if nearest not in (None, near):
+                continue
+            per_use = bits * machine.read_pj[near] / serving[near]
+            if not above:
+                lines.append(((per_use, 0.0), (0.0, bits * moved * machine.read_pj[home])))
+                continue
+            fetched = machine.write_pj[near] / serving[near] + machine.read_pj[above[0]] / serving[above[0]]
+            once, all_the_way = machine.way_pj(above), machine.way_pj((near, *above))
+            again = (per_use + bits * moved * fetched / turns, bits * moved * once)
+            lines.append((again, (per_use, bits * moved * all_the_way)))
+        found.append(lines or [_NO_WAY])
+    return found
+
+
+def _room(level: MemoryLevel | None, bits: int) -> float:
+    """Elements that an instance has room for."""
+    return inf if level is None else max(level.memory.capacity_bytes * 8 // bits, 1)
+
+
+def _least_more(base: Mapping[str, float], other: Mapping[str, float]) -> float:
+    return min(max(other[home] - base[home], 0.0) for home in base)

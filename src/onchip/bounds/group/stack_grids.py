@@ -1,0 +1,297 @@
+"""What stacks cost at least in tiles of many sizes: as `bounds`, of all sizes of a list at once.
+
+Stacks that end with the same layer have most of it in common: sums from a layer to the stack's end are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.answer.stacks import OverlapMode
+from onchip.arch.memory import DRAM
+from onchip.bounds.group.axis_grids import AxisContent, AxisGrid, Floats, LayerAxis
+from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces
+from onchip.bounds.group.layer_grids import GridShare, LayerGrids
+from onchip.bounds.group.seen_shares import shares_of
+from onchip.bounds.group.size_tiles import SizeTiles
+from onchip.bounds.group.span_totals import SpanTotals
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.transform.groups.stacks import LayerSpan
+
+Sizes: TypeAlias = tuple[int, ...]
+Places: TypeAlias = tuple[NDArray[np.intp], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileGrid:
+    """Tilings of all these columns and rows in one mode, of stacks within `longest` that end with it."""
+
+    longest: LayerSpan
+    mode: OverlapMode
+    columns: Sizes
+    rows: Sizes
+    _places: dict[tuple[Sizes, Sizes], Places | None] = field(default_factory=dict)
+
+    def places_of(self, columns: Sizes, rows: Sizes) -> Places | None:
+        """Return where these sizes stand in arrays by size, None unless it has all of them."""
+        key = columns, rows
+        if key not in self._places:
+            has_all = set(columns) <= set(self.columns) and set(rows) <= set(self.rows)
+            down, across = [self.rows.index(one) for one in rows] if has_all else [], self.columns
+            self._places[key] = np.ix_(down, [across.index(one) for one in columns]) if has_all else None
+        return self._places[key]
+
+
+@dataclass(slots=True)
+class _Suffixes:
+    """Of one grid by layer, the last one first: sums of it and of all behind it."""
+
+    rows: AxisGrid
+    columns: AxisGrid
+    shares: list[GridShare] = field(default_factory=list)
+    maps_pj: dict[str | None, list[Floats]] = field(default_factory=dict)
+    kept_bits: list[Floats] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridSums:
+    """By size of rows and of columns: energy in pJ, cycles, and bits from and to DRAM."""
+
+    energy_pj: Floats
+    cycles: Floats
+    dram_bits: Floats
+
+    def at(self, places: Places) -> GridSums:
+        """Return those of some sizes."""
+        return GridSums(self.energy_pj[places], self.cycles[places], self.dram_bits[places])
+
+
+@dataclass(slots=True)
+class StackGrids:
+    """Bounds of the stacks of one network on one machine in tiles of many sizes; what they share is calculated once.
+
+    Of what some tile of a grid sees nothing but padding nothing is to be asked: `sees_all` says so.
+    """
+
+    spans: SpanTotals
+    bounds: LayerBounds
+    first_readers: Mapping[str, int]
+    _layers: LayerGrids = field(init=False)
+    _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
+    _alike: dict[AxisContent, LayerAxis] = field(default_factory=dict)
+    _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
+    _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
+    _readers: Mapping[str, Sequence[int]] = field(init=False)
+    """By map the layers that read it, in order."""
+    _outside: dict[tuple[int, int], Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
+    _maps: dict[tuple[TileGrid, int, tuple[str, ...], MapPlaces], Floats] = field(default_factory=dict)
+    _loaded: dict[tuple[TileGrid, int, str, str], tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._layers = LayerGrids(self.bounds)
+        readers: dict[str, list[int]] = {}
+        for at, layer in enumerate(self.network.layers):
+            for source in dict.fromkeys(read.source for read in layer.reads):
+                readers.setdefault(source, []).append(at)
+        self._readers = readers
+
+    @property
+    def network(self) -> FusableNetwork:
+        """The network whose stacks these are."""
+        return self.spans.network
+
+    def sees_all(self, grid: TileGrid, start: int) -> bool:
+        """Return whether no tile of the grid sees nothing but padding in the layers from `start` on."""
+        axes, place = self._suffixes_of(grid), start - grid.longest.start
+        return axes.rows.sees_all(place) and axes.columns.sees_all(place)
+
+    def sums(self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str) -> GridSums:
+        """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes."""
+        inside = self.sums_inside(grid, start, output_home)
+        energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
+        for source in self.spans.stack(LayerSpan(start, grid.longest.stop)).inputs:
+            home = homes.get(source.name, DRAM)
+            elements, own_pj = self._load(grid, start, source.name, home)
+            energy_pj = energy_pj + own_pj
+            if home == DRAM:
+                dram_bits = dram_bits + elements * source.bits
+        return GridSums(energy_pj, inside.cycles, dram_bits)
+
+    def sums_inside(self, grid: TileGrid, start: int, output_home: str) -> GridSums:
+        """Return the same without what comes from outside."""
+        key = grid, start, output_home
+        if key not in self._inside:
+            share = self._share_from(grid, start)
+            weights_pj, dram_bits = self._weights(share)
+            output = self.network.layers[grid.longest.stop - 1].output
+            written = output.size_bits if output_home == DRAM else 0
+            maps_pj = self._maps_inside(grid, start, output_home)
+            energy_pj = share.energy_pj + maps_pj + weights_pj
+            self._inside[key] = GridSums(energy_pj, share.cycles, share.weight_bits + dram_bits + written)
+        return self._inside[key]
+
+    def _maps_inside(self, grid: TileGrid, start: int, output_home: str) -> Floats:
+        """By size with cached rows in the lowest memory in which they may lie."""
+        levels = self._row_levels(grid, start)
+        if levels is None:
+            return self._maps_with(grid, start, output_home, None)
+        found = np.zeros(levels.shape)
+        for level in np.unique(levels).tolist():
+            cache = self.bounds.cache_places[level]
+            found = np.where(levels == level, self._maps_with(grid, start, output_home, cache), found)
+        return found
+
+    def _maps_with(self, grid: TileGrid, start: int, output_home: str, cache: str | None) -> Floats:
+        last, inner = grid.longest.stop - 1, MapPlaces(rows=cache)
+        found = self._maps_from(grid, cache, start)
+        readers = self._outer_readers(start, grid.longest.stop)
+        for at, outside in readers.items():
+            if at != last:
+                found = found + self._maps_of(grid, at, outside, inner) - self._maps_of(grid, at, (), inner)
+        own = MapPlaces(output_home, cache)
+        return found + self._maps_of(grid, last, readers.get(last, ()), own)
+
+    def _maps_from(self, grid: TileGrid, cache: str | None, start: int) -> Floats:
+        """As if all maps were of the stack, without those of the last layer."""
+        known, last = self._suffixes_of(grid).maps_pj.setdefault(cache, []), grid.longest.stop - 1
+        if not known:
+            known.append(np.zeros((len(grid.rows), len(grid.columns))))
+        for at in range(last - len(known), start - 1, -1):
+            known.append(known[-1] + self._maps_of(grid, at, (), MapPlaces(rows=cache)))
+        return known[last - start]
+
+    def _maps_of(self, grid: TileGrid, at: int, outside: tuple[str, ...], places: MapPlaces) -> Floats:
+        key = grid, at, outside, places
+        if key not in self._maps:
+            layer, maps = self.network.layers[at], self.network.maps
+            inner = tuple(
+                (number, read.channels_seen(maps[read.source].channels))
+                for number, read in enumerate(layer.reads)
+                if read.source not in outside
+            )
+            self._maps[key] = self._layers.maps_pj(layer, *self._axes(grid, at), inner, places)
+        return self._maps[key]
+
+    def _outer_readers(self, start: int, stop: int) -> Mapping[int, tuple[str, ...]]:
+        """Return the layers of a stack that read what none of them writes, each with these maps."""
+        if (start, stop) not in self._outside:
+            found: dict[int, tuple[str, ...]] = {}
+            for source in self.spans.stack(LayerSpan(start, stop)).inputs:
+                for at in self._readers_within(source.name, start, stop):
+                    found[at] = (*found.get(at, ()), source.name)
+            self._outside[start, stop] = dict(sorted(found.items()))
+        return self._outside[start, stop]
+
+    def _readers_within(self, name: str, start: int, stop: int) -> list[int]:
+        """Return the layers of a stack that read a map, in order."""
+        return [at for at in self._readers.get(name, ()) if start <= at < stop]
+
+    def _row_levels(self, grid: TileGrid, start: int) -> Floats | None:
+        """By size the number of the lowest memory with room for the cached rows of all maps, if any are."""
+        if not grid.mode.caches_rows:
+            return None
+        suffixes, stop = self._suffixes_of(grid), grid.longest.stop
+        for at in range(stop - 1 - len(suffixes.kept_bits), start - 1, -1):
+            own = self._kept_bits(grid, self.network.layers[at].output.name)
+            suffixes.kept_bits.append(own + suffixes.kept_bits[-1] if suffixes.kept_bits else own)
+        bits = suffixes.kept_bits[stop - 1 - start]
+        for source in self.spans.stack(LayerSpan(start, stop)).inputs:
+            if self.first_readers.get(source.name, -1) >= start:
+                bits = bits + self._kept_bits(grid, source.name)
+        rooms = [self.bounds.capacities[name] for name in self.bounds.cache_places]
+        found: Floats = np.array([bits > room for room in rooms]).sum(axis=0)
+        return found
+
+    def _kept_bits(self, grid: TileGrid, name: str) -> Floats:
+        """Of what is in the cache of columns, too, nothing is counted."""
+        suffixes, one = self._suffixes_of(grid), self.network.maps[name]
+        columns = suffixes.columns.whole(name) - suffixes.columns.kept(name)
+        return np.outer(suffixes.rows.kept(name), columns) * one.channels * one.bits
+
+    def _share_from(self, grid: TileGrid, start: int) -> GridShare:
+        known, stop = self._suffixes_of(grid).shares, grid.longest.stop
+        for at in range(stop - 1 - len(known), start - 1, -1):
+            share = self._layers.share(self.network.layers[at], *self._axes(grid, at))
+            known.append(share + known[-1] if known else share)
+        return known[stop - 1 - start]
+
+    def _weights(self, share: GridShare) -> tuple[Floats, Floats]:
+        """Energy of all weights, and the bits of them that come from DRAM again (as `StackBounds` has it)."""
+        homes, capacities, highest = self.bounds.weight_homes, self.bounds.capacities, self.bounds.highest_home
+        lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
+        weights_pj: Floats = share.weights_pj[min(lowest, highest)]
+        if homes[lowest] != DRAM or not share.weight_bits:
+            return weights_pj, np.zeros_like(weights_pj)
+        outside_bits = max(share.weight_bits - (capacities[homes[highest]] if len(homes) > 1 else 0), 0)
+        return weights_pj + outside_bits * share.dearer_pj, outside_bits * share.tiles_again
+
+    def _load(self, grid: TileGrid, start: int, source: str, home: str) -> tuple[Floats, Floats]:
+        """By size: elements from outside of the layer that takes most, and the energy of those that cost most."""
+        key = grid, start, source, home
+        if key not in self._loaded:
+            one = self.network.maps[source]
+            elements = own_pj = np.zeros((len(grid.rows), len(grid.columns)))
+            for at in self._readers_within(source, start, grid.longest.stop):
+                layer = self.network.layers[at]
+                for number, share in shares_of(layer, one):
+                    rows, columns = (self._taken(grid, axis, at, number) for axis in (AxisName.ROWS, AxisName.COLUMNS))
+                    channels = layer.reads[number].channels_seen(one.channels)
+                    taken = channels * share * np.outer(rows, columns)
+                    elements = np.maximum(elements, taken)
+                    own_pj = np.maximum(own_pj, taken * self._load_pj(at, home))
+            self._loaded[key] = elements, own_pj
+        return self._loaded[key]
+
+    def _taken(self, grid: TileGrid, axis: AxisName, at: int, number: int) -> Floats:
+        """By size the pixels along an axis that come from outside for one read of a layer.
+
+        Not cached, what each tile sees. Cached, each pixel that any tile sees once: all that one tile of the whole axis
+        would see, where windows leave nothing out between neighbours and all pixels of the layer are computed. Else
+        what comes from no cache in the longest stack, in which other readers may have brought more there.
+        """
+        tiles = self._axes(grid, at)[0 if axis is AxisName.ROWS else 1]
+        is_cached = grid.mode.caches_rows if axis is AxisName.ROWS else grid.mode.caches_columns
+        window = axis.window(self.network.layers[at].reads[number])
+        new: Floats = tiles.new[number]
+        if not is_cached or window.stride > window.reach:
+            return new
+        pixels = axis.pixels(self.network.layers[grid.longest.stop - 1].output)
+        whole = self._axis(grid.longest, axis, (pixels,), cached=False).layer(at - grid.longest.start)
+        is_complete = tiles.times @ tiles.computed >= whole.computed
+        found: Floats = np.where(is_complete, np.maximum(new, whole.new[number]), new)
+        return found
+
+    def _load_pj(self, at: int, home: str) -> float:
+        per_element = self.bounds.floors_in_any_tiles(self.network.layers[at]).input.per_element
+        names = list(per_element)
+        return min(per_element[name] for name in names[names.index(home) :])
+
+    def _axes(self, grid: TileGrid, at: int) -> tuple[LayerAxis, LayerAxis]:
+        suffixes, place = self._suffixes_of(grid), at - grid.longest.start
+        return suffixes.rows.layer(place), suffixes.columns.layer(place)
+
+    def _suffixes_of(self, grid: TileGrid) -> _Suffixes:
+        if grid not in self._suffixes:
+            mode = grid.mode
+            self._suffixes[grid] = _Suffixes(
+                self._axis(grid.longest, AxisName.ROWS, grid.rows, cached=mode.caches_rows),
+                self._axis(grid.longest, AxisName.COLUMNS, grid.columns, cached=mode.caches_columns),
+            )
+        return self._suffixes[grid]
+
+    def _axis(self, span: LayerSpan, axis: AxisName, sizes: Sizes, *, cached: bool) -> AxisGrid:
+        """What is square has rows and columns alike."""
+        key = span, axis, sizes, cached
+        if key not in self._axis_grids:
+            stack = self.spans.stack(span)
+            if axis is AxisName.COLUMNS and stack.is_square:
+                self._axis_grids[key] = self._axis(span, AxisName.ROWS, sizes, cached=cached)
+            else:
+                self._axis_grids[key] = AxisGrid(SizeTiles(stack, axis, sizes, cached), self._alike)
+        return self._axis_grids[key]

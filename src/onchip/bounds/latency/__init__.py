@@ -1,0 +1,1 @@
+"""Minimum latency over all orders, slices and transfer times."""

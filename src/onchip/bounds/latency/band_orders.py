@@ -1,0 +1,122 @@
+"""What must have ended before an operator's last band begins, and what can only begin when that has ended.
+
+Both of many operators at once: one pass over the graph, forwards or backwards, of rows with a mark for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.answer.problem import Order
+from onchip.bounds.latency.ways_to_run import WaysToRun
+
+MOST_LAST: Final = 8
+"""Of more operators of which any may end last it is not asked what follows the last of them."""
+
+Marks: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """An operator, all that has ended when its last band begins, and all that begins when its last band has ended.
+
+    Of what is `partly_after` some band begins after that. With `others` it is so if it ends last of it and these.
+    """
+
+    operator: int
+    before: Sequence[int]
+    after: Sequence[int]
+    partly_after: Sequence[int] = ()
+    others: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class BandOrders:
+    """Of these operators, in whichever order and bands the problem allows."""
+
+    ways: WaysToRun
+    operators: Sequence[int]
+
+    @property
+    def borders(self) -> list[Border]:
+        """Return one for each operator."""
+        count = len(self.ways.operators)
+        if self.ways.problem.order is Order.GIVEN:
+            return [Border(one, range(one), range(one + 1, count)) for one in self.operators]
+        rows = zip(self.operators, self._before.T, *(marks.T for marks in self._after), strict=True)
+        return [Border(one, *map(_marked, marks)) for one, *marks in rows]
+
+    @property
+    def _before(self) -> Marks:
+        """By any operator and one of these: the first has run when the last band of the second begins."""
+        found = self._own
+        for each in reversed(range(len(found))):  # in a topological order, backwards
+            for writer in self._writers(each):
+                found[writer] |= found[each]
+        return found & ~self._own
+
+    @property
+    def _after(self) -> tuple[Marks, Marks]:
+        """By any operator and one of these: no band of the first begins before the end of the second, or only some."""
+        partly = self._own
+        wholly = np.zeros_like(partly)
+        for each in range(len(partly)):  # in a topological order
+            waits = partly if self.ways.operators[each].cuts_inputs else wholly
+            for writer in self._writers(each):
+                wholly[each] |= wholly[writer]
+                waits[each] |= partly[writer]
+            partly[each] &= ~wholly[each]
+        return wholly, partly & ~self._own
+
+    @property
+    def _own(self) -> Marks:
+        """By any operator and one of these, whether they are the same."""
+        found = np.zeros((len(self.ways.operators), len(self.operators)), np.bool_)
+        found[list(self.operators), range(len(self.operators))] = True
+        return found
+
+    def _writers(self, operator: int) -> Iterator[int]:
+        writer = self.ways.writer
+        return (writer[tensor] for tensor in self.ways.operators[operator].reads if tensor in writer)
+
+
+def last_of_several(ways: WaysToRun, borders: Sequence[Border]) -> list[tuple[Border, ...]]:
+    """Return for what reads of several operators, of which none waits for another, each as the last of them to end.
+
+    The array runs one band at a time: when the last band of the last one begins, all the others have ended. `borders`
+    are those of all operators. In a given order there are none.
+    """
+    if ways.problem.order is Order.GIVEN:
+        return []
+    before = [frozenset(border.before) for border in borders]
+    found: dict[frozenset[int], tuple[Border, ...]] = {}
+    for operator in ways.operators:
+        writers = {ways.writer[tensor] for tensor in operator.reads if tensor in ways.writer}
+        lasts = writers.difference(*(before[one] for one in writers))
+        if 1 < len(lasts) <= MOST_LAST:
+            all_before = lasts.union(*(before[one] for one in lasts))
+            found[frozenset(lasts)] = tuple(_as_last(borders[one], all_before, lasts) for one in sorted(lasts))
+    return list(found.values())
+
+
+def groups_of_borders(borders: Sequence[Border]) -> list[list[int]]:
+    """Return the places of borders, together those of which one is the last, in an order of the graph."""
+    groups: dict[frozenset[int], list[int]] = {}
+    for at, one in enumerate(borders):
+        groups.setdefault(frozenset((one.operator, *one.others)), []).append(at)
+    return [groups[one] for one in sorted(groups, key=lambda operators: (max(operators), len(operators)))]
+
+
+def _as_last(border: Border, before: Set[int], lasts: Set[int]) -> Border:
+    own = {border.operator}
+    return replace(border, before=sorted(before - own), others=sorted(lasts - own))
+
+
+def _marked(marks: Marks) -> list[int]:
+    found: list[int] = np.flatnonzero(marks).tolist()
+    return found

@@ -1,0 +1,1 @@
+"""Lower bounds on the cost of a loop nest at a placement."""

@@ -1,0 +1,93 @@
+"""Lower bounds of a layer that need no search: for mappings WITHOUT_BYPASS, and for every legal mapping."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import lru_cache
+from math import ceil
+from typing import Final
+
+from onchip.answer.layer_mapping import Move
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM, Operand
+from onchip.bounds.layer.layer_floors import MachineFloors
+from onchip.bounds.layer.nest_work import NestWork, work_of_all
+from onchip.bounds.layer.turns import first_and_last, waiting_turns
+from onchip.bounds.layer.unit_shares import AnyUnrolling
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.ports import port_for
+from onchip.model.unrolling.ways import all_ways
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.mapping.padding import floor_of
+
+SAFE: Final = 1 - 1e-9
+"""Sums in another order differ by less."""
+
+
+def floor_of_any(problem: LayerProblem, objective: MappingObjective) -> int:
+    """Return a lower bound of the mappings WITHOUT_BYPASS, in the objective's unit.
+
+    Raises AcceleratorError where the accelerator says too little.
+    """
+    return int(objective.of(_least_energy_pj(problem) * SAFE, least_cycles(problem)))
+
+
+def floor_with_bypass(problem: LayerProblem, objective: MappingObjective) -> int:
+    """Return a lower bound of every legal mapping, also of one that bypasses a memory, in the objective's unit.
+
+    The array computes every product, and each element crosses the port of its home at least once.
+    """
+    energy_pj, turns = floor_of(problem)
+    busy = _busy_cycles(problem, work_of_all(problem.layer)).values()
+    return int(objective.of(energy_pj * SAFE, max(ceil(turns * SAFE), *busy, 1)))
+
+
+def _least_energy_pj(problem: LayerProblem) -> float:
+    """Multiply-accumulates, what feeds the units, and each element once on its way through all its memories."""
+    plain_pj, _ = floor_of(problem)
+    if problem.weight_is_an_input:
+        return plain_pj
+    layer, work = problem.layer, work_of_all(problem.layer)
+    machine = MachineFloors(problem.accelerator, AnyUnrolling(problem.accelerator, every_memory_keeps=True))
+    floors = machine.of([layer])
+    energy_pj = layer.macs * machine.mac_energy_pj
+    uses = {
+        Operand.INPUT: (work.macs_with_input, work.inputs, work.uses_of_input),
+        Operand.WEIGHT: (work.macs, work.weights, work.uses_of_weight),
+    }
+    for operand, (macs, elements, uses_of_one) in uses.items():
+        if operand in layer.operands:
+            floor = floors.floor(operand, uses_of_one)
+            energy_pj += macs * floor.per_mac + elements * floor.per_element[problem.home(operand)]
+    energy_pj += work.outputs * floors.output_floor()[problem.home(Operand.OUTPUT)]
+    return max(energy_pj, plain_pj)
+
+
+@lru_cache(maxsize=64)
+def least_cycles(problem: LayerProblem) -> int:
+    """The turns of the array as they wait for its memories, with first and last elements; or what DRAM moves."""
+    busy = _busy_cycles(problem, work_of_all(problem.layer)).values()
+    return max(_least_turning(problem) + first_and_last(problem), *busy, 1)
+
+
+def _least_turning(problem: LayerProblem) -> int:
+    """Of all ways to put loops beside each other, or, where these are too many to list, of none of their limits."""
+    layer, array = problem.layer, array_of(problem.accelerator)
+    at_work = AnyUnrolling(problem.accelerator).of([layer]).at_work
+    found = ceil(layer.macs / min(at_work, array.macs) * SAFE)
+    ways = all_ways(problem)
+    return found if ways is None else max(found, int(waiting_turns(problem, ways).min()))
+
+
+def _busy_cycles(problem: LayerProblem, work: NestWork) -> dict[int, int]:
+    """By port of DRAM, for the elements that come from there or go there."""
+    dram = problem.accelerator.dram
+    bits: dict[int, int] = defaultdict(int)
+    if dram is None or not dram.ports:
+        return bits
+    elements = {Operand.INPUT: work.inputs, Operand.WEIGHT: work.weights, Operand.OUTPUT: work.outputs}
+    for operand, count in elements.items():
+        if operand in problem.layer.operands and problem.home(operand) == DRAM:
+            move = Move.WRITE_FROM_BELOW if operand is Operand.OUTPUT else Move.READ_FOR_BELOW
+            bits[port_for(DRAM, dram.ports, move)] += count * problem.layer.bits(operand)
+    return {port: -(-moved // dram.ports[port].bits_per_cycle) for port, moved in bits.items()}

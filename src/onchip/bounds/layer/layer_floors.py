@@ -1,0 +1,235 @@
+"""What a layer costs at least, whatever its mapping: per multiply-accumulate, and per element that comes or leaves.
+
+The units keep nothing, so each multiply-accumulate takes its operands from some memory, shared by at most the units
+that one instance serves and that want the same element; and where that memory is not the operand's home, the element
+moves between both, through all memories between them if every memory keeps what it holds. docs/fusion.md has the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from math import inf, prod
+from typing import TypeAlias
+
+from onchip.answer.layer_mapping import loops_along
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.operands_kept import operands_kept
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.unit_shares import Sharing, UnitShares, holders, serves
+from onchip.ir.layer import Layer
+from onchip.model.layer.cost import access_of
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tiles import EPSILON
+
+PassedBy: TypeAlias = tuple[frozenset[tuple[str, Operand]], frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class OperandFloor:
+    """Energies in pJ: of each multiply-accumulate, and on top of it of each element, by the memory of its home."""
+
+    per_mac: float
+    per_element: Mapping[str, float]
+
+    @property
+    def cheapest(self) -> str:
+        """The home where an element costs least."""
+        return min(self.per_element, key=lambda home: self.per_element[home])
+
+
+@dataclass(slots=True)
+class MachineFloors:
+    """What follows from the machine alone; raises AcceleratorError without an array.
+
+    Energies of a read and of a write are those of one bit, by memory. In the memories that are `passed_by` no tiles of
+    an operand lie where else every memory keeps some, as they have no room for an element: no way leads through them.
+    Of two maps that a layer adds the second may pass by more (`second_passes_by`); ways of inputs are those of both.
+    """
+
+    accelerator: Accelerator
+    sharing: Sharing
+    passed_by: frozenset[tuple[str, Operand]] = frozenset()
+    second_passes_by: frozenset[str] = frozenset()
+    array: ComputeArray = field(init=False)
+    read_pj: Mapping[str, float] = field(init=False)
+    write_pj: Mapping[str, float] = field(init=False)
+    _ways: dict[tuple[Operand, str], Sequence[tuple[str, ...]]] = field(init=False)
+    _beside_sums: Mapping[str, tuple[tuple[int, tuple[str, ...]], ...]] = field(init=False)
+    _with_others_passed_by: dict[PassedBy, MachineFloors] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._with_others_passed_by = {(self.passed_by, self.second_passes_by): self}
+        self.array = array_of(self.accelerator)
+        names = [*(level.memory.name for level in self.accelerator.levels), DRAM]
+        accesses = {name: access_of(self.accelerator, name) for name in names}
+        self.read_pj = {name: one.read_energy_pj / one.access_bits for name, one in accesses.items()}
+        self.write_pj = {name: one.write_energy_pj / one.access_bits for name, one in accesses.items()}
+        self._ways = {
+            (operand, home): self._ways_of(operand, home) for operand in Operand for home in self.homes(operand)
+        }
+        self._beside_sums = {
+            name: tuple(
+                (size, tuple(loop for loop in loops_along(self.array, along) if loop in "CRS"))
+                for along, size in self.array.sizes.items()
+                if level is not None and not serves(level, along)
+            )
+            for name, level in holders(self.accelerator, Operand.OUTPUT)
+        }
+
+    @property
+    def mac_energy_pj(self) -> float:
+        """Return the energy of one multiply-accumulate in pJ, 0 (a lower bound) if it is unknown."""
+        return self.array.mac_energy_pj or 0.0
+
+    def of(self, shapes: Sequence[Layer], *, adds_two_maps: bool = False) -> NestFloors:
+        """Of a layer in tiles of these shapes, the largest first; of two maps a floor of inputs holds for either."""
+        machine = self._for_elements_of(shapes[0], adds_two_maps) if self.sharing.every_memory_keeps else self
+        return NestFloors(machine, shapes[0], self.sharing.of(shapes))
+
+    def of_tile(self, shape: Layer, *, adds_two_maps: bool = False) -> NestFloors:
+        """Of a layer in tiles of this very shape; of two maps as in `of`."""
+        machine = self._for_elements_of(shape, adds_two_maps) if self.sharing.every_memory_keeps else self
+        return NestFloors(machine, shape, self.sharing.of_one(shape))
+
+    def homes(self, operand: Operand) -> list[str]:
+        """Single memories that hold the operand, and DRAM."""
+        dimensions = set(self.array.dimensions)
+        single = [
+            level.memory.name
+            for level in self.accelerator.levels
+            if operand in level.memory.holds and (level.serves is None or dimensions <= set(level.serves))
+        ]
+        return [*single, DRAM]
+
+    def way_pj(self, ways: Sequence[str]) -> float:
+        """Of a bit that comes down through these memories, of which the highest is the last."""
+        return sum(self.read_pj[upper] + self.write_pj[lower] for lower, upper in pairwise(ways))
+
+    def way_up_pj(self, ways: Sequence[str]) -> float:
+        """Return the energy in pJ of a bit that goes up through these memories, the lowest first."""
+        return sum(self.read_pj[lower] + self.write_pj[upper] for lower, upper in pairwise(ways))
+
+    def up_to_pj(self, memory: str, cache: str) -> float:
+        """Of a bit of an output that goes on from there to a higher memory; nothing if that is no higher."""
+        names = [name for name, _ in holders(self.accelerator, Operand.OUTPUT)]
+        return self.way_up_pj(names[names.index(memory) : names.index(cache) + 1])
+
+    def ways(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
+        """Memories through which an operand comes to the units from its home, the last, or some of them."""
+        return self._ways[operand, home]
+
+    def nearest(self, operand: Operand) -> Sequence[tuple[str, MemoryLevel | None]]:
+        """Memories from which the units may take the operand."""
+        first = {way[0] for home in self.homes(operand) for way in self.ways(operand, home)}
+        return [(name, level) for name, level in holders(self.accelerator, operand) if name in first]
+
+    def instances_beside(self, bounds: Mapping[str, int], memory: str) -> int:
+        """Of a memory, in which the same sum may begin."""
+        return prod(min(size, prod(bounds[loop] for loop in loops)) for size, loops in self._beside_sums[memory])
+
+    def _for_elements_of(self, layer: Layer, adds_two_maps: bool) -> MachineFloors:
+        levels = self.accelerator.levels
+        passed_by = frozenset(
+            (level.memory.name, operand)
+            for level, kept in zip(levels, operands_kept(levels, layer), strict=True)
+            for operand in set(level.memory.holds) - kept
+        )
+        key = passed_by, self._passed_by_second(layer) if adds_two_maps else frozenset()
+        if key not in self._with_others_passed_by:
+            self._with_others_passed_by[key] = MachineFloors(self.accelerator, self.sharing, *key)
+        return self._with_others_passed_by[key]
+
+    def _passed_by_second(self, layer: Layer) -> frozenset[str]:
+        """Memories with room for an element of one map beside the sums, not of two."""
+        problem = LayerProblem(layer, self.accelerator, weight_is_an_input=True)
+        pairs = zip(problem.levels, problem.kept, strict=True)
+        return frozenset(
+            level.memory.name for level, kept in pairs if Operand.INPUT in kept and Operand.WEIGHT not in kept
+        )
+
+    def _ways_of(self, operand: Operand, home: str) -> Sequence[tuple[str, ...]]:
+        names = [name for name, _ in holders(self.accelerator, operand)]
+        below = names[: names.index(home)]
+        if not self.sharing.every_memory_keeps:
+            return [(home,), *((name, home) for name in below), *((*pair, home) for pair in combinations(below, 2))]
+        kept = [name for name in below if (name, operand) not in self.passed_by]
+        ways = [(*kept, home)]
+        if operand is Operand.INPUT and self.second_passes_by:
+            ways.append((*(name for name in kept if name not in self.second_passes_by), home))
+        return ways
+
+
+@dataclass(frozen=True, slots=True)
+class NestFloors:
+    """Of a layer in tiles of which `layer` is the largest; the `shares` hold for all."""
+
+    machine: MachineFloors
+    layer: Layer
+    shares: UnitShares
+
+    def floor(self, operand: Operand, uses: int) -> OperandFloor:
+        """Of inputs or weights, each element of which at least `uses` multiply-accumulates need."""
+        bits, machine = self.layer.bits(operand), self.machine
+        serving, moved = self.shares.serving[operand], self.shares.moved[operand]
+        shared = {name: bits * machine.read_pj[name] / units for name, units in serving.items()}
+        ways = {home: machine.ways(operand, home) for home in machine.homes(operand)}
+        nearest = min(shared[way[0]] for some in ways.values() for way in some)
+        at_home = {
+            home: min(uses * (shared[way[0]] - nearest) + bits * moved * machine.way_pj(way) for way in some)
+            for home, some in ways.items()
+        }
+        return OperandFloor(nearest, at_home)
+
+    def output_floor(self, nearest: str | None = None, turns: float = inf) -> Mapping[str, float]:
+        """Of each output, with all that is added up to it, by the memory of its home.
+
+        Sums are written, and but for the first of each instance read, near the units, and then go home. Of `turns`
+        additions in the same unit the last takes the sum to the next memory. `nearest` to the units, if it is given,
+        no sum is nearer; a home that is nearer costs infinitely much.
+        """
+        bits, machine, moved = self.layer.output_bits, self.machine, self.shares.moved[Operand.OUTPUT]
+        at_home = {}
+        for home in machine.homes(Operand.OUTPUT):
+            costs = [inf]
+            for near, *above in machine.ways(Operand.OUTPUT, home):
+                if nearest in (None, near):
+                    leaving_pj = self._leaving_pj(near, above[0], turns) if above else 0.0
+                    costs.append(self._summing_pj(near) + moved * (leaving_pj + bits * machine.way_up_pj(above)))
+            at_home[home] = min(costs)
+        return at_home
+
+    def _summing_pj(self, memory: str) -> float:
+        """Near the units."""
+        layer, machine = self.layer, self.machine
+        writes = self.additions / self.shares.serving[Operand.OUTPUT][memory]
+        if self.is_done(memory, 1):
+            return layer.output_bits * writes * machine.write_pj[memory]
+        again = max(writes - machine.instances_beside(layer.bounds, memory), 0.0)
+        return layer.partial_bits * (writes * machine.write_pj[memory] + again * machine.read_pj[memory])
+
+    def _leaving_pj(self, near: str, above: str, turns: float) -> float:
+        """From where so many additions at a time have been made, at least once.
+
+        Of instances beside each other only the first to begin a sum gets back what there is of it.
+        """
+        once_pj = self.layer.output_bits * self.machine.way_up_pj((near, above))
+        if self.is_done(above, turns):
+            return once_pj
+        machine, beside = self.machine, self.machine.instances_beside(self.layer.bounds, above)
+        writes = self.additions / self.shares.serving[Operand.OUTPUT][above] / turns
+        moved_pj = writes / beside * machine.read_pj[near] + writes * machine.write_pj[above]
+        moved_pj += max(writes / beside - 1, 0.0) * machine.way_pj((near, above))
+        return max(self.layer.partial_bits * moved_pj, once_pj)
+
+    def is_done(self, memory: str, turns: float) -> bool:
+        """Whether so many additions of all units that an instance serves complete a sum."""
+        return self.additions <= self.shares.adding[memory] * turns * (1 + EPSILON)
+
+    @property
+    def additions(self) -> int:
+        """Return how many products are added up to one output."""
+        return self.layer.c * self.layer.r * self.layer.s

@@ -1,0 +1,205 @@
+"""What feeding the units costs at least, for the part of a loop nest that every schedule computes.
+
+Energies are in pJ. The floors are those of `cost/floors` per multiply-accumulate and per element; they hold for every
+home and every tiling, and for every mapping, or all in which every memory keeps what it holds (docs/schedule.md,
+section 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors
+from onchip.bounds.layer.nest_origins import NestOrigins
+from onchip.bounds.layer.nest_work import NestWork
+from onchip.bounds.layer.unit_shares import AnyUnrolling, holders
+from onchip.ir.layer import Layer
+from onchip.model.program.copies import may_hold
+
+
+@dataclass(frozen=True, slots=True)
+class FloorOfNest:
+    """What a nest costs at least, without the first read of each element that only DRAM has, in pJ by cause.
+
+    At most `units` are at work at once.
+    """
+
+    mac_pj: float
+    input_pj: float
+    weight_pj: float
+    output_pj: float
+    units: int
+
+
+@dataclass(slots=True)
+class FeedingFloors:
+    """The floors of one machine; raises AcceleratorError without an array or without what an access costs."""
+
+    accelerator: Accelerator
+    every_memory_keeps: bool = False
+    _machines: dict[bool, MachineFloors] = field(init=False)
+
+    def __post_init__(self) -> None:
+        machines = {False: self.accelerator, True: _with_weights_where_inputs_are(self.accelerator)}
+        keeps = self.every_memory_keeps
+        self._machines = {kind: MachineFloors(one, AnyUnrolling(one, keeps)) for kind, one in machines.items()}
+
+    def of(self, layer: Layer, work: NestWork, origins: NestOrigins) -> FloorOfNest:
+        """The floor of the part `work` of a nest."""
+        machine = self._machines[origins.weight_is_an_input]
+        floors = machine.of([layer])
+        return FloorOfNest(
+            work.macs * machine.mac_energy_pj,
+            _input_pj(floors, work, origins),
+            _weight_pj(floors, work, origins) if layer.has_weight else 0.0,
+            work.outputs * _output_pj(floors, leaves=origins.output_leaves),
+            round(floors.shares.at_work),
+        )
+
+    def written_to_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
+        """What a bit of an output costs at least beyond its floor, if it is written to DRAM.
+
+        Its home is DRAM; or it is copied there from a cheaper home.
+        """
+        floors = self._machines[weight_is_an_input].of([layer])
+        at_home = floors.output_floor()
+        more_pj = min(at_home[DRAM] - min(at_home.values()), layer.output_bits * floors.machine.write_pj[DRAM])
+        return max(more_pj, 0.0) / layer.output_bits if self.every_memory_keeps else 0.0
+
+    def read_from_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
+        """What a bit of a map that it reads costs at least beyond its floor, if it is read from DRAM.
+
+        Its home is DRAM; or it is copied from there. Of two maps either may be meant.
+        """
+        floors = self._machines[weight_is_an_input].of([layer])
+        operands = [Operand.INPUT, *([Operand.WEIGHT] if layer.has_weight and weight_is_an_input else [])]
+        return min(_beyond_its_floor(floors, operand) for operand in operands) if self.every_memory_keeps else 0.0
+
+
+def _beyond_its_floor(floors: NestFloors, operand: Operand) -> float:
+    """Nothing where the memory nearest the units depends on the home: uses may then be fed from both."""
+    machine, bits = floors.machine, floors.layer.bits(operand)
+    nearest = {way[0] for home in machine.homes(operand) for way in machine.ways(operand, home)}
+    if len(nearest) > 1:
+        return 0.0
+    ways_pj = floors.floor(operand, 0).per_element
+    return max(min(ways_pj[DRAM] - min(ways_pj.values()), bits * machine.read_pj[DRAM]), 0.0) / bits
+
+
+def _input_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
+    """Of an input that only DRAM has, one read may serve as many units as DRAM serves: these are not counted again."""
+    if not work.inputs:
+        return 0.0
+    floor = floors.floor(Operand.INPUT, work.uses_of_input)
+    if origins.input_is_in_dram and _comes_through_memories(floors, Operand.INPUT):
+        on_its_way_pj = _least_way_pj(floors, Operand.INPUT, work.uses_of_input, is_shared=True)
+        return work.macs_with_input * floor.per_mac + work.inputs * on_its_way_pj
+    if origins.input_is_in_dram:
+        served = floors.shares.serving[Operand.INPUT][DRAM]
+        return max(work.macs_with_input - work.inputs * served, 0.0) * floor.per_mac
+    return work.macs_with_input * floor.per_mac + work.inputs * min(floor.per_element.values())
+
+
+def _weight_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
+    if not work.weights:
+        return 0.0
+    is_shared = origins.weight_has_other_readers
+    if origins.weight_is_in_dram and _comes_through_memories(floors, Operand.WEIGHT):
+        on_its_way_pj = _least_way_pj(floors, Operand.WEIGHT, work.uses_of_weight, is_shared=is_shared)
+        return work.macs * floors.floor(Operand.WEIGHT, 0).per_mac + work.weights * on_its_way_pj
+    if origins.weight_is_in_dram:
+        return work.weights * _beyond_the_first_read(floors, work.uses_of_weight, is_shared=is_shared)
+    floor = floors.floor(Operand.WEIGHT, work.uses_of_weight)
+    return work.macs * floor.per_mac + work.weights * min(floor.per_element.values())
+
+
+def _beyond_the_first_read(floors: NestFloors, uses: int, *, is_shared: bool) -> float:
+    """Of a weight that only DRAM has, with so many uses: what it costs beside one read there.
+
+    Either every use is served by DRAM; or it is written to some memory (for all who read it), and all uses but those
+    that one read of DRAM may serve are fed from there.
+    """
+    bits, machine, serving = floors.layer.weight_bits, floors.machine, floors.shares.serving[Operand.WEIGHT]
+    once_pj = bits * machine.read_pj[DRAM]
+    more_uses = max(uses - serving[DRAM], 0.0)
+    straight_pj = more_uses * once_pj / serving[DRAM]
+    by_memories = (
+        (0.0 if is_shared else bits * machine.write_pj[name]) + more_uses * bits * machine.read_pj[name] / serving[name]
+        for name, level in holders(machine.accelerator, Operand.WEIGHT)
+        if level is not None
+    )
+    return min([straight_pj, *by_memories])
+
+
+def _comes_through_memories(floors: NestFloors, operand: Operand) -> bool:
+    """Whether every memory keeps what it holds, and one on the chip keeps the operand on its way from DRAM."""
+    return floors.machine.sharing.every_memory_keeps and floors.machine.ways(operand, DRAM)[0][0] != DRAM
+
+
+def _least_way_pj(floors: NestFloors, operand: Operand, uses: int, *, is_shared: bool) -> float:
+    """Of each element that only DRAM has: what its way to the units costs at least beside one read there.
+
+    Homes on the chip are filled by Copies, which pass what is addressed above them. Where others may read it, too,
+    these are not counted.
+    """
+    machine, bits = floors.machine, floors.layer.bits(operand)
+    once_pj = bits * machine.read_pj[DRAM]
+    ways = []
+    for home, from_home_pj in floors.floor(operand, uses).per_element.items():
+        if home == DRAM:
+            ways.append(from_home_pj - once_pj)
+        elif is_shared:
+            ways.append(from_home_pj)
+        else:
+            copied_pj = bits * machine.way_pj(_addressed_above(machine, home, operand))
+            ways.append(from_home_pj + copied_pj - once_pj)
+    return max(min(ways), 0.0)
+
+
+def _addressed_above(machine: MachineFloors, home: str, operand: Operand) -> tuple[str, ...]:
+    """The memories that a Copy between a home and DRAM passes, both among them."""
+    is_parameter = operand is Operand.WEIGHT
+    names = [level.memory.name for level in machine.accelerator.levels]
+    passed = [
+        level.memory.name
+        for level in machine.accelerator.addressed
+        if names.index(level.memory.name) > names.index(home) and may_hold(level.memory, is_parameter=is_parameter)
+    ]
+    return (home, *passed, DRAM)
+
+
+def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
+    """Of each output: its sums near the units, and its way home; if it leaves the network, on to DRAM."""
+    machine, bits = floors.machine, floors.layer.output_bits
+    at_home = floors.output_floor()
+    if not leaves:
+        return min(at_home.values())
+    to_dram = {
+        home: bits * machine.way_up_pj(_addressed_above(machine, home, Operand.OUTPUT))
+        for home in at_home
+        if home != DRAM
+    }
+    return min(floor + to_dram.get(home, 0.0) for home, floor in at_home.items())
+
+
+def _with_weights_where_inputs_are(accelerator: Accelerator) -> Accelerator:
+    """The machine as a product of two feature maps sees it: the second lies wherever the first may, and only there.
+
+    Which memories are scratchpads says nothing here.
+    """
+    levels = tuple(one for level in accelerator.levels if (one := _with_weights(level)) is not None)
+    if not levels:
+        return accelerator
+    return replace(accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels), links=())
+
+
+def _with_weights(level: MemoryLevel) -> MemoryLevel | None:
+    """None for a memory of weights alone."""
+    holds: tuple[Operand, ...] = tuple(one for one in level.memory.holds if one is not Operand.WEIGHT)
+    if not holds:
+        return None
+    if Operand.INPUT in holds:
+        holds = (*holds, Operand.WEIGHT)
+    return replace(level, memory=replace(level.memory, holds=holds), is_scratchpad=True)

@@ -1,0 +1,93 @@
+"""How much of a loop nest's work every schedule does, however the network is cut into tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+
+from onchip.bounds.layer.needed import NeededPixels, touched_positions
+from onchip.ir.layer import OUTPUT, WEIGHT, Axis, Layer
+from onchip.ir.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class NestWork:
+    """Of the outputs that are needed: multiply-accumulates, those of them whose input is no padded zero, elements.
+
+    Each element of the inputs is used by at least `uses_of_input` of them, each of the weights by `uses_of_weight`.
+    """
+
+    macs: int = 0
+    macs_with_input: int = 0
+    inputs: int = 0
+    weights: int = 0
+    outputs: int = 0
+    uses_of_input: int = 0
+    uses_of_weight: int = 0
+
+
+def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
+    """The work of a nest that writes `output`, or of one of several that do; nothing where that is not known."""
+    if needed.are_all:
+        return work_of_all(layer)
+    shape = output.shape or ()
+    if shape[-2:] == (layer.p, layer.q):
+        rows, columns = needed.rows, needed.columns
+        all_rows, all_columns = frozenset(range(layer.p)), frozenset(range(layer.q))
+        return _counted(layer, all_rows if rows is None else rows, all_columns if columns is None else columns)
+    if layer.elements(OUTPUT) == prod(shape) and layer.p == layer.q == 1:
+        return _of_a_share(layer, needed.share(output))
+    return NestWork()
+
+
+@lru_cache(maxsize=1 << 8)
+def work_of_all(layer: Layer) -> NestWork:
+    """The work of a nest of which every output is needed."""
+    return _counted(layer, frozenset(range(layer.p)), frozenset(range(layer.q)))
+
+
+def _counted(layer: Layer, rows: frozenset[int], columns: frozenset[int]) -> NestWork:
+    """Of these rows and columns of the output."""
+    pixels = len(rows) * len(columns)
+    if not pixels:
+        return NestWork()
+    height, width = layer.axes
+    (high_taps, high), (wide_taps, wide) = _seen(height, rows, layer.r), _seen(width, columns, layer.s)
+    batch = layer.n * layer.g
+    return NestWork(
+        macs=batch * layer.k * layer.c * layer.r * layer.s * pixels,
+        macs_with_input=batch * layer.k * layer.c * high_taps * wide_taps,
+        inputs=batch * layer.c * high * wide,
+        weights=layer.elements(WEIGHT),
+        outputs=batch * layer.k * pixels,
+        uses_of_input=layer.k,
+        uses_of_weight=layer.n * pixels,
+    )
+
+
+def _of_a_share(layer: Layer, share: Fraction) -> NestWork:
+    """Where pixels stand among the groups or, of a parameter smaller than the map, in the batch."""
+    macs = int(layer.macs * share)
+    in_groups = layer.n == 1
+    return NestWork(
+        macs=macs,
+        macs_with_input=macs,
+        inputs=macs // layer.k,
+        weights=int(layer.elements(WEIGHT) * (share if in_groups else 1)),
+        outputs=int(layer.elements(OUTPUT) * share),
+        uses_of_input=layer.k,
+        uses_of_weight=1 if in_groups else int(layer.n * share),
+    )
+
+
+def _seen(axis: Axis, outputs: frozenset[int], taps: int) -> tuple[int, int]:
+    """How many pairs of an output and a tap meet a stored position, and how many positions they meet."""
+    pairs = [
+        position
+        for output in outputs
+        for position in touched_positions(axis, frozenset((output,)), taps)
+        if 0 <= position < axis.size
+    ]
+    return len(pairs), len(set(pairs))

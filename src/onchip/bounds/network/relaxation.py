@@ -1,0 +1,297 @@
+"""What every schedule of a network on an accelerator costs at least (docs/schedule.md, section 8).
+
+The relaxation is over everything: stacks, tilings, homes, mappings, residencies and the order of movements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, prod
+from typing import Final, TypeAlias
+
+from onchip.answer.schedule import MOST_TILE_OPERATORS
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy
+from onchip.arch.memory import DRAM, Direction, Operand
+from onchip.bounds.layer.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, needed_pixels
+from onchip.bounds.layer.nest_floor import FeedingFloors, FloorOfNest
+from onchip.bounds.layer.nest_origins import FROM_OUTSIDE, NestOrigins, origins_of
+from onchip.bounds.layer.nest_work import NestWork, work_of
+from onchip.bounds.layer.port_floor import MovedOperand, PortFloors, least_cycles_to_move
+from onchip.bounds.network.crowding import NOTHING_PAID, CrowdedNetwork, MapEnergies, PaidForRoom
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.copies import dram_cycles
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
+from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+
+_MARGIN: Final = 1e-9
+"""More than sums of floating-point numbers are ever wrong by, of their value."""
+_FloorKey: TypeAlias = tuple[Layer, NestWork, NestOrigins]
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """Lower bounds on a schedule's figures, and their parts.
+
+    Energies in pJ: MACs, feeding of the units by operand (a network output's write to DRAM is part of its feeding),
+    operators without a nest, and the first read of what only DRAM has. That of the MACs is None if the accelerator
+    does not state it; the bounds on energy are then without it. Cycles: of the array, and of DRAM.
+    """
+
+    mac_pj: float | None
+    feeding_pj: Mapping[str, float]
+    without_nest_pj: float
+    dram_read_pj: float
+    dram_read_bits: int
+    dram_written_bits: int
+    computing_cycles: int
+    dram_cycles: int
+    rounding_fj: float = 0.0
+    crowding: PaidForRoom = NOTHING_PAID
+
+    @property
+    def energy_pj(self) -> float:
+        """The sum of the energies."""
+        once_pj = (self.mac_pj or 0.0) + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
+        return once_pj + float(self.crowding.energy_pj)
+
+    @property
+    def energy_fj(self) -> int:
+        """The least energy, less what rounding each Compute and each Copy to femtojoules can make of it."""
+        energy_fj = self.energy_pj * FEMTOJOULES_PER_PICOJOULE
+        return max(ceil(energy_fj * (1 - _MARGIN) - self.rounding_fj), 0)
+
+    @property
+    def latency_cycles(self) -> int:
+        """The least latency: the array's cycles or DRAM's, whichever are more."""
+        return max(self.computing_cycles, self.dram_cycles + int(self.crowding.dram_cycles))
+
+    @property
+    def edp(self) -> int:
+        """The least energy times the least latency, in fJ x cycles."""
+        return self.energy_fj * self.latency_cycles
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Return the least traffic in bytes: what DRAM reads and writes, each rounded up, and what has no room."""
+        once_bytes = -(-self.dram_read_bits // 8) + -(-self.dram_written_bits // 8)
+        return max(once_bytes, -(-(self.dram_read_bits + self.dram_written_bits + self.crowding.traffic_bits) // 8))
+
+
+def relaxation(
+    graph: Graph,
+    nests: Mapping[str, tuple[Layer, ...]],
+    accelerator: Accelerator,
+    *,
+    every_memory_keeps: bool = False,
+    operands: Mapping[str, frozenset[str]] | None = None,
+) -> Relaxation:
+    """The bound of a network of which no operator is in tiles; `nests` are those of its operators, by name.
+
+    `operands` maps each operator with nests to the tensors that its nests read; None: all that it reads. Nothing counts
+    what else such an operator reads.
+
+    It holds for all mappings, or with `every_memory_keeps` for those in which each memory nearer the MACs than an
+    operand's home keeps tiles of it, if it holds such operands (as in the mapspaces of `exact` and `loma`).
+    Raises AcceleratorError where the accelerator has no array, or does not say what an access costs.
+    """
+    return _Relaxing(graph, nests, accelerator, every_memory_keeps, operands or {}).relaxation()
+
+
+@dataclass(slots=True)
+class _Relaxing:
+    graph: Graph
+    nests: Mapping[str, tuple[Layer, ...]]
+    accelerator: Accelerator
+    every_memory_keeps: bool
+    operands: Mapping[str, frozenset[str]]
+    mac_pj: float = 0.0
+    feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
+    without_nest_pj: float = 0.0
+    computing: Fraction = Fraction(0)
+    parameter_bits: dict[str, int] = field(default_factory=dict)
+    _rates: MemoryRates = field(init=False)
+    _floors: FeedingFloors = field(init=False)
+    _ports: PortFloors = field(init=False)
+    _needed: Mapping[str, NeededPixels] = field(init=False)
+    _known: dict[_FloorKey, tuple[FloorOfNest, Fraction]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._rates = MemoryRates(self.accelerator)
+        self._floors = FeedingFloors(self.accelerator, self.every_memory_keeps)
+        self._ports = PortFloors(self.accelerator)
+        self._needed = needed_pixels(self.graph, self.nests, self.operands)
+
+    def relaxation(self) -> Relaxation:
+        for operator in self.graph.operators:
+            if self.nests.get(operator.name):
+                self._add_nests(operator)
+            elif operator.kind not in VIEWS | JOINS or self._is_joined_whole(operator):
+                self._add_without_nest(operator)
+            elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:
+                self.without_nest_pj += self._to_dram_pj(self.graph.tensor[operator.outputs[0]])
+        inputs = [self._needed_bits(tensor) for tensor in self.graph.with_role(Role.INPUT)]
+        read_bits = sum(inputs) + sum(self.parameter_bits.values())
+        written_bits = sum(map(_bits, self.graph.with_role(Role.OUTPUT)))
+        return Relaxation(
+            self.mac_pj if states_mac_energy(self.accelerator) else None,
+            dict(self.feeding_pj),
+            self.without_nest_pj,
+            read_bits * self._pj_of_a_bit(Direction.READ),
+            read_bits,
+            written_bits,
+            ceil(self.computing),
+            dram_cycles(self._rates, read_bits, written_bits),
+            self._rounding_fj(),
+            self._crowding(),
+        )
+
+    def _crowding(self) -> PaidForRoom:
+        """What is paid for want of room."""
+        network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed, self.operands)
+        again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
+        return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj))
+
+    def _passing_pj(self, name: str) -> Fraction:
+        """Of each bit of a map what it costs beyond its floors to be written to DRAM, and read by one who reads it."""
+        producer, readers = self.graph.producer.get(name), self.graph.readers[name]
+        if producer is None or not readers or not self.every_memory_keeps:
+            return Fraction(0)
+        written = [
+            self._floors.written_to_dram_pj(layer, weight_is_an_input=not producer.parameters)
+            for layer in self.nests.get(producer.name, ())
+        ]
+        read = [
+            self._floors.read_from_dram_pj(layer, weight_is_an_input=not reader.parameters)
+            for reader in readers
+            for layer in self.nests.get(reader.name, ())
+        ]
+        if not all(self.nests.get(reader.name) for reader in readers):
+            read.append(self._beyond_the_cheapest_pj(Operand.INPUT, Direction.READ))
+        written = written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]
+        return Fraction(min(written)) + Fraction(min(read))
+
+    def _beyond_the_cheapest_pj(self, operand: Operand, direction: Direction) -> float:
+        """Of a bit that an operator without a nest reads, or writes, in DRAM, and not where that is cheapest."""
+        memories = [DRAM, *self._holding(operand)]
+        each_fj = {
+            name: Fraction(energy_fj, bits)
+            for name in memories
+            for bits, energy_fj in (self._rates.shortest_access(name, direction),)
+        }
+        return float((each_fj[DRAM] - min(each_fj.values())) / FEMTOJOULES_PER_PICOJOULE)
+
+    def _is_joined_whole(self, operator: Operator) -> bool:
+        """Whether all of what is joined, or repeated, is needed, and so moved, be it in tiles or not."""
+        return operator.kind in MOVED_WHOLE and self._needed[operator.outputs[0]].are_all
+
+    def _add_nests(self, operator: Operator) -> None:
+        output = self.graph.tensor[operator.outputs[0]]
+        needed, weights = self._needed[output.name], 0
+        for layer in self.nests[operator.name]:
+            work = work_of(layer, needed, output)
+            floor, cycles = self._floor(operator, layer, work)
+            self._add_floor(floor)
+            self.computing += cycles
+            weights += work.weights
+        if needed.are_all:
+            self.without_nest_pj += self._filled_pj(output, self.nests[operator.name])
+        for name in operator.parameters:
+            tensor = self.graph.tensor[name]
+            # Element by element the parameter may be the nest's input: of it no fewer elements are read.
+            bits = min(layer.weight_bits if tensor.bits is None else tensor.bits for layer in self.nests[operator.name])
+            most = min(weights * bits, tensor.size_bytes * 8)
+            self.parameter_bits[name] = max(self.parameter_bits.get(name, 0), most)
+
+    def _filled_pj(self, output: Tensor, nests: Sequence[Layer]) -> float:
+        """Return the least energy of writing the outputs that no nest computes, in pJ."""
+        elements = prod(output.shape or ()) - sum(layer.elements(Operand.OUTPUT) for layer in nests)
+        bits = max(elements, 0) * max(layer.output_bits for layer in nests)
+        memories = [DRAM] if output.role is Role.OUTPUT else [DRAM, *self._holding(Operand.OUTPUT)]
+        least = (self._rates.shortest_access(memory, Direction.WRITE) for memory in memories)
+        return bits * float(min(Fraction(energy_fj) / size for size, energy_fj in least) / FEMTOJOULES_PER_PICOJOULE)
+
+    def _floor(self, operator: Operator, layer: Layer, work: NestWork) -> tuple[FloorOfNest, Fraction]:
+        """Of energy; and of cycles: its work in the units, or what passes a port. Alike nests have the same."""
+        key = layer, work, origins_of(self.graph, operator, layer, self.nests[operator.name])
+        if key not in self._known:
+            floor = self._floors.of(*key)
+            cycles = Fraction(work.macs, floor.units)
+            if self.every_memory_keeps:
+                cycles = max(cycles, self._ports.cycles(layer, work, weight_is_an_input=not operator.parameters))
+            self._known[key] = floor, cycles
+        return self._known[key]
+
+    def _add_floor(self, floor: FloorOfNest) -> None:
+        self.mac_pj += floor.mac_pj
+        self.feeding_pj[Operand.INPUT] += floor.input_pj
+        self.feeding_pj[Operand.WEIGHT] += floor.weight_pj
+        self.feeding_pj[Operand.OUTPUT] += floor.output_pj
+
+    def _add_without_nest(self, operator: Operator) -> None:
+        """Each operand where it costs least; what only DRAM has is counted once for all who read it."""
+        moved: list[MovedOperand] = []
+        for operand in operands_of(self.graph, operator):
+            memories = [DRAM, *self._holding(operand.operand)]
+            is_written = operand.operand is Operand.OUTPUT
+            direction = Direction.WRITE if is_written else Direction.READ
+            moved.append(MovedOperand(direction, operand.bits, memories))
+            self.without_nest_pj += self._least_pj(operand, memories, direction)
+            for band in operand.bands:
+                if band.role is Role.PARAMETER:
+                    known = self.parameter_bits.get(band.name, 0)
+                    self.parameter_bits[band.name] = max(known, min(band.size_bytes * 8, operand.bits))
+        self.computing += least_cycles_to_move(self._rates, moved)
+
+    def _least_pj(self, operand: BandedOperand, memories: list[str], direction: Direction) -> float:
+        roles = {band.role for band in operand.bands}
+        if roles & set(FROM_OUTSIDE):
+            return 0.0
+        if Role.OUTPUT in roles and direction is Direction.WRITE:
+            return sum(map(self._to_dram_pj, operand.bands))
+        least_fj = min(self._rates.energy_fj(memory, direction, operand.bits) for memory in memories)
+        return float(least_fj / FEMTOJOULES_PER_PICOJOULE)
+
+    def _holding(self, operand: Operand) -> list[str]:
+        return [level.memory.name for level in self._rates.addressed if operand in level.memory.holds]
+
+    def _needed_bits(self, tensor: Tensor) -> int:
+        return ceil(_bits(tensor) * self._needed[tensor.name].share(tensor))
+
+    def _to_dram_pj(self, tensor: Tensor) -> float:
+        return _bits(tensor) * self._pj_of_a_bit(Direction.WRITE)
+
+    def _pj_of_a_bit(self, direction: Direction) -> float:
+        shortest_bits, energy_fj = self._rates.shortest_access(DRAM, direction)
+        return float(energy_fj / shortest_bits / FEMTOJOULES_PER_PICOJOULE)
+
+    def _rounding_fj(self) -> float:
+        """What rounding can take away: half a femtojoule of each Compute, and of each Copy that the bound counts.
+
+        These load a parameter, or a band of an input, or write one of an output, or write or read one of a map between
+        operators; bands are at most as many as elements. Nothing is taken away where every access and every
+        multiply-accumulate costs whole femtojoules.
+        """
+        array = self.accelerator.array
+        energies_fj = [Fraction(str((array and array.mac_energy_pj) or 0.0)) * FEMTOJOULES_PER_PICOJOULE]
+        for memory in (*(level.memory.name for level in self.accelerator.levels), DRAM):
+            energies_fj += [self._rates.shortest_access(memory, way)[1] for way in (Direction.READ, Direction.WRITE)]
+        if all(energy.denominator == 1 for energy in energies_fj):
+            return 0.0
+        cut = (*self.graph.with_role(Role.INPUT), *self.graph.with_role(Role.OUTPUT))
+        bands = sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in cut)
+        passing = self.graph.with_role(Role.ACTIVATION)
+        bands += 2 * sum(prod(tensor.shape) if tensor.shape else tensor.size_bytes for tensor in passing)
+        return (MOST_TILE_OPERATORS + bands + len(self.graph.with_role(Role.PARAMETER))) / 2
+
+
+def _bits(tensor: Tensor) -> int:
+    """Of its elements, without what fills the last byte."""
+    if tensor.shape is None or tensor.bits is None:
+        return tensor.size_bytes * 8
+    return prod(tensor.shape) * tensor.bits

@@ -1,0 +1,1 @@
+"""Gaps and needs that every order of the operators has."""
