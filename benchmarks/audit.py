@@ -33,9 +33,9 @@ from onchip.answer.packing import PackingProblem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.memory.allocate.exact.pack import pack
+from onchip.memory.allocate.overflow.overflow import least_overflow
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.overflow import least_overflow
-from onchip.solve.allocation.pack import pack
 from onchip.solve.run.budgets import Budget, roomy_problem
 
 OPTIMAL = "OPTIMAL"

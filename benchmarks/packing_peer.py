@@ -24,8 +24,8 @@ from packing import CAPACITY_BYTES, INSTANCES, MINIMALLOC_SECONDS, TIME_LIMIT_SE
 from onchip import Limits
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.attempt import Attempt
 from onchip.verify.packing import verify_packing
 
 TIMES_AS_FAST = 5.0

@@ -13,14 +13,14 @@ from onchip import Graph
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph, write_graph
+from onchip.memory.allocate.construct.layouts import LayoutPlacer
+from onchip.memory.baselines.belady import belady_moves
+from onchip.memory.decisions.compose import compose, schedule_of_moves
+from onchip.memory.retention.gap_windows import GapWindows
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.layouts import LayoutPlacer
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.compose import compose, schedule_of_moves
-from onchip.solve.spilling.belady import belady_moves
-from onchip.solve.spilling.gap_windows import GapWindows
 from onchip.verify.verifier import verify
 
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError
 from onchip.formats.own.graph_json import graph_to_json
+from onchip.memory.timed.solve import solve_for_latency
 from onchip.model.capacity.bounds import operator_need
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.latency.solve import solve_for_latency
 from onchip.solve.run.budgets import roomy_problem
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.states import random_graph_with_states

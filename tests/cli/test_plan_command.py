@@ -14,8 +14,8 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
+from onchip.memory.methods.registry import METHODS, Method
 from onchip.search.budget.limits import Run
-from onchip.solve.run.registry import METHODS, Method
 from support.diamond import Program
 
 PROMISED_FIELDS = {

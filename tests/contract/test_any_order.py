@@ -14,22 +14,23 @@ from onchip.bounds.retention.sure_gaps import groups_of_uses, sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.memory.baselines.belady import belady_moves
+from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
+from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.retention.sure_gaps import SureGapsBound
+from onchip.memory.spill.best_first import exact, one_order, staged
+from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.best_first.search import BestFirstSearch, TwoParts
+from onchip.memory.spill.large import parts_bound, window_moves
+from onchip.memory.spill.large.any_order import AnyOrderPlanner
+from onchip.memory.spill.large.movable_plan import MovablePlan
+from onchip.memory.spill.large.part_problem import WHOLE, PartProblem, UseGroup
+from onchip.memory.spill.large.parts_bound import PartsBound
+from onchip.memory.spill.large.window_moves import WindowMoves
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.joint import exact, one_order, parts_bound, staged, window_moves
-from onchip.solve.joint.any_order import AnyOrderPlanner
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.part_problem import WHOLE, PartProblem, UseGroup
-from onchip.solve.joint.parts_bound import PartsBound
-from onchip.solve.joint.search import BestFirstSearch, TwoParts
-from onchip.solve.joint.window_moves import WindowMoves
-from onchip.solve.ordering.movable_plan import MovablePlan
-from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
-from onchip.solve.spilling.belady import belady_moves
-from onchip.solve.spilling.sure_gaps import SureGapsBound
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import assert_true, tight, windowed
 from support.series import series, with_slow

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status
+from onchip.memory.allocate.construct.low_packing import LowPacking, blocks_of
+from onchip.memory.allocate.exact.attempt import arena_bytes, least_arena_bytes
+from onchip.memory.allocate.exact.pack import pack
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, StopToken
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.attempt import arena_bytes, least_arena_bytes
-from onchip.solve.allocation.low_packing import LowPacking, blocks_of
-from onchip.solve.allocation.pack import pack
 from onchip.verify.packing import verify_packing
 from support.packable import full_at_every_step
 from support.perfect_packings import cut_rectangle, drawn_windows

@@ -17,13 +17,13 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
+from onchip.memory.spill.large.components import solve_in_components
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.components import components_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.joint.components import solve_in_components
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.ordering.min_peak import min_peak_bytes, peak_of_order
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 from support.unions import relisted, union

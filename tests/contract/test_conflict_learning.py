@@ -7,12 +7,12 @@ import pytest
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
+from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.retention.learning import ConflictLearning
+from onchip.memory.spill.best_first.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.learning import ConflictLearning
-from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph
 

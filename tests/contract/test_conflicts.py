@@ -8,12 +8,12 @@ from itertools import combinations
 import pytest
 
 from onchip.answer.packing import Buffer, PackingProblem
+from onchip.memory.allocate.exact.branching import Knowledge
+from onchip.memory.allocate.exact.conflicts import conflict_in
+from onchip.memory.allocate.exact.windows import finding_of, unpackable_stretch
+from onchip.memory.allocate.overflow.kept_buffers import Conflict
+from onchip.memory.allocate.overflow.overflow import in_sections
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.branching import Knowledge
-from onchip.solve.allocation.conflicts import conflict_in
-from onchip.solve.allocation.kept_buffers import Conflict
-from onchip.solve.allocation.overflow import in_sections
-from onchip.solve.allocation.windows import finding_of, unpackable_stretch
 from oracles.packing import fits
 
 

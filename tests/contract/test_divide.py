@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-import onchip.solve.joint.divide as divide
+import onchip.memory.baselines.divide as divide
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.facts.regions import crossing_bytes, regions
 from onchip.formats.own.bundled_networks import load_network
+from onchip.memory.baselines.regions import crossing_bytes, regions
+from onchip.memory.methods.registry import method_named
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.run.registry import method_named
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph

@@ -13,9 +13,9 @@ from onchip.answer.result import Status
 from onchip.app.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
+from onchip.memory.methods.registry import METHODS
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
-from onchip.solve.run.registry import METHODS
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph
 from support.timed_problems import with_durations

@@ -11,10 +11,10 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role
+from onchip.memory.spill.best_first.search import BestFirstSearch
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.search import BestFirstSearch
 from oracles import joint_evictions
 from oracles.joint_evictions import Choice, Evictions
 from oracles.joint_search import PlainSearch

@@ -13,13 +13,13 @@ from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status
 from onchip.audits.finding import Ruling
 from onchip.audits.packing import audit_arena
+from onchip.memory.allocate.construct.best_fit import BestFit
+from onchip.memory.allocate.construct.low_packing import LowPacking
+from onchip.memory.allocate.exact.attempt import fixed_overlap, least_arena_bytes
+from onchip.memory.allocate.exact.branching import BranchingSearch, Knowledge
+from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
+from onchip.memory.allocate.exact.pack import least_capacity, pack
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.allocation.attempt import fixed_overlap, least_arena_bytes
-from onchip.solve.allocation.best_fit import BestFit
-from onchip.solve.allocation.branching import BranchingSearch, Knowledge
-from onchip.solve.allocation.cp_sat import pack_by_cp_sat
-from onchip.solve.allocation.low_packing import LowPacking
-from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule
 from oracles.packing import fits, most_bytes_alive

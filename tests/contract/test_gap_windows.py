@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from onchip.memory.decisions.compose import non_compulsory_cost
+from onchip.memory.retention.gap_windows import GapWindows
+from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.run.compose import non_compulsory_cost
-from onchip.solve.spilling.gap_windows import GapWindows
-from onchip.solve.spilling.kept_gaps import KeptGaps
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import tight, windowed
 

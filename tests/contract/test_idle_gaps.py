@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from onchip.memory.retention.idle_gaps import IdleGap, what_leaves
 from onchip.native import StayGap, StaySearch, StopToken
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.spilling.idle_gaps import IdleGap, what_leaves
 from oracles.stays import cost_of_leaving, least_cost_of_leaving
 
 

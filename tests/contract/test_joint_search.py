@@ -10,10 +10,16 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
+from onchip.memory.spill.best_first.search import (
+    UNLIMITED,
+    BestFirstSearch,
+    SearchOutcome,
+    joint_operators,
+    joint_tensors,
+)
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, SearchOutcome, joint_operators, joint_tensors
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
 from support.tight_problems import cost_of, tight_problem

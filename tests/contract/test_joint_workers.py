@@ -10,13 +10,13 @@ import pytest
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
+from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.best_first.search import UNLIMITED, BestFirstSearch, joint_operators, joint_tensors
+from onchip.memory.spill.best_first.staged import StagedSearch
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.joint.search import UNLIMITED, BestFirstSearch, joint_operators, joint_tensors
-from onchip.solve.joint.staged import StagedSearch
-from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
 from support.series import series

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status, Stop
+from onchip.memory.allocate.construct import low_packing as low_packing_module
+from onchip.memory.allocate.construct.low_packing import LowPacking, blocks_of
+from onchip.memory.allocate.exact import pack as pack_module
+from onchip.memory.allocate.exact.attempt import least_arena_bytes
+from onchip.memory.allocate.exact.pack import least_capacity, pack
+from onchip.memory.allocate.exact.sections import sections_of
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.allocation import low_packing as low_packing_module
-from onchip.solve.allocation import pack as pack_module
-from onchip.solve.allocation.attempt import least_arena_bytes
-from onchip.solve.allocation.low_packing import LowPacking, blocks_of
-from onchip.solve.allocation.pack import least_capacity, pack
-from onchip.solve.allocation.sections import sections_of
 from onchip.verify.packing import verify_packing
 from oracles.greedy_packing import arena_of_order, arenas_of_baselines
 from oracles.packing import most_bytes_alive

@@ -11,15 +11,15 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.app.networks import network_to_plan
 from onchip.arch.memory import Memory
+from onchip.memory.allocate.construct.layouts import LayoutPlacer, has_countable_layouts
+from onchip.memory.baselines.belady import belady_moves
+from onchip.memory.decisions.compose import compose, non_compulsory_cost, schedule_of_moves
+from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.retention.kept_gaps import KeptGaps
+from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.best_first.one_order import OneOrderPlanner
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.allocation.layouts import LayoutPlacer, has_countable_layouts
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.joint.incumbent import Incumbent
-from onchip.solve.joint.one_order import OneOrderPlanner
-from onchip.solve.run.compose import compose, non_compulsory_cost, schedule_of_moves
-from onchip.solve.spilling.belady import belady_moves
-from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, long_lived_graph, random_graph
 from support.one_order import assert_true, tight, windowed

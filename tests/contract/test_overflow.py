@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.memory.allocate.construct import best_fit
+from onchip.memory.allocate.construct.filling import Filling
+from onchip.memory.allocate.exact import attempt
+from onchip.memory.allocate.exact.attempt import least_arena_bytes
+from onchip.memory.allocate.exact.sections import lives_of
+from onchip.memory.allocate.overflow import overflow
+from onchip.memory.allocate.overflow.kept_buffers import Conflict, KeptBuffers
+from onchip.memory.allocate.overflow.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
 from onchip.native import StopToken, fill_within
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.allocation import attempt, best_fit, overflow
-from onchip.solve.allocation.attempt import least_arena_bytes
-from onchip.solve.allocation.filling import Filling
-from onchip.solve.allocation.kept_buffers import Conflict, KeptBuffers
-from onchip.solve.allocation.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
-from onchip.solve.allocation.sections import lives_of
 from onchip.verify.packing import verify_overflow
 from support.packable import full_at_every_step, is_packable
 from support.series import series

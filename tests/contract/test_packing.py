@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.minimalloc.reader import read_buffers
+from onchip.memory.allocate.exact.attempt import least_arena_bytes
+from onchip.memory.allocate.exact.branching import BranchingSearch, Knowledge, luby
+from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
+from onchip.memory.allocate.exact.pack import least_capacity, pack
+from onchip.memory.allocate.exact.postponed import core_of
+from onchip.memory.allocate.exact.sections import greatest_sum, sections_of
+from onchip.memory.allocate.exact.windows import clipped, finding_of, unpackable_stretch
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.allocation.attempt import least_arena_bytes
-from onchip.solve.allocation.branching import BranchingSearch, Knowledge, luby
-from onchip.solve.allocation.cp_sat import pack_by_cp_sat
-from onchip.solve.allocation.pack import least_capacity, pack
-from onchip.solve.allocation.postponed import core_of
-from onchip.solve.allocation.sections import greatest_sum, sections_of
-from onchip.solve.allocation.windows import clipped, finding_of, unpackable_stretch
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive
 from support.packable import brimful, is_packable

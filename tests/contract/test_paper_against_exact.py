@@ -14,11 +14,11 @@ from onchip.app.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.bundled_networks import load_network
+from onchip.memory.published.paper import solve_as_paper
+from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.best_first.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, MipSolver, Run
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.joint.paper import solve_as_paper
-from onchip.solve.ordering.min_peak import min_peak_bytes
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_peak, least_traffic, random_graph

@@ -17,15 +17,15 @@ from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.memory.published.pinning import schedule_of, solve_as_thesis
+from onchip.memory.published.pinning_model import PinningModel
+from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.search.mip import solve_mip
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.joint.pinning import schedule_of, solve_as_thesis
-from onchip.solve.joint.pinning_model import PinningModel
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, packs, random_graph
 from support.series import series

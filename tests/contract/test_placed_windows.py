@@ -9,6 +9,11 @@ from itertools import islice
 import pytest
 
 from onchip.answer.problem import Order
+from onchip.memory.allocate.construct.layouts import LayoutPlacer
+from onchip.memory.baselines.belady import belady_moves
+from onchip.memory.decisions.compose import OperatorSchedule, compose, schedule_of_moves
+from onchip.memory.spill.best_first.search import UNLIMITED
+from onchip.memory.spill.large.placed_windows import AddressedPlan, improve_in_placed_windows
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import (
     LayoutOperator,
@@ -20,11 +25,6 @@ from onchip.native import (
     WindowChoice,
 )
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.allocation.layouts import LayoutPlacer
-from onchip.solve.joint.placed_windows import AddressedPlan, improve_in_placed_windows
-from onchip.solve.joint.search import UNLIMITED
-from onchip.solve.run.compose import OperatorSchedule, compose, schedule_of_moves
-from onchip.solve.spilling.belady import belady_moves
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.placed_plan import LayoutOrders, PlainPlacedPlan

@@ -10,14 +10,14 @@ import pytest
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
+from onchip.memory.decisions.compose import PlannedResidency, compose
+from onchip.memory.spill.best_first.histories import START as NOTHING
+from onchip.memory.spill.best_first.histories import Histories, ResidencyHistory
+from onchip.memory.spill.best_first.placed_plans import PlacedPlans
+from onchip.memory.spill.best_first.plan_graph import START, PlanGraph, PlanState
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.histories import START as NOTHING
-from onchip.solve.joint.histories import Histories, ResidencyHistory
-from onchip.solve.joint.placed_plans import PlacedPlans
-from onchip.solve.joint.plan_graph import START, PlanGraph, PlanState
-from onchip.solve.run.compose import PlannedResidency, compose
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import KeepOrDrop, least_traffic, long_lived_graph, orders, random_graph
 from oracles.packing import fits

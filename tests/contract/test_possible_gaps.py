@@ -15,12 +15,12 @@ from onchip.bounds.retention.sure_gaps import sure_gaps
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.memory.retention.sure_gaps import SureGapsBound
+from onchip.memory.spill.best_first.search import BestFirstSearch
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence, uses_of
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.search import BestFirstSearch
-from onchip.solve.spilling.sure_gaps import SureGapsBound
 from oracles.one_scratchpad import least_traffic, long_lived_graph, orders, random_graph
 from support.one_order import tight
 from support.series import series

@@ -13,15 +13,15 @@ from onchip.answer.recomputation import Recomputation
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
+from onchip.memory.decisions.compose import OperatorSchedule, non_compulsory_cost, recomputation_cost, schedule_of_moves
+from onchip.memory.methods.registry import METHODS
+from onchip.memory.remat.needs import FirstRuns
+from onchip.memory.remat.replay import Guide, GuidedReplay
+from onchip.memory.remat.search import RecomputationSearch
+from onchip.memory.retention.stages import StageModel, moment_of_any_order, moments_of_order
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.recompute.needs import FirstRuns
-from onchip.solve.recompute.replay import Guide, GuidedReplay
-from onchip.solve.recompute.search import RecomputationSearch
-from onchip.solve.recompute.stages import StageModel, moment_of_any_order, moments_of_order
-from onchip.solve.run.compose import OperatorSchedule, non_compulsory_cost, recomputation_cost, schedule_of_moves
-from onchip.solve.run.registry import METHODS
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph
 from oracles.recomputation import least_cost_with_recomputation

@@ -9,16 +9,16 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.formats.own.bundled_networks import load_network
+from onchip.memory.allocate.construct.by_time import place_or_cut_by_time
+from onchip.memory.allocate.construct.chains import packing_problem
+from onchip.memory.allocate.exact.pack import pack, pack_schedule
+from onchip.memory.decisions.compose import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves
+from onchip.memory.decisions.repair import place_or_cut
+from onchip.memory.spill.best_first.search import BestFirstSearch
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.by_time import place_or_cut_by_time
-from onchip.solve.allocation.chains import packing_problem
-from onchip.solve.allocation.pack import pack, pack_schedule
-from onchip.solve.allocation.repair import place_or_cut
-from onchip.solve.joint.search import BestFirstSearch
 from onchip.solve.run.budgets import roomy_problem
-from onchip.solve.run.compose import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify

@@ -13,14 +13,14 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.bundled_networks import load_network
+from onchip.memory.allocate.construct.greedy_by_size import order_by_size, place_by_size
+from onchip.memory.baselines.greedy import Eviction, cheapest_eviction
+from onchip.memory.methods.registry import method_named
+from onchip.memory.spill.best_first.given import with_order_settled
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.allocation.greedy_by_size import order_by_size, place_by_size
-from onchip.solve.ordering.given import with_order_settled
-from onchip.solve.run.registry import method_named
-from onchip.solve.spilling.greedy import Eviction, cheapest_eviction
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import least_traffic, random_graph

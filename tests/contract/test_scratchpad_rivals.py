@@ -18,15 +18,15 @@ from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.memory.baselines.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
+from onchip.memory.baselines.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
+from onchip.memory.baselines.pinned import Pins
+from onchip.memory.methods.registry import method_named
+from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.run.registry import method_named
-from onchip.solve.spilling.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
-from onchip.solve.spilling.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
-from onchip.solve.spilling.pinned import Pins
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import long_lived_graph, random_graph
 from support.series import series

@@ -15,12 +15,12 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.bounds.retention.merged_scratchpads import pooled
+from onchip.memory.retention.kept_gaps import KeptGaps
+from onchip.memory.retention.linked import Copies, LinkedModel
+from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.exact import solve_exactly
-from onchip.solve.joint.linked import Copies, LinkedModel
-from onchip.solve.spilling.kept_gaps import KeptGaps
 from onchip.verify.verifier import verify
 from oracles.one_scratchpad import KeepOrDrop, long_lived_graph, orders, random_graph
 from oracles.scratchpads import least_arenas, least_bytes, least_cost_of_instructions

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
+from onchip.memory.decisions.compose import SearchMove, non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.best_first.search import BestFirstSearch, SearchOutcome
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.search import BestFirstSearch, SearchOutcome
-from onchip.solve.run.compose import SearchMove, non_compulsory_cost, schedule_of_moves
 from oracles.joint_evictions import Choice, Listing
 from oracles.joint_search import PlainSearch
 from oracles.joint_state import SearchState

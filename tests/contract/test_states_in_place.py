@@ -15,13 +15,13 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
+from onchip.memory.methods.registry import METHODS
 from onchip.model.capacity import bounds
 from onchip.model.capacity.bounds import greatest_need, greatest_needs, operator_need
 from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.model.capacity.states import memories_of_state
 from onchip.search.budget.limits import Limits
 from onchip.solve.run.budgets import budgets_of
-from onchip.solve.run.registry import METHODS
 from oracles.packing import TooLargeError
 from oracles.shared_bytes import subsets
 from oracles.states import least_arena_with_states, least_traffic_with_states

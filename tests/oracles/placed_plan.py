@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from onchip.memory.allocate.construct.layouts import layout_tensors
+from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
+from onchip.memory.spill.large.movable_plan import MovablePlan, PlanWindow
+from onchip.memory.spill.large.placed_windows import layout_operators
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LayoutOperator, OrderBeam, StopToken
-from onchip.solve.allocation.layouts import layout_tensors
-from onchip.solve.joint.placed_windows import layout_operators
-from onchip.solve.ordering.movable_plan import MovablePlan, PlanWindow
-from onchip.solve.run.compose import OperatorSchedule, PlannedResidency
 
 MOST_AHEAD: Final = 64
 ANYWHERE: Final = -1

@@ -23,6 +23,7 @@ from onchip.app.plan import Request, describe_network, plan_network
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.app.target import Target
 from onchip.arch.memory import Memory
+from onchip.memory.methods.registry import METHODS
 from onchip.model.capacity.bounds import greatest_need
 from onchip.reports.shared.progress import ProgressLine
 from onchip.search.budget.clock import Deadline
@@ -30,7 +31,6 @@ from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.search.strategy import interruptible
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.budgets import Budget
-from onchip.solve.run.registry import METHODS
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
 from onchip.solve.stacks.objective import FusionObjective

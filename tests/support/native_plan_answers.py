@@ -9,10 +9,10 @@ from random import Random
 from onchip import native
 from onchip.answer.packing import Buffer
 from onchip.bounds.latency.ways_to_run import WaysToRun
+from onchip.memory.allocate.exact.sections import sections_of
+from onchip.memory.timed.homes import HomesOfOperands
+from onchip.memory.timed.network import latency_bands
 from onchip.simulate.network_on_chip.traffic import KINDS, TaskKind, TrafficTask
-from onchip.solve.allocation.sections import sections_of
-from onchip.solve.latency.homes import HomesOfOperands
-from onchip.solve.latency.network import latency_bands
 from support.answered import Answered
 from support.network_traffic import random_network, random_tasks
 from support.packable import full_at_every_step

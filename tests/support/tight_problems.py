@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
+from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.best_first.min_peak import min_peak_bytes
+from onchip.memory.spill.best_first.search import SearchOutcome
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.joint.search import SearchOutcome
-from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.run.compose import non_compulsory_cost, schedule_of_moves
 from oracles.one_scratchpad import random_graph
 
 

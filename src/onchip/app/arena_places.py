@@ -15,11 +15,11 @@ from onchip.errors import InternalError
 from onchip.formats.tflite.arena_lives import ArenaContents
 from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
 from onchip.formats.tflite.graph import ReadNetwork
+from onchip.memory.allocate.construct.micro_greedy import place_as_micro
+from onchip.memory.allocate.exact.pack import least_capacity
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import silent_run
-from onchip.solve.allocation.micro_greedy import place_as_micro
-from onchip.solve.allocation.pack import least_capacity
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule
 

@@ -16,8 +16,8 @@ from onchip.formats.tflite.arena_lives import arena_size_bytes
 from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import FlatNetwork
 from onchip.formats.vela.allocation import ALIGNMENT_BYTES, VelaArea, read_vela_allocation
+from onchip.memory.allocate.exact.attempt import least_arena_bytes
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.solve.allocation.attempt import least_arena_bytes
 from onchip.verify.packing import ALL_BUFFERS, verify_packing
 from onchip.verify.rules import Rule, Violation
 

@@ -23,13 +23,13 @@ from onchip.formats.xla.assignment import (
     read_buffer_assignment,
     read_live_ranges,
 )
+from onchip.memory.allocate.exact.attempt import least_arena_bytes
+from onchip.memory.allocate.exact.pack import least_capacity
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import silent_run
-from onchip.solve.allocation.attempt import least_arena_bytes
-from onchip.solve.allocation.pack import least_capacity
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule, Violation
 

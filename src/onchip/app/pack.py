@@ -11,12 +11,12 @@ from onchip.answer.packing import PackingProblem
 from onchip.app.phases import phase
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.minimalloc.reader import BufferTable, read_buffers
+from onchip.memory.allocate.exact.pack import least_capacity, pack
+from onchip.memory.allocate.overflow.overflow import least_overflow
 from onchip.reports.packing import OverflowOutcome, PackingOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.allocation.overflow import least_overflow
-from onchip.solve.allocation.pack import least_capacity, pack
 from onchip.verify.packing import verify_overflow, verify_packing
 from onchip.verify.rules import Violation
 from onchip.without_collecting import without_collecting

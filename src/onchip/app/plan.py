@@ -23,6 +23,7 @@ from onchip.arch.sharing import Share, SharedKinds
 from onchip.errors import InternalError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
+from onchip.memory.methods.registry import method_named
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.search.budget.clock import Deadline, Stopwatch
@@ -31,7 +32,6 @@ from onchip.search.budget.warm_start import WarmStart
 from onchip.search.strategy.stage import started_as_stage, with_bound, without_bound
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.run.budgets import budgets_of, roomy_problem
-from onchip.solve.run.registry import method_named
 from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import verify

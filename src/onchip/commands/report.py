@@ -124,9 +124,9 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
 
     from onchip.answer.problem import Objective, Order
     from onchip.app.plan import plan_problem
+    from onchip.memory.methods.registry import METHODS
     from onchip.reports.program.findings import BaselinePlan
     from onchip.search.budget.limits import Limits
-    from onchip.solve.run.registry import METHODS
     from onchip.verify.verifier import verify
 
     baselines = []

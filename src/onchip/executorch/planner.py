@@ -15,9 +15,9 @@ from onchip.executorch.installed import not_installed
 from onchip.executorch.memories import FIRST_ID, Demands, MappedProblem, MemoryMap, mapped_problem, memory_map_of
 from onchip.executorch.planned import PlannedMemory, PlannedModule
 from onchip.executorch.specs import ModuleBuffers, TensorSpec
+from onchip.memory.allocate.overflow.static_packing import least_outside, least_static_arena
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.allocation.static_packing import least_outside, least_static_arena
 from onchip.verify.static_packing import verify_static_packing
 
 SECONDS: Final = 10.0

@@ -25,7 +25,7 @@ FAULTS: Final = (
     ),
     Planted(
         name="operands never fill a scratchpad to its last byte",
-        file="src/onchip/solve/latency/homes.py",
+        file="src/onchip/memory/timed/homes.py",
         old="fill.need_bytes > self._capacities[memory]:\n",
         new="fill.need_bytes >= self._capacities[memory]:\n",
         level=LEVEL,

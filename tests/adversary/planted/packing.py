@@ -6,11 +6,11 @@ from typing import Final
 
 from adversary.plant import Planted
 
-OVERFLOW = "src/onchip/solve/allocation/overflow.py"
-SECTIONS = "src/onchip/solve/allocation/sections.py"
+OVERFLOW = "src/onchip/memory/allocate/overflow/overflow.py"
+SECTIONS = "src/onchip/memory/allocate/exact/sections.py"
 ARENA = "src/onchip/formats/tflite/arena_plan.py"
 CHECK_ARENA = "src/onchip/app/check_arena_plan.py"
-KEPT = "src/onchip/solve/allocation/kept_buffers.py"
+KEPT = "src/onchip/memory/allocate/overflow/kept_buffers.py"
 
 FAULTS: Final = (
     Planted(
@@ -50,7 +50,7 @@ FAULTS: Final = (
     ),
     Planted(
         "buffers beside fixed ones are postponed",
-        "src/onchip/solve/allocation/postponed.py",
+        "src/onchip/memory/allocate/exact/postponed.py",
         "if problem.has_fixed:",
         "if not buffers:",
         "pack-fixed",

@@ -6,7 +6,7 @@ from typing import Final
 
 from adversary.plant import Planted
 
-SEARCH = "src/onchip/solve/recompute/search.py"
+SEARCH = "src/onchip/memory/remat/search.py"
 LEVEL = "recompute"
 
 FAULTS: Final = (

@@ -10,12 +10,12 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
+from onchip.memory.spill.best_first.min_peak import min_peak_bytes
+from onchip.memory.spill.scratchpads.solve import least_peak_with_states
 from onchip.model.capacity.bounds import OperatorNeed, greatest_need
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.ordering.min_peak import min_peak_bytes
-from onchip.solve.states.solve import least_peak_with_states
 
 STATES_TO_ADVISE: Final = 200_000
 """Where M_P is said beside what was asked for: mostly some seconds."""

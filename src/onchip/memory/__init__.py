@@ -1,0 +1,1 @@
+"""Order, residencies and offsets of tensors."""

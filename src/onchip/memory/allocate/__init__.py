@@ -1,0 +1,1 @@
+"""Offsets for tensors with given live ranges."""

@@ -1,0 +1,1 @@
+"""Published heuristics: Belady, greedy, OnSRAM, colouring, and divide and conquer."""

@@ -1,0 +1,197 @@
+"""`--method colouring`: interference-graph colouring into pseudo-registers, for any number of scratchpads.
+
+After memory coloring (Li, Gao, Xue, PACT 2005): each scratchpad is cut into pseudo-registers of every size that a
+tensor has; registers of different sizes overlap. Optimistic colouring as Briggs, Cooper and Torczon do it (TOPLAS
+1994): what gets no colour is streamed, that is, split into one short life for each use, and all is coloured anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result
+from onchip.memory.baselines.pinned import Pins, solve_by_pinning_whole_lives
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRange:
+    """A node: a tensor over a half-open range of steps, of so many units in each scratchpad that may take it.
+
+    `saved` is what streaming it would cost; None for one use, which has to have its place.
+    """
+
+    tensor: int
+    start: int
+    stop: int
+    units: tuple[tuple[int, int], ...]
+    saved: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A colour: the units [start, stop) of a scratchpad."""
+
+    memory: int
+    start: int
+    stop: int
+
+    def overlaps(self, other: Register) -> bool:
+        """Whether they share a unit."""
+        return self.memory == other.memory and self.start < other.stop and other.start < self.stop
+
+
+def solve_by_colouring(problem: Problem, run: Run) -> Result[Plan]:
+    """What has a register is pinned in its scratchpad."""
+    return solve_by_pinning_whole_lives(problem, run, "colouring", _pin_what_is_coloured)
+
+
+def _pin_what_is_coloured(pins: Pins, run: Run) -> Iterable[Pins]:
+    streamed: set[int] = set()
+    while run.stop is None:
+        colouring = Colouring(pins.indexed, tuple(live_ranges(pins, streamed)), run)
+        if run.stop is None and not colouring.spilled:
+            for tensor, memory in colouring.pinned():
+                pins.pin(tensor, memory)
+            yield pins
+            return
+        streamed |= colouring.spilled
+
+
+def live_ranges(pins: Pins, streamed: set[int]) -> Iterator[LiveRange]:
+    """Yield a range for each tensor that may be pinned, for the others one for each use."""
+    indexed = pins.indexed
+    for tensor, uses in enumerate(pins.uses):
+        homes = tuple(pins.homes(tensor))
+        saved = max((pins.saved(tensor, memory) for memory in homes), default=0)
+        if len(uses) > 1 and saved > 0 and tensor not in streamed:
+            yield LiveRange(tensor, uses[0], uses[-1] + 1, _units(indexed, tensor, homes), saved)
+            continue
+        for step in uses:
+            is_written = indexed.producer[tensor] == pins.order[step]
+            taken_in = (indexed.written_in if is_written else indexed.read_in)[tensor]
+            yield LiveRange(tensor, step, step + 1, _units(indexed, tensor, bits(taken_in)), None)
+
+
+def _units(indexed: IndexedProblem, tensor: int, memories: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    return tuple((memory, indexed.views[memory].room.units[tensor]) for memory in memories)
+
+
+class Registers:
+    """The colours that a range may have: multiples of its own size, in every scratchpad that may take it."""
+
+    def __init__(self, indexed: IndexedProblem, live: LiveRange) -> None:
+        self._units = live.units
+        rooms = {memory: indexed.views[memory].room for memory, _ in live.units}
+        # The last, partial unit of the capacity is there for a tensor that may end within it.
+        whole = {m: room.capacity_units + (room.may_end_short >> live.tensor & 1) for m, room in rooms.items()}
+        self._counts = {memory: whole[memory] // units for memory, units in live.units}
+
+    @property
+    def count(self) -> int:
+        """Return how many pseudo-registers there are in all scratchpads."""
+        return sum(self._counts.values())
+
+    def first_free(self, taken: Iterable[Register]) -> Register | None:
+        """Return the lowest register of the first scratchpad that overlaps none of those taken."""
+        occupied = sorted(taken, key=lambda register: register.start)
+        for memory, units in self._units:
+            index = 0
+            for other in occupied:
+                if other.overlaps(Register(memory, index * units, (index + 1) * units)):
+                    index = -(-other.stop // units)
+            if index < self._counts[memory]:
+                return Register(memory, index * units, (index + 1) * units)
+        return None
+
+
+def most_blocked(live: LiveRange, other: LiveRange) -> int:
+    """Return how many registers of `live` one register of `other` overlaps at most (Smith, Ramsey, Holloway 2004)."""
+    theirs = dict(other.units)
+    return max((_blocked(units, theirs[memory]) for memory, units in live.units if memory in theirs), default=0)
+
+
+def _blocked(units: int, other_units: int) -> int:
+    """The other begins at a multiple of its own size: at most a greatest common divisor before one's next register."""
+    return (units - gcd(units, other_units) + other_units - 1) // units + 1
+
+
+class Colouring:
+    """One round of simplify and select; `colours` by range, `spilled` the tensors that found none.
+
+    A run that has to stop leaves some without a colour.
+    """
+
+    def __init__(self, indexed: IndexedProblem, ranges: Sequence[LiveRange], run: Run) -> None:
+        self._run = run
+        self._ranges = ranges
+        self._registers = [Registers(indexed, live) for live in ranges]
+        self._neighbours = _interference(ranges, run)
+        self.colours: dict[int, Register] = {}
+        self._select(self._simplify())
+        self.spilled = {
+            live.tensor for node, live in enumerate(ranges) if live.saved is not None and node not in self.colours
+        }
+
+    def pinned(self) -> list[tuple[int, int]]:
+        """Each tensor with a register for its whole life and the scratchpad of that, by cost for a neighbour."""
+        whole = [node for node in self.colours if self._ranges[node].saved is not None]
+        whole.sort(key=lambda node: (-self._rank(node, len(self._neighbours[node])), self._ranges[node].tensor))
+        return [(self._ranges[node].tensor, self.colours[node].memory) for node in whole]
+
+    def _rank(self, node: int, degree: int) -> float:
+        """Chaitin's cost by degree; what has to have a place is never spilled."""
+        saved = self._ranges[node].saved
+        return float("inf") if saved is None else saved / max(1, degree)
+
+    def _simplify(self) -> list[int]:
+        """Take the nodes away, one by one: one that finds a colour whatever the rest gets, else the least by rank."""
+        blocked = [self._blocked(node) for node in range(len(self._ranges)) if self._run.stop is None]
+        degree = [len(neighbours) for neighbours in self._neighbours]
+        left = set(range(len(self._ranges)))
+        stack: list[int] = []
+        while left and self._run.stop is None:
+            node = next((n for n in left if blocked[n] < self._registers[n].count), None)
+            if node is None:
+                node = min(left, key=lambda n: (self._rank(n, degree[n]), -degree[n], n))
+            left.remove(node)
+            stack.append(node)
+            for other in self._neighbours[node] & left:
+                degree[other] -= 1
+                blocked[other] -= most_blocked(self._ranges[other], self._ranges[node])
+        return stack
+
+    def _blocked(self, node: int) -> int:
+        return sum(most_blocked(self._ranges[node], self._ranges[other]) for other in self._neighbours[node])
+
+    def _select(self, stack: list[int]) -> None:
+        """The last taken away first: the first of its registers that no neighbour's overlaps, if there is one."""
+        for node in reversed(stack):
+            if self._run.stop is not None:
+                return
+            taken = [self.colours[other] for other in self._neighbours[node] if other in self.colours]
+            register = self._registers[node].first_free(taken)
+            if register is not None:
+                self.colours[node] = register
+
+
+def _interference(ranges: Sequence[LiveRange], run: Run) -> list[set[int]]:
+    """Return per range those that live in one of its steps, in a scratchpad that may take both."""
+    alive: dict[int, list[int]] = {}
+    for node, live in enumerate(ranges):
+        for step in range(live.start, live.stop):
+            alive.setdefault(step, []).append(node)
+    neighbours: list[set[int]] = [set() for _ in ranges]
+    for nodes in alive.values():
+        for node in nodes:
+            if run.stop is not None:
+                return neighbours
+            mine = {memory for memory, _ in ranges[node].units}
+            neighbours[node] |= {n for n in nodes if n != node and mine & {memory for memory, _ in ranges[n].units}}
+    return neighbours

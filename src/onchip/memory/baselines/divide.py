@@ -1,0 +1,181 @@
+"""`--method divide`: COSMA's divide and conquer (section IV), with the break nodes chosen by what crosses them.
+
+1. Cut the given order where few live bytes cross.
+2. Order each region by exact search, from what the region before left in the scratchpad and in DRAM.
+3. Join the orders; for the joined order, the exact method decides residencies and addresses.
+
+The order is heuristic. The bound holds for all orders: what a short search of the whole proves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from onchip.answer.problem import Order, Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status, Stop
+from onchip.memory.baselines.baselines import RANKS, place_by_size_or_evict
+from onchip.memory.baselines.belady import belady_moves
+from onchip.memory.baselines.regions import regions
+from onchip.memory.decisions.compose import SearchMove, non_compulsory_cost, schedule_of_moves
+from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.best_first.given import with_given_order
+from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.model.capacity.fitting import operators_that_do_not_fit
+from onchip.model.lifetimes.bit_masks import bits, mask_of
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
+
+METHOD = "divide"
+LARGEST_REGIONS = (24, 40, 60, 100, 160)
+REGION_NODE_LIMIT = 3_000
+GIVEN_NODE_LIMIT = 50_000
+BOUND_NODE_LIMIT = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class RegionBoundary:
+    """Between two regions: the tensors still of use that are resident, and those of which DRAM has a copy."""
+
+    resident: int
+    copied: int
+
+
+def solve_by_dividing(problem: Problem, run: Run) -> Result[Plan]:
+    """Plan the best order found, with a bound for all orders. INFEASIBLE if a single operator does not fit."""
+    if operators_that_do_not_fit(IndexedProblem.of(problem)):
+        return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
+    divided = _divided(problem, run)
+    best = min(_placed_by_size(divided, run), solve_exactly(divided, without_bound(run)), key=_value)
+    if best.objective_value is None:
+        return Result(Status.UNKNOWN, None, None, 0, run.seconds, METHOD, run.stop or Stop.COMPLETED)
+    bound = _lower_bound(IndexedProblem.of(problem), run, best.objective_value)
+    status = Status.OPTIMAL if bound >= best.objective_value else Status.FEASIBLE
+    stop = Stop.COMPLETED if status is Status.OPTIMAL else run.stop or Stop.COMPLETED
+    return Result(status, best.answer, best.objective_value, bound, run.seconds, METHOD, stop)
+
+
+def _value(result: Result[Plan]) -> float:
+    return float("inf") if result.objective_value is None else result.objective_value
+
+
+def _placed_by_size(problem: Problem, run: Run) -> Result[Plan]:
+    """Return the best eviction for the given order with addresses by size: a good plan where packing fails."""
+    indexed = IndexedProblem.of(problem)
+    incumbent = Incumbent(indexed, run)
+    moves = BestFirstSearch(indexed, _part_of(run, GIVEN_NODE_LIMIT)).solve().moves
+    if moves is not None:
+        for rank in RANKS:
+            placed, offsets = place_by_size_or_evict(indexed, schedule_of_moves(indexed, moves), rank, run)
+            incumbent.offer(placed, offsets, non_compulsory_cost(indexed, placed), "placed by size")
+            if run.stop is not None:
+                break
+    return incumbent.result(METHOD)
+
+
+def _divided(problem: Problem, run: Run) -> Problem:
+    """Return the problem with the best joined order given: one pass per size, each from the best order so far."""
+    best = with_given_order(problem, range(len(problem.graph.operators)))
+    least = _least_cost(best, run)
+    for largest in LARGEST_REGIONS:
+        if least == 0 or run.stop is not None:
+            break
+        run.report(None, 0, f"regions of {largest} operators")
+        order = joined_order(IndexedProblem.of(replace(best, order=Order.FREE)), run, largest)
+        candidate = with_given_order(best, order)
+        cost = _least_cost(candidate, run)
+        if cost < least:
+            best, least = candidate, cost
+        if largest >= len(order):
+            break
+    return best
+
+
+def _least_cost(problem: Problem, run: Run) -> float:
+    """Return the least cost in bytes of the given order, infinite if it was not found."""
+    cost = BestFirstSearch(IndexedProblem.of(problem), _part_of(run, GIVEN_NODE_LIMIT)).solve().cost
+    return float("inf") if cost is None else cost
+
+
+def _part_of(run: Run, node_limit: int) -> Run:
+    """Return a run within a run: its own node limit, the time that is left, the same stop switch."""
+    return Run(replace(run.limits, node_limit=node_limit), interrupt=run.interrupt, deadline=run.deadline)
+
+
+def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, ...]:
+    """Order the regions one after another, each from where the one before it ended."""
+    order: list[int] = []
+    boundary = RegionBoundary(0, indexed.backed)
+    for region in regions(indexed, largest):
+        part = region_problem(indexed, region, boundary)
+        moves = _least_cost_moves(part, run)
+        boundary = _boundary_after(indexed, region, boundary, moves)
+        order.extend(region[move.operator - 1] for move in moves if 1 <= move.operator <= len(region))
+    return tuple(order)
+
+
+def region_problem(indexed: IndexedProblem, region: range, boundary: RegionBoundary) -> IndexedProblem:
+    """Return the region as a problem of its own, its operators numbered from 1.
+
+    Operator 0 puts there what the boundary says is resident. What is read later has one reader of
+    its own after the region, so that dropping it costs what it will cost. What came before and is
+    not resident was paid for when it left: its first load is free.
+    """
+    leaving = [
+        tensor
+        for tensor, readers in enumerate(indexed.reader_lists)
+        if readers and readers[-1] >= region.stop and _is_known(indexed, tensor, region)
+    ]
+    within = [(0, *(b - region.start + 1 for b in indexed.predecessor_lists[o] if b in region)) for o in region]
+    everything = tuple(range(len(region) + 1))
+    producer = [
+        0 if boundary.resident >> t & 1 else made - region.start + 1 if made in region else -1
+        for t, made in enumerate(indexed.producer)
+    ]
+    return replace(
+        indexed,
+        read_lists=((), *(indexed.read_lists[o] for o in region), *((tensor,) for tensor in leaving)),
+        write_lists=(tuple(bits(boundary.resident)), *(indexed.write_lists[o] for o in region), *(() for _ in leaving)),
+        predecessor_lists=((), *within, *(everything for _ in leaving)),
+        producer=tuple(producer),
+        backed=boundary.copied | indexed.backed | mask_of(t for t, made in enumerate(producer) if made < 0),
+    )
+
+
+def _is_known(indexed: IndexedProblem, tensor: int, region: range) -> bool:
+    """Whether the tensor exists, or a source has been read, by the end of the region."""
+    if indexed.producer[tensor] >= 0:
+        return indexed.producer[tensor] < region.stop
+    return any(reader < region.stop for reader in indexed.reader_lists[tensor][:1])
+
+
+def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[SearchMove, ...]:
+    """Search as far as a region's limits allow; else the given order with Belady's evictions."""
+    outcome = BestFirstSearch(part, _part_of(run, REGION_NODE_LIMIT)).solve()
+    return outcome.moves or belady_moves(part, range(part.operator_count))
+
+
+def _boundary_after(
+    indexed: IndexedProblem, region: range, boundary: RegionBoundary, moves: tuple[SearchMove, ...]
+) -> RegionBoundary:
+    """Replay the region's own moves: what is resident then and read later, and what DRAM has a copy of."""
+    resident, copied = set(bits(boundary.resident)), set(bits(boundary.copied))
+    inside = [move for move in moves if 1 <= move.operator <= len(region)]
+    executed: set[int] = set()
+    for move in inside:
+        operator = region[move.operator - 1]
+        resident.difference_update(move.evicted)
+        copied.update(move.evicted)
+        executed.add(operator)
+        resident.update(indexed.operand_lists[operator])
+    read = (t for t in resident if any(r >= region.start and r not in executed for r in indexed.reader_lists[t]))
+    return RegionBoundary(mask_of(read), mask_of(copied))
+
+
+def _lower_bound(indexed: IndexedProblem, run: Run, value: int) -> int:
+    """Return what a search of the whole proves within its node limit and the time that is left."""
+    if value == 0 or run.stop is not None:
+        return 0
+    return min(value, BestFirstSearch(indexed, _part_of(run, BOUND_NODE_LIMIT)).solve().lower_bound)

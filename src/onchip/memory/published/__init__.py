@@ -1,0 +1,1 @@
+"""COSMA's program and Jang's, constraint by constraint."""

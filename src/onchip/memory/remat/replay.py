@@ -1,0 +1,255 @@
+"""A plan for one order of first runs, made step by step: what is missing is brought back, what costs least leaves.
+
+What an operator reads and is not resident is loaded again or computed again, with all that this takes, whichever is
+cheaper. Where there is no room, tensors leave: first those that no first run reads any more, then by what bringing
+them back costs for their bytes and the steps until then. A guide names tensors that should stay; they leave last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import accumulate
+
+from onchip.memory.decisions.compose import SearchMove, schedule_of_moves
+from onchip.memory.remat.needs import NEVER, FirstRuns
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """Tensors that leave last, and how the others are weighed.
+
+    `kept` are pairs (until which step, tensors), ascending: what should be there at that step. The price of a tensor is
+    what its return costs, by its units and by the `distance` power of the steps until it is needed; `weights`
+    multiply it, and so does `firmness` that of what should stay, which leaves after all others where that is infinite.
+    Something leaves only where more than `patience` times the room is taken: what waits and is not read again has left
+    with its last use, and then all may have fit.
+    """
+
+    kept: tuple[tuple[int, frozenset[int]], ...] = ()
+    distance: float = 0.0
+    firmness: float = float("inf")
+    patience: float = 1.0
+    weights: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Moves, and what they cost beyond the compulsory in the objective's unit."""
+
+    moves: tuple[SearchMove, ...]
+    cost: int
+
+
+class GuidedReplay:
+    """One pass over the first runs within so many units; `most_cost` ends it as soon as it costs as much.
+
+    `missed_at` are the steps in which a tensor had to leave that should have stayed.
+    """
+
+    def __init__(self, first_runs: FirstRuns, units: int, guide: Guide, most_cost: int = NEVER) -> None:
+        indexed = first_runs.indexed
+        self._first_runs, self._units, self._guide, self._most_cost = first_runs, units, guide, most_cost
+        self._most_waiting = int(units * guide.patience)
+        self._sizes, self._producer = indexed.room.units, indexed.producer
+        self._read_lists, self._write_lists = indexed.read_lists, indexed.write_lists
+        self._weights = dict(guide.weights)
+        self._resident: set[int] = set()
+        self._used = 0
+        self._been: set[int] = set()
+        self._stored: set[int] = set()
+        self._return_estimates: dict[int, float] = {}
+        self._next = [0] * len(self._producer)
+        self._step = 0
+        self._cost = 0
+        self._moves: list[SearchMove] = []
+        self._leaving: list[int] = []
+        self._kept: frozenset[int] = frozenset()
+        self._kept_before: frozenset[int] = frozenset()
+        self._until = NEVER
+        self.missed_at: list[int] = []
+
+    def replay(self) -> Replayed | None:
+        """Return the moves; None where the room is too small for this way, or they cost too much."""
+        stages = list(reversed(self._guide.kept))
+        for step, operator in enumerate(self._first_runs.order):
+            self._step = step
+            while stages and stages[-1][0] < step:
+                self._kept_before = stages.pop()[1]
+            self._until, self._kept = stages[-1] if stages else (NEVER, frozenset())
+            if not self._bring_inputs(operator) or not self._run(operator, set(self._read_lists[operator])):
+                return None
+            if self._cost >= self._most_cost:
+                return None
+        return Replayed(tuple(self._moves), self._cost) if self._all_fits() else None
+
+    def _all_fits(self) -> bool:
+        """Whether the room is enough at every step where everything leaves with its last use."""
+        if self._most_waiting <= self._units:
+            return True
+        change = [0] * (len(self._moves) + 1)
+        for one in schedule_of_moves(self._first_runs.indexed, self._moves).residencies:
+            change[one.start] += self._sizes[one.tensor]
+            change[one.stop] -= self._sizes[one.tensor]
+        return max(accumulate(change)) <= self._units
+
+    # What is missing
+
+    def _bring_inputs(self, operator: int) -> bool:
+        """Run again what writes the missing inputs, and what that needs; what is loaded comes with its reader."""
+        again = self._runs_for(operator)
+        if again is None:
+            return False
+        pending: dict[int, int] = {}
+        for one in (*again, operator):
+            for tensor in self._read_lists[one]:
+                pending[tensor] = pending.get(tensor, 0) + 1
+        for one in again:
+            if not self._run(one, {*pending}):
+                return False
+            self._cost += self._first_runs.costs[one]
+            for tensor in self._read_lists[one]:
+                pending[tensor] -= 1
+                if not pending[tensor]:
+                    del pending[tensor]
+        return True
+
+    def _runs_for(self, operator: int) -> list[int] | None:
+        """The operators to run again, in order, so that one can run; None where one of them may not."""
+        step_of, again, waiting = self._first_runs.step_of, set[int](), list(self._read_lists[operator])
+        estimates: dict[int, int] = {}
+        while waiting:
+            tensor = waiting.pop()
+            producer = self._producer[tensor]
+            if tensor in self._resident or producer < 0 or producer in again:
+                continue
+            if self._load_cost(tensor) <= self._cost_again(tensor, estimates):
+                continue
+            if self._first_runs.costs[producer] >= NEVER:
+                return None
+            again.add(producer)
+            waiting += self._read_lists[producer]
+        return sorted(again, key=step_of.__getitem__)
+
+    def _load_cost(self, tensor: int) -> int:
+        store, load = self._first_runs.return_costs(tensor)
+        return load if tensor in self._stored else min(NEVER, store + load)
+
+    def _cost_again(self, tensor: int, estimates: dict[int, int]) -> int:
+        """What computing a missing tensor again costs, what it reads coming the cheapest way."""
+        waiting = [tensor]
+        while waiting:
+            one = waiting[-1]
+            producer = self._producer[one]
+            if one in estimates:
+                waiting.pop()
+                continue
+            missing = [other for other in self._read_lists[producer] if self._has_to_come(other)]
+            unknown = [other for other in missing if other not in estimates]
+            if unknown:
+                waiting += unknown
+                continue
+            parts = (min(self._load_cost(other), estimates[other]) for other in missing)
+            estimates[one] = min(NEVER, self._first_runs.costs[producer] + sum(parts))
+            waiting.pop()
+        return estimates[tensor]
+
+    def _has_to_come(self, tensor: int) -> bool:
+        return tensor not in self._resident and self._producer[tensor] >= 0
+
+    # Running
+
+    def _run(self, operator: int, pinned: set[int]) -> bool:
+        """Make room, load what is missing, run; the pinned may not leave."""
+        reads, writes = self._read_lists[operator], self._write_lists[operator]
+        for tensor in writes:
+            if tensor in self._resident:
+                self._leave(tensor)
+        missing = [tensor for tensor in reads if tensor not in self._resident]
+        if not self._make_room(sum(self._sizes[tensor] for tensor in (*missing, *writes)), {*pinned, *reads}):
+            return False
+        for tensor in missing:
+            if self._producer[tensor] >= 0 or tensor in self._been:
+                self._cost += self._load_cost(tensor)
+                self._stored.add(tensor)
+        for tensor in (*missing, *writes):
+            self._been.add(tensor)
+            self._resident.add(tensor)
+            self._used += self._sizes[tensor]
+        self._moves.append(SearchMove(operator, tuple(self._leaving)))
+        self._leaving = []
+        return self._cost < NEVER
+
+    def _make_room(self, units: int, pinned: set[int]) -> bool:
+        excess = self._used + units - self._most_waiting
+        if excess <= 0:
+            return True
+        prices = sorted((self._price(tensor), -self._sizes[tensor], tensor) for tensor in self._resident - pinned)
+        leaving: list[int] = []
+        for _, _, tensor in prices:
+            if excess <= 0:
+                break
+            if self._should_stay(tensor) and self.missed_at[-1:] != [self._step]:
+                self.missed_at.append(self._step)
+            leaving.append(tensor)
+            excess -= self._sizes[tensor]
+        if excess > 0:
+            return False
+        for tensor in self._without_what_can_stay(leaving, -excess):
+            self._leave(tensor)
+        return True
+
+    def _without_what_can_stay(self, leaving: Collection[int], spare: int) -> list[int]:
+        """Those that leave last and dearest may stay after all where others are larger than they had to be."""
+        gone = []
+        for tensor in reversed(tuple(leaving)):
+            if self._sizes[tensor] <= spare:
+                spare -= self._sizes[tensor]
+            else:
+                gone.append(tensor)
+        return gone
+
+    def _leave(self, tensor: int) -> None:
+        self._return_estimates[tensor] = self._return_cost(tensor)
+        self._resident.remove(tensor)
+        self._used -= self._sizes[tensor]
+        self._leaving.append(tensor)
+
+    def _price(self, tensor: int) -> tuple[int, float]:
+        """Its class, dearer ones after cheaper ones, and its price within that."""
+        needed = self._needed(tensor)
+        is_kept = self._should_stay(tensor)
+        cost = self._return_cost(tensor)
+        if cost >= NEVER and (needed < NEVER or self._producer[tensor] < 0):
+            return 3, cost
+        if needed >= NEVER and not is_kept:
+            return 0, cost / max(1, self._sizes[tensor])
+        price = cost / max(1, self._sizes[tensor]) * self._weights.get(tensor, 1.0)
+        price /= float(max(1, needed - self._step)) ** self._guide.distance
+        is_firm = is_kept and self._guide.firmness == float("inf")
+        return (2 if is_firm else 1), price * self._guide.firmness if is_kept and not is_firm else price
+
+    def _should_stay(self, tensor: int) -> bool:
+        """Whether it is kept at the next moment, or was at the one before and is needed until the next."""
+        if tensor in self._kept:
+            return True
+        return tensor in self._kept_before and self._needed(tensor) < self._until
+
+    def _needed(self, tensor: int) -> int:
+        """The step of the next first run that reads it."""
+        reads, at = self._first_runs.reads[tensor], self._next[tensor]
+        while at < len(reads) and reads[at] < self._step:
+            at += 1
+        self._next[tensor] = at
+        return reads[at] if at < len(reads) else NEVER
+
+    def _return_cost(self, tensor: int) -> float:
+        """About what bringing the tensor back would cost if it left now."""
+        load, producer = self._load_cost(tensor), self._producer[tensor]
+        if producer < 0:
+            return load
+        again: float = self._first_runs.costs[producer]
+        for other in self._read_lists[producer]:
+            if other not in self._resident:
+                again += self._return_estimates.get(other, 0)
+        return min(load, again, NEVER)

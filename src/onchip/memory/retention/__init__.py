@@ -1,0 +1,1 @@
+"""CP-SAT models of order, residency, copies, ties, offsets and states."""

@@ -1,0 +1,228 @@
+"""Which tensors stay in which scratchpad over which idle stretches, for one order: an exact model that can learn.
+
+One boolean per scratchpad for each use of a tensor and for each gap between consecutive uses, one row per
+scratchpad and step; conflicts over addresses come back as cuts. It knows no links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING
+
+from onchip.answer.problem import Objective, Placement
+from onchip.answer.result import Result
+from onchip.ir.tensor import Role
+from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+METHOD = "kept gaps"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Between two consecutive uses of a tensor, at the steps `last_use` < `next_use`."""
+
+    tensor: int
+    last_use: int
+    next_use: int
+
+    def splits(self, residency: PlannedResidency) -> bool:
+        """Whether leaving here would end one part of the residency and begin another within it."""
+        return (
+            self.tensor == residency.tensor and self.last_use + 1 < residency.stop and self.next_use > residency.start
+        )
+
+
+class KeptGaps:
+    """Least non-compulsory cost for one order, under the conflicts learnt so far."""
+
+    def __init__(self, indexed: IndexedProblem, order: Sequence[int]) -> None:
+        from ortools.sat.python import cp_model
+
+        self._indexed = indexed
+        self._order = tuple(order)
+        self._uses = indexed.uses(order)
+        self._gaps = [[Gap(t, *pair) for pair in pairwise(uses)] for t, uses in enumerate(self._uses)]
+        self._model = cp_model.CpModel()
+        self._at = {(t, step): self._places(t, step) for t, uses in enumerate(self._uses) for step in uses}
+        self._kept = {gap: self._stays(gap) for gaps in self._gaps for gap in gaps}
+        self._arenas = [self._model.new_int_var(0, view.room.capacity_units + 1, "") for view in indexed.views]
+        self._each_step_holds_its_operands_and_what_stays()
+        if indexed.problem.objective is Objective.PEAK:
+            self._nothing_leaves()
+        if indexed.problem.placement is Placement.STATIC:
+            self._a_tensor_stays_for_its_whole_life_or_never()
+        self._minimise()
+        self.work_done = 0.0
+
+    # Variables
+
+    def _places(self, tensor: int, step: int) -> Mapping[int, cp_model.IntVar]:
+        """In which scratchpad the tensor is at a use: in exactly one of those that may take it."""
+        indexed, model = self._indexed, self._model
+        is_written = indexed.producer[tensor] == self._order[step]
+        memories = tuple(bits((indexed.written_in if is_written else indexed.read_in)[tensor]))
+        if len(memories) == 1:
+            return {memories[0]: model.new_constant(1)}
+        at = {memory: model.new_bool_var(f"at_{tensor}_{step}_{memory}") for memory in memories}
+        model.add_exactly_one(at.values())
+        return at
+
+    def _stays(self, gap: Gap) -> Mapping[int, cp_model.IntVar]:
+        """Whether the tensor stays in a scratchpad from one use to the next: it is there at both."""
+        before, after = self._at[gap.tensor, gap.last_use], self._at[gap.tensor, gap.next_use]
+        kept = {}
+        for memory in before.keys() & after.keys():
+            kept[memory] = self._model.new_bool_var(f"kept_{gap.tensor}_{gap.last_use}_{memory}")
+            self._model.add_implication(kept[memory], before[memory])
+            self._model.add_implication(kept[memory], after[memory])
+        return kept
+
+    # Constraints
+
+    def _each_step_holds_its_operands_and_what_stays(self) -> None:
+        staying: list[list[Gap]] = [[] for _ in self._order]
+        for gap in self._kept:
+            for step in range(gap.last_use + 1, gap.next_use):
+                staying[step].append(gap)
+        for step, operator in enumerate(self._order):
+            for memory, view in enumerate(self._indexed.views):
+                present = [(t, self._at[t, step].get(memory)) for t in self._indexed.operand_lists[operator]]
+                present += [(gap.tensor, self._kept[gap].get(memory)) for gap in staying[step]]
+                there = [(t, literal) for t, literal in present if literal is not None]
+                self._a_scratchpad_holds(view, there, self._arenas[memory])
+
+    def _a_scratchpad_holds(
+        self, view: IndexedProblem, present: list[tuple[int, cp_model.IntVar]], arena: cp_model.IntVar
+    ) -> None:
+        """The last, partial unit of the capacity is there for a tensor that may end within it."""
+        room = view.room
+        used = sum(room.units[tensor] * literal for tensor, literal in present)
+        short = [literal for tensor, literal in present if room.may_end_short >> tensor & 1]
+        one_more = self._model.new_bool_var("") if short else 0
+        self._model.add(used <= room.capacity_units + one_more)
+        if self._indexed.problem.objective is Objective.PEAK:
+            self._model.add(used <= arena)
+        if short:
+            self._model.add(sum(short) >= one_more)
+
+    def _nothing_leaves(self) -> None:
+        for kept in self._kept.values():
+            self._model.add_bool_or(kept.values())
+
+    def _a_tensor_stays_for_its_whole_life_or_never(self) -> None:
+        for gaps in self._gaps:
+            for gap, following in pairwise(gaps):
+                for memory in self._kept[gap].keys() | self._kept[following].keys():
+                    self._model.add(self._kept[gap].get(memory, 0) == self._kept[following].get(memory, 0))
+
+    def forbid(self, residencies: Iterable[PlannedResidency]) -> None:
+        """These residencies together have no addresses in any such scratchpad: one leaves, or is elsewhere."""
+        lives = tuple(residencies)
+        alike = self._indexed.problem.memories[lives[0].memory]
+        for memory, view in enumerate(self._indexed.views):
+            if (view.memory.capacity_bytes, view.memory.alignment_bytes) == (
+                alike.capacity_bytes,
+                alike.alignment_bytes,
+            ):
+                self._model.add_bool_or(literal for life in lives for literal in self._ends(life, memory))
+
+    def _ends(self, life: PlannedResidency, memory: int) -> list[cp_model.LiteralT]:
+        """Return literals, one of which is true unless the tensor is in the scratchpad all that time."""
+        never = self._model.new_constant(1)
+        gaps = [gap for gap in self._gaps[life.tensor] if gap.splits(life)]
+        if gaps:
+            return [self._kept[gap][memory].negated() if memory in self._kept[gap] else never for gap in gaps]
+        uses = [step for step in self._uses[life.tensor] if life.start <= step < life.stop]
+        return [self._at[life.tensor, step].get(memory, never.negated()).negated() for step in uses]
+
+    def begin_with(self, schedule: OperatorSchedule) -> None:
+        """Let the search begin with a schedule of the same order."""
+        for residency in schedule.residencies:
+            for step in self._uses[residency.tensor]:
+                if residency.start <= step < residency.stop:
+                    choices = self._at[residency.tensor, step]
+                    for memory, at in choices.items() if len(choices) > 1 else ():
+                        self._model.add_hint(at, memory == residency.memory)
+            for gap in self._gaps[residency.tensor]:
+                if residency.start <= gap.last_use and gap.next_use < residency.stop:
+                    for memory, kept in self._kept[gap].items():
+                        self._model.add_hint(kept, memory == residency.memory)
+                elif residency.stop == gap.last_use + 1:
+                    for kept in self._kept[gap].values():
+                        self._model.add_hint(kept, value=False)
+
+    # Objective
+
+    def _minimise(self) -> None:
+        """The arenas; or the reload of each gap left and one spill of each tensor that leaves (COSMA, Eq. 12)."""
+        if self._indexed.problem.objective is Objective.PEAK:
+            views = self._indexed.views
+            self._model.minimize(sum(v.room.alignment_bytes * a for v, a in zip(views, self._arenas, strict=True)))
+            return
+        terms: list[cp_model.LinearExprT] = []
+        for tensor, uses in enumerate(self._uses):
+            if uses:
+                terms += self._first_costs(tensor, uses[0])
+                terms += self._reload_costs(tensor)
+                if not self._indexed.backed >> tensor & 1:
+                    terms += self._spill_costs(tensor, uses[0])
+        self._model.minimize(sum(terms))
+
+    def _first_costs(self, tensor: int, step: int) -> Iterable[cp_model.LinearExprT]:
+        """What the compulsory transfer costs more than at its cheapest."""
+        indexed = self._indexed
+        for memory, at in self._at[tensor, step].items():
+            view = indexed.views[memory]
+            if indexed.tensors[tensor].role is Role.OUTPUT:
+                yield (view.store_costs[tensor] - indexed.store_costs[tensor]) * at
+            elif indexed.producer[tensor] < 0:
+                yield (view.load_costs[tensor] - indexed.load_costs[tensor]) * at
+
+    def _reload_costs(self, tensor: int) -> Iterable[cp_model.LinearExprT]:
+        for gap in self._gaps[tensor]:
+            for memory, at in self._at[tensor, gap.next_use].items():
+                yield self._indexed.views[memory].load_costs[tensor] * (at - self._kept[gap].get(memory, 0))
+
+    def _spill_costs(self, tensor: int, first_use: int) -> Iterable[cp_model.LinearExprT]:
+        """A tensor is spilled from where it was written."""
+        for memory, at in self._at[tensor, first_use].items():
+            spilled = self._model.new_bool_var(f"spilled_{tensor}_{memory}")
+            for gap in self._gaps[tensor]:
+                self._model.add(spilled + sum(self._kept[gap].values()) >= at)
+            yield self._indexed.views[memory].store_costs[tensor] * spilled
+
+    # Extract
+
+    def solve(self, run: Run, most_work: float = float("inf")) -> Result[OperatorSchedule]:
+        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none. `work_done` says what it took.
+
+        Without its strongest linear relaxation CP-SAT does not see that what is kept is there at both uses.
+        """
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.linearization_level = 2
+        result = solve_for_result(solver, self._model, run, METHOD, lambda: self._schedule(solver), most_work)
+        self.work_done = float(solver.deterministic_time)
+        return result
+
+    def _schedule(self, solver: cp_model.CpSolver) -> OperatorSchedule:
+        residencies: list[PlannedResidency] = []
+        for tensor, uses in enumerate(self._uses):
+            start = uses[0] if uses else 0
+            for step, gap in zip_longest(uses, self._gaps[tensor]):
+                if gap is None or not any(solver.boolean_value(kept) for kept in self._kept[gap].values()):
+                    at = self._at[tensor, step]
+                    memory = next(memory for memory, literal in at.items() if solver.boolean_value(literal))
+                    residencies.append(PlannedResidency(tensor, start, step + 1, memory))
+                    start = gap.next_use if gap else step
+        return OperatorSchedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))

@@ -1,0 +1,293 @@
+"""Order, residencies, copies and addresses in one CP-SAT model, for scratchpads that links join.
+
+`docs/scratchpads.md` says what follows from which kind of it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from onchip.answer.problem import Placement
+from onchip.answer.program import Plan
+from onchip.answer.result import Result
+from onchip.memory.retention.addressed_variables import StepPlace
+from onchip.memory.retention.linked_program import LinkedProgram, Residence, TimedCopy
+from onchip.memory.retention.linked_variables import IN_DRAM, LinkedVariables, PossibleCopy
+from onchip.model.lifetimes.bit_masks import bits
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import solve_for_result
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+METHOD = "linked"
+
+
+class Copies(Enum):
+    """How exactly the copies between two steps are told.
+
+    RELAXED, they need room only beside what stays, which bounds every plan. TIMED, each has its instant and its
+    room, which gives plans, all but those in which a tensor arrives in a scratchpad again between the same two steps.
+    REPEATED bounds those: RELAXED, and some arrival is passed on and paid once more.
+    """
+
+    RELAXED = auto()
+    TIMED = auto()
+    REPEATED = auto()
+
+
+class LinkedModel(LinkedVariables):
+    """The least non-compulsory cost between two bounds."""
+
+    def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None, copies: Copies) -> None:
+        super().__init__(indexed)
+        self._is_timed = copies is Copies.TIMED
+        self._repeated: dict[StepPlace, cp_model.IntVar] = {}
+        self._each_operator_runs_once_after_its_predecessors()
+        self._operands_are_where_the_array_takes_them()
+        self._an_operator_writes_an_output_into_one_scratchpad()
+        self._what_is_there_stays_arrived_or_is_computed()
+        self._a_copy_reads_what_is_there()
+        self._dram_has_what_is_stored()
+        self._residents_do_not_overlap()
+        if self._is_timed:
+            self._make_ends()
+            self._a_source_is_there_until_it_is_copied()
+            self._residencies_between_steps_do_not_overlap()
+        else:
+            self._what_arrives_has_room_beside_what_stays()
+        if copies is Copies.REPEATED:
+            self._a_tensor_is_passed_on_and_arrives_again()
+        if indexed.problem.placement is Placement.STATIC:
+            self._a_tensor_has_one_residency_or_each_of_one_step()
+        self._minimise(lower_bound, upper_bound)
+
+    # Variables
+
+    def _make_ends(self) -> None:
+        """Until when, in the boundary behind its step, a place is held; and an arrival, in its own boundary."""
+        model, latest = self._model, self._horizon + 1
+        self._end_old = {place: model.new_int_var(1, latest, f"end_{place}") for place in self._at}
+        self._end_new = {place: model.new_int_var(2, latest, f"end_new_{place}") for place in self._arrives}
+
+    def _end(self, way: PossibleCopy) -> cp_model.IntVar:
+        return (self._end_new if way.is_passed_on else self._end_old)[way.origin]
+
+    # Constraints
+
+    def _each_operator_runs_once_after_its_predecessors(self) -> None:
+        for runs in self._runs:
+            self._model.add_exactly_one(runs.values())
+        for step in range(self._step_count):
+            self._model.add_exactly_one(runs[step] for runs in self._runs if step in runs)
+        for before, operator in self._befores():
+            self._model.add(self._step_of(before) + 1 <= self._step_of(operator))
+
+    def _operands_are_where_the_array_takes_them(self) -> None:
+        for operator, reads in enumerate(self._indexed.read_lists):
+            for tensor in reads:
+                for step, runs in self._runs[operator].items():
+                    places = (StepPlace(tensor, memory, step) for memory in bits(self._indexed.read_in[tensor]))
+                    self._model.add_bool_or(*(self._at[p] for p in places if p in self._at), runs.negated())
+
+    def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
+        for tensor in filter(self._is_computed, self._tensors):
+            for step, runs in self._runs_of_producer(tensor).items():
+                places = [StepPlace(tensor, memory, step) for memory in self._memories_of(tensor)]
+                self._model.add(sum(self._computed[p] for p in places if p in self._computed) == runs)
+
+    def _what_is_there_stays_arrived_or_is_computed(self) -> None:
+        model = self._model
+        for place, at in self._at.items():
+            model.add(sum(ways[place] for ways in (self._stays, self._remains, self._computed) if place in ways) == at)
+        for place, stays in self._stays.items():
+            model.add_implication(stays, self._at[place.before])
+            model.add(self._offset[place] == self._offset[place.before]).only_enforce_if(stays)
+            if place in self._arrives:
+                model.add_bool_or(stays.negated(), self._arrives[place].negated())
+        for place, remains in self._remains.items():
+            model.add_implication(remains, self._arrives[place])
+
+    def _a_copy_reads_what_is_there(self) -> None:
+        """What arrives is copied once, from what was there in the step before or arrived at an earlier time."""
+        for place, arrives in chain(self._arrives.items(), self._stored.items()):
+            self._model.add(sum(self._copies[way] for way in self._into.get(place, ())) == arrives)
+        for way, copied in self._copies.items():
+            if way.source != IN_DRAM:
+                self._model.add_implication(copied, (self._arrives if way.is_passed_on else self._at)[way.origin])
+            if way.is_passed_on:
+                self._model.add(self._time[way.arrival] > self._time[way.origin]).only_enforce_if(copied)
+
+    def _dram_has_what_is_stored(self) -> None:
+        """What the network computes is stored at most once, an output just once, and loaded only after that."""
+        stored: dict[int, dict[int, cp_model.IntVar]] = {t: {} for t in self._tensors if self._is_computed(t)}
+        for place, literal in self._stored.items():
+            stored[place.tensor][place.step] = literal
+        for tensor, literals in stored.items():
+            once = self._model.add_exactly_one if self._is_output(tensor) else self._model.add_at_most_one
+            once(literals.values())
+        for way, loaded in self._copies.items():
+            if way.source == IN_DRAM and way.tensor in stored:
+                literals = stored[way.tensor]
+                earlier = [literal for step, literal in literals.items() if step <= way.step]
+                self._model.add_bool_or(*earlier, loaded.negated())
+                if way.step in literals:
+                    later = self._time[way.arrival] > self._time[StepPlace(way.tensor, IN_DRAM, way.step)]
+                    self._model.add(later).only_enforce_if(loaded, literals[way.step])
+
+    def _residents_do_not_overlap(self) -> None:
+        """In each step; the sums are implied, and tell the linear relaxation."""
+        held: dict[tuple[int, int], list[StepPlace]] = {}
+        for place in self._at:
+            held.setdefault((place.memory, place.step), []).append(place)
+        for (memory, _), places in held.items():
+            room = self._indexed.views[memory].room
+            self._model.add_no_overlap(
+                self._model.new_optional_fixed_size_interval_var(
+                    self._offset[place], self._units(place), self._at[place], ""
+                )
+                for place in places
+            )
+            most = room.capacity_units + any(room.may_end_short >> place.tensor & 1 for place in places)
+            self._model.add(sum(self._units(place) * self._at[place] for place in places) <= most)
+
+    def _what_arrives_has_room_beside_what_stays(self) -> None:
+        staying: dict[tuple[int, int], list[cp_model.LinearExprT]] = {}
+        for place, stays in self._stays.items():
+            staying.setdefault((place.memory, place.step), []).append(self._units(place) * stays)
+        sums = {key: self._model.new_int_var(0, self._most_units(key[0]), "") for key in staying}
+        for key, total in sums.items():
+            self._model.add(sum(staying[key]) == total)
+        for place, arrives in self._arrives.items():
+            most = self._most_units(place.memory)
+            self._model.add(self._units(place) * arrives + sums.get((place.memory, place.step), 0) <= most)
+
+    def _most_units(self, memory: int) -> int:
+        """Return the units of a scratchpad, the last, partial one included where a tensor may end within it."""
+        room = self._indexed.views[memory].room
+        return room.capacity_units + bool(room.may_end_short)
+
+    def _a_tensor_is_passed_on_and_arrives_again(self) -> None:
+        passed_on: dict[StepPlace, list[cp_model.IntVar]] = {}
+        for way, copied in self._copies.items():
+            if way.is_passed_on:
+                passed_on.setdefault(way.origin, []).append(copied)
+        for place, copies in passed_on.items():
+            self._repeated[place] = self._model.new_bool_var(f"repeated_{place}")
+            self._model.add_bool_or(*copies, self._repeated[place].negated())
+        self._model.add_at_least_one(self._repeated.values())
+
+    def _a_source_is_there_until_it_is_copied(self) -> None:
+        model, latest = self._model, self._horizon + 1
+        for way, copied in self._copies.items():
+            if way.source != IN_DRAM:
+                model.add(self._end(way) > self._time[way.arrival]).only_enforce_if(copied)
+        for place, stays in self._stays.items():
+            model.add(self._end_old[place.before] == latest).only_enforce_if(stays)
+        for place, remains in self._remains.items():
+            model.add(self._end_new[place] == latest).only_enforce_if(remains)
+        for place, arrives in self._arrives.items():
+            model.add(self._end_new[place] > self._time[place])
+            if place.before in self._at:
+                is_gone = self._end_old[place.before] <= self._time[place]
+                model.add(is_gone).only_enforce_if(arrives, self._at[place.before])
+
+    def _residencies_between_steps_do_not_overlap(self) -> None:
+        """As rectangles of time within the boundary and addresses; what arrives takes its place when it is copied."""
+        rectangles: dict[tuple[int, int], list[tuple[cp_model.IntervalVar, cp_model.IntervalVar]]] = {}
+        for place, at in self._at.items():
+            end = self._end_old[place]
+            times = self._model.new_optional_interval_var(0, end, end, at, "")
+            rectangles.setdefault((place.memory, place.step + 1), []).append((times, self._range(place, at)))
+        self._passing = {}
+        for place, arrives in self._arrives.items():
+            start, end = self._time[place], self._end_new[place]
+            size = self._model.new_int_var(1, self._horizon, "")
+            times = self._model.new_optional_interval_var(start, size, end, arrives, "")
+            self._passing[place] = self._model.new_int_var(0, self._last_offset(place), f"passing_{place}")
+            if place in self._remains:
+                is_same = self._passing[place] == self._offset[place]
+                self._model.add(is_same).only_enforce_if(self._remains[place])
+            bytes_held = self._model.new_optional_fixed_size_interval_var(
+                self._passing[place], self._units(place), arrives, ""
+            )
+            rectangles.setdefault((place.memory, place.step), []).append((times, bytes_held))
+        for boxes in rectangles.values():
+            self._model.add_no_overlap_2d([times for times, _ in boxes], [held for _, held in boxes])
+
+    def _range(self, place: StepPlace, at: cp_model.IntVar) -> cp_model.IntervalVar:
+        return self._model.new_optional_fixed_size_interval_var(self._offset[place], self._units(place), at, "")
+
+    def _a_tensor_has_one_residency_or_each_of_one_step(self) -> None:
+        begun: dict[int, list[cp_model.IntVar]] = {tensor: [] for tensor in self._tensors}
+        for place, literal in chain(self._arrives.items(), self._computed.items()):
+            begun[place.tensor].append(literal)
+        is_pinned = {tensor: self._model.new_bool_var(f"pinned_{tensor}") for tensor in self._tensors}
+        for tensor, residencies in begun.items():
+            self._model.add(sum(residencies) <= 1).only_enforce_if(is_pinned[tensor])
+        for place, stays in self._stays.items():
+            self._model.add_implication(stays, is_pinned[place.tensor])
+
+    # Objective
+
+    def _minimise(self, lower_bound: int, upper_bound: int | None) -> None:
+        """Every copy, less the compulsory ones at their cheapest (COSMA, Eq. 12)."""
+        indexed = self._indexed
+        terms: list[cp_model.LinearExprT] = [
+            indexed.copy_cost(way.tensor, way.source, way.target) * copied for way, copied in self._copies.items()
+        ]
+        for place, repeated in self._repeated.items():
+            again = min(indexed.copy_cost(way.tensor, way.source, way.target) for way in self._into[place])
+            terms.append(again * repeated)
+        for tensor in self._tensors:
+            if not self._is_computed(tensor):
+                terms.append(-indexed.load_costs[tensor])
+            elif self._is_output(tensor):
+                terms.append(-indexed.store_costs[tensor])
+        objective = sum(terms)
+        self._model.add(objective >= lower_bound)
+        if upper_bound is not None:
+            self._model.add(objective <= upper_bound)
+        self._model.minimize(objective)
+
+    # Extract
+
+    def solve(self, run: Run) -> Result[Plan]:
+        """Solve within what is left of the run's time; INFEASIBLE means none within the bounds.
+
+        Only the timed model has plans; the answer of the others is an empty one.
+        """
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        return solve_for_result(solver, self._model, run, METHOD, lambda: self._extract(solver))
+
+    def _extract(self, solver: cp_model.CpSolver) -> Plan:
+        program = LinkedProgram(self._indexed)
+        if not self._is_timed:
+            return program.plan()
+        for step in range(self._step_count + 1):
+            held = [p for p in self._at if p.step == step - 1 and solver.boolean_value(self._at[p])]
+            kept = {p.before for p in self._stays if p.step == step and solver.boolean_value(self._stays[p])}
+            ends = {p: solver.value(self._end_old[p]) for p in held if p not in kept}
+            arrivals = [p for p in self._arrives if p.step == step and solver.boolean_value(self._arrives[p])]
+            new = [self._residence(solver, p) for p in arrivals]
+            copies = [w for w, copied in self._copies.items() if w.step == step and solver.boolean_value(copied)]
+            transfers = [TimedCopy(w, solver.value(self._time[w.arrival])) for w in copies]
+            program.copy(ends, new, transfers)
+            for operator in (o for o, runs in enumerate(self._runs) if step in runs):
+                if solver.boolean_value(self._runs[operator][step]):
+                    written = [p for p, c in self._computed.items() if p.step == step and solver.boolean_value(c)]
+                    program.run(operator, {p: self._bytes(p, solver.value(self._offset[p])) for p in written})
+        return program.plan()
+
+    def _residence(self, solver: cp_model.CpSolver, place: StepPlace) -> Residence:
+        offset_bytes = self._bytes(place, solver.value(self._passing[place]))
+        remains = place in self._remains and solver.boolean_value(self._remains[place])
+        return Residence(place, offset_bytes, None if remains else solver.value(self._end_new[place]))
+
+    def _bytes(self, place: StepPlace, offset_units: int) -> int:
+        return offset_units * self._indexed.views[place.memory].memory.alignment_bytes

@@ -1,0 +1,1 @@
+"""Minimum latency: slices, orders and transfers beside computation."""

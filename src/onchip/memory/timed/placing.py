@@ -1,0 +1,232 @@
+"""Addresses for an order with its transfers: loads fill all room ahead if that packs, else less and less of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Final
+
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.bounds.latency.ways_to_run import WaysToRun
+from onchip.memory.allocate.exact.pack import pack
+from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTensor, LatencyTiming, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
+
+SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
+"""Of each scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
+QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
+"""Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
+THOROUGH_NODES: Final = 200_000
+REPAIR_ROUNDS: Final = 600
+"""For each packing: about a second where a thousand stays are packed."""
+SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
+AHEAD_AFTERWARDS: Final = (1.0, 0.97)
+"""Shares of what stays may fill that loads ahead may, too."""
+STAYS_PLACED_AFTERWARDS: Final = 500_000
+"""In all rounds of one room, about: a second."""
+PLACINGS: Final = (LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedOrder:
+    """An order of pieces with its transfers, and the offset in bytes of each of its stays.
+
+    `room` is what stays could fill, and loads ahead; `tensors` say where stays lie.
+    """
+
+    order: tuple[int, ...]
+    room: LatencyRoom
+    timing: LatencyTiming
+    offsets_bytes: tuple[int, ...]
+    tensors: tuple[LatencyTensor, ...]
+
+    @classmethod
+    def of_best(cls, search: LatencyBands, room: LatencyRoom, timing: LatencyTiming) -> PlacedOrder:
+        """Return the best order of a search as it was placed while it was timed in that room."""
+        return cls(tuple(search.order), room, timing, tuple(timing.offsets_bytes), tuple(search.tensors))
+
+
+@dataclass(frozen=True, slots=True)
+class PackingEffort:
+    """For one packing: nodes of the exact search, and rounds of repairs before it."""
+
+    nodes: int
+    repair_rounds: int = 0
+
+
+def placed_quickly(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order with addresses, as it ends in what packs at once; None if nothing does before `below`."""
+    nodes, step = QUICKLY[0]
+    return _first_that_packs(ways, search, run, PackingEffort(nodes), step, below)
+
+
+def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order with addresses, ending as soon as what packs soon; None if nothing does before `below`."""
+    for nodes, step in QUICKLY[1:]:
+        found = _first_that_packs(ways, search, run, PackingEffort(nodes), step, below)
+        if found is not None:
+            return found
+    return None
+
+
+def placed_by_repairs(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order as it ends soonest where repairs find a packing; None if they find none before `below`.
+
+    Rooms are halved: where one packs, those in which it ends later are no longer of interest, else those sooner.
+    """
+    rooms = [room for latency, room in _rooms(search) if latency < below]
+    best, first, stop = None, 0, len(rooms)
+    while first < stop and run.stop is None:
+        middle = (first + stop) // 2
+        found = packed_as_timed(ways, search, run, PackingEffort(0, REPAIR_ROUNDS), rooms[middle])
+        best = found or best
+        first, stop = (middle + 1, stop) if found is None else (first, middle)
+    return best
+
+
+def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
+    """Return the best order with addresses, however late it ends: what fills least is tried first."""
+    effort = PackingEffort(QUICKLY[0][0])
+    for _, room in reversed(_rooms(search)):
+        found = None if run.stop is not None else packed_as_timed(ways, search, run, effort, room)
+        if found is not None:
+            return found
+    return None
+
+
+def placed_step_by_step(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | None:
+    """Return the best order in which nothing stays from step to step; None where bands need more than the whole.
+
+    The operands of each step lie upon each other, the one that leaves most up to the next address on top.
+    """
+    room = LatencyRoom(0.0, 0.0)
+    timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
+    if not timing.fits:
+        return None
+    stays = timing.stays
+    offsets_bytes, free = [0] * len(stays), dict[tuple[int, int], int]()
+
+    def spared_bytes(at: int) -> int:
+        tensor = stays[at].tensor
+        return ways.aligned(sizes_bytes[tensor], tensors[tensor].memory) - sizes_bytes[tensor]
+
+    for at in sorted(range(len(stays)), key=spared_bytes):
+        stay, memory = stays[at], tensors[stays[at].tensor].memory
+        offsets_bytes[at] = free.get((memory, stay.start), 0)
+        stop = offsets_bytes[at] + sizes_bytes[stay.tensor]
+        if stop > ways.problem.memories[memory].capacity_bytes:
+            return None
+        free[memory, stay.start] = ways.aligned(stop, memory)
+    return PlacedOrder(tuple(search.order), room, timing, tuple(offsets_bytes), tuple(tensors))
+
+
+def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
+    """Return the best order with addresses that ends before `below` without them, sought for longer."""
+    return _first_that_packs(ways, search, run, PackingEffort(THOROUGH_NODES), 1.0, below)
+
+
+def placed_while_timed(search: LatencyBands, run: Run) -> PlacedOrder | None:
+    """Return the best order in which each load takes the address that is free soonest; None if some load has none."""
+    for share, has_place_for_all in product(SHARES_PLACED, (False, True)):
+        if run.stop is not None:
+            return None
+        found = _soonest(
+            search,
+            (
+                LatencyRoom(share, 1.0, placing, is_longest_first, has_place_for_all)
+                for placing, is_longest_first in product(PLACINGS, (False, True))
+            ),
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def placed_afterwards(search: LatencyBands, run: Run, share: float) -> PlacedOrder | None:
+    """Return the best order timed in bytes, then placed in many rounds; None if no round finds a place for all."""
+    best: PlacedOrder | None = None
+    rounds = max(STAYS_PLACED_AFTERWARDS // len(search.order), 1)
+    for ahead, is_longest_first in product(AHEAD_AFTERWARDS, (True, False)):
+        if run.stop is not None:
+            break
+        token = StopToken()
+        room = LatencyRoom(share, share * ahead, LatencyPlacing.AFTERWARDS, is_longest_first, rounds=rounds)
+        timing = run_watched(partial(search.evaluate, room, stop=token), token.ask, run)
+        if timing.fits and (best is None or timing.latency < best.timing.latency):
+            best = PlacedOrder.of_best(search, room, timing)
+    return best
+
+
+def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence[int] = ()) -> PlacedOrder | None:
+    """The best order in the room in which it ends soonest, if it fits in one."""
+    found = [(room, timing) for room in rooms if (timing := search.evaluate(room, first)).fits]
+    if not found:
+        return None
+    room, timing = min(found, key=lambda one: one[1].latency)
+    return PlacedOrder.of_best(search, room, timing)
+
+
+def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
+    """Return the best order in which what stays is packed, and loads then come as early as they can, also elsewhere."""
+    effort = PackingEffort(QUICKLY[1][0])
+    for share in SHARES_PLACED:
+        packed = packed_as_timed(ways, search, run, effort, LatencyRoom(share, 0.0)) if run.stop is None else None
+        if packed is None:
+            continue
+        rooms = [LatencyRoom(share, 1.0, one, has_place_for_all=True) for one in PLACINGS]
+        found = _soonest(search, rooms, packed.offsets_bytes)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_that_packs(
+    ways: WaysToRun, search: LatencyBands, run: Run, effort: PackingEffort, step: float, below: float
+) -> PlacedOrder | None:
+    """Go through rooms as the order ends in them, sooner first; each room that does not pack rules out its like."""
+    least = 0.0
+    for latency, room in _rooms(search):
+        if run.stop is not None or latency >= below:
+            return None
+        if latency < least:
+            continue
+        found = packed_as_timed(ways, search, run, effort, room)
+        if found is not None:
+            return found
+        least = latency * step
+    return None
+
+
+def packed_as_timed(
+    ways: WaysToRun, search: LatencyBands, run: Run, effort: PackingEffort, room: LatencyRoom
+) -> PlacedOrder | None:
+    """Return the best order as it is in that room with its stays packed; None where that effort finds no packing."""
+    timing, tensors, sizes_bytes = search.evaluate(room), search.tensors, search.sizes_bytes
+    if not timing.fits:
+        return None
+    stays = timing.stays
+    offsets_bytes = [0] * len(stays)
+    for number, memory in enumerate(ways.problem.memories):
+        there = [at for at, stay in enumerate(stays) if tensors[stay.tensor].memory == number]
+        buffers = tuple(Buffer(stays[at].start, stays[at].stop, sizes_bytes[stays[at].tensor]) for at in there)
+        problem_there = PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
+        packing = pack(problem_there, run, effort.nodes, effort.repair_rounds).answer
+        if packing is None:
+            return None
+        for at, offset_bytes in zip(there, packing.offsets_bytes, strict=True):
+            offsets_bytes[at] = offset_bytes
+    return PlacedOrder(tuple(search.order), room, timing, tuple(offsets_bytes), tuple(tensors))
+
+
+def _rooms(search: LatencyBands) -> list[tuple[int, LatencyRoom]]:
+    """Return when the best order ends in each room in which it fits, sooner first; of equals the smallest room."""
+    found: dict[int, LatencyRoom] = {}
+    for stays, ahead in product(SHARES, SHARES):
+        room = LatencyRoom(stays, min(stays, ahead))
+        timing = search.evaluate(room)
+        if timing.fits:
+            found[timing.latency] = room
+    return sorted(found.items(), key=lambda one: one[0])

@@ -1,0 +1,269 @@
+"""The plan that ends soonest: bounds first, then bands and orders, each good one with addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count, cycle
+from math import inf
+from random import Random
+from typing import Final
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.answer.result import Result, Status
+from onchip.bounds.latency.latency_bounds import LatencyBound
+from onchip.bounds.latency.merged_latency import least_latency_bound
+from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
+from onchip.errors import UsageError
+from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.timed.homes import Homes, HomesOfOperands
+from onchip.memory.timed.network import latency_bands
+from onchip.memory.timed.placing import (
+    PlacedOrder,
+    packed_then_placed,
+    placed,
+    placed_afterwards,
+    placed_better,
+    placed_by_repairs,
+    placed_quickly,
+    placed_somehow,
+    placed_step_by_step,
+    placed_while_timed,
+)
+from onchip.memory.timed.program import ProgramWriter
+from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.model.timeline.plan_timeline import latency_of_plan
+from onchip.native import LatencyBands, LatencyRoom, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
+from onchip.transform.slices.channel_bands import ChannelBands
+
+METHOD: Final = "timed"
+EVALUATIONS: Final = 20_000
+"""Of orders, in one round of annealing."""
+HOTTEST_AT_FIRST: Final = 0.01
+HOTTEST_LATER: Final = 0.003
+"""Shares of the latency by which an order may be worse, about, when annealing begins."""
+ROUNDS_IN_VAIN: Final = 4
+ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
+"""Shares of each scratchpad that orders may fill, one by one while what packs ends much later than what fills."""
+ROOMS_AFTERWARDS: Final = (0.98, 1.0, 0.99, 0.96)
+"""The same of orders whose stays are placed afterwards, again and again."""
+SHARES_OF_TIME: Final = (0.25, 0.15, 0.25, 0.25, 0.25, 0.2, 0.5)
+"""Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, orders
+whose stays are placed while they are timed, bands and orders in another round, and places for these afterwards."""
+EVALUATIONS_PLACED: Final = 30_000_000
+"""Of orders whose stays are placed, in one round of annealing, by the square of the pieces: so long one takes. With a
+time limit it is that which counts."""
+MOST_PIECES_CUT: Final = 400
+"""Of more no other bands are tried while stays are placed."""
+MUCH_LATER: Final = 1.03
+MOVES_OF_HOMES: Final = 400
+"""Other scratchpads for operands that are tried in one round."""
+
+
+def solve_for_latency(problem: Problem, run: Run) -> Result[Plan]:
+    """Search for the plan that ends soonest, operators in bands where files say what these cost.
+
+    The plan's own problem has the graph in bands. Of several scratchpads each operator has each operand in one; what
+    goes from one to another goes through DRAM. INFEASIBLE if an operator fits in none of its ways. Raises UsageError
+    where nothing says how long an operator lasts, or where one may fit only with bands of an operand in several
+    scratchpads.
+    """
+    return _LatencyPlanner(problem, run).result()
+
+
+class _LatencyPlanner:
+    def __init__(self, problem: Problem, run: Run) -> None:
+        self._problem, self._run = problem, run
+        self._ways = WaysToRun(problem)
+        self._incumbent = Incumbent(IndexedProblem.of(problem), run)
+        self._homes_of = HomesOfOperands(self._ways)
+        self._random = Random(run.limits.seed)
+
+    def result(self) -> Result[Plan]:
+        """Search, and say what is known then."""
+        unfit = self._homes_of.unfit
+        if unfit is not None:
+            self._ensure_it_surely_does_not_fit(unfit)
+            return Result(Status.INFEASIBLE, None, None, 0, self._run.seconds, METHOD)
+        self._take(self._homes_of.start(spreads=True))
+        bound = least_latency_bound(self._problem)
+        self._incumbent.raise_bound(bound.cycles)
+        for share in ROOMS:
+            if self._run.stop is None and not self._incumbent.is_proven and not self._fills(share, bound):
+                break
+        self._go_on(bound)
+        if not self._incumbent.is_proven and self._incumbent.value is not None:
+            self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
+        self._step_by_step(self._homes)
+        # Bands that are aligned apart may need more room than the whole.
+        self._step_by_step(self._homes_of.whole())
+        self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
+        space = f"all orders, all bands that files list, all transfers; bound: {bound.name}"
+        return replace(self._incumbent.result(METHOD), space=space)
+
+    def _step_by_step(self, homes: Homes | None) -> None:
+        """Where there is no plan yet, one in which nothing stays from step to step."""
+        if self._incumbent.value is not None or homes is None:
+            return
+        self._take(homes)
+        if self._begin(1.0, self._run.limits.seed):
+            self._offer(placed_step_by_step(self._ways, self._search))
+
+    def _fills(self, share: float, bound: LatencyBound) -> bool:
+        """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
+        if not self._begin(share, self._run.limits.seed):
+            return False
+        if self._incumbent.value is None:
+            self._offer(placed_while_timed(self._search, self._run))
+        if self._incumbent.value is None:
+            self._offer(placed_somehow(self._ways, self._search, self._run))
+        self._improve(bound, self._within(0))
+        latency = self._search.worth[0]
+        self._offer(placed_while_timed(self._search, self._run))
+        self._offer(packed_then_placed(self._ways, self._search, self._within(1)))
+        order = self._packed(1)
+        if order is not None and (order.room.share, order.room.ahead_share) != (share, share):
+            self._limit_room(order.room)
+            self._improve(bound, self._within(2))
+            self._packed(3)
+        self._offer(placed_better(self._ways, self._search, self._within(1), self._best))
+        self._improve_placed(bound)
+        return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
+
+    def _packed(self, stage: int) -> PlacedOrder | None:
+        """Offer the best order as what packs at once lets it end, and sooner as repairs of packings do."""
+
+        def offered(way: Callable[[WaysToRun, LatencyBands, Run, float], PlacedOrder | None]) -> PlacedOrder | None:
+            order = way(self._ways, self._search, self._within(stage), self._best)
+            self._offer(order)
+            return order
+
+        at_once = offered(placed_quickly)
+        return offered(placed_by_repairs) or at_once or offered(placed)
+
+    def _go_on(self, bound: LatencyBound) -> None:
+        """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""
+        in_vain, seeds = 0, count(self._run.limits.seed)
+        for share in cycle(ROOMS_AFTERWARDS):
+            before = self._best
+            if in_vain == len(ROOMS_AFTERWARDS) or self._run.stop is not None or self._incumbent.is_proven:
+                return
+            if self._begin(share, next(seeds)):
+                self._improve(bound, self._within(5))
+                self._anneal(bound, self._within(5))
+                if self._search.worth[0] < before:
+                    self._packed(1)
+                    self._offer(placed_afterwards(self._search, self._within(6), share))
+            in_vain = 0 if self._best < before else in_vain + 1
+
+    def _anneal(self, bound: LatencyBound, run: Run) -> None:
+        hottest = HOTTEST_LATER * self._search.worth[0]
+        token = StopToken()
+        run_watched(
+            lambda: self._search.anneal(EVALUATIONS, hottest, bound.cycles, token), token.ask, run, self._report
+        )
+
+    def _begin(self, share: float, seed: int) -> bool:
+        """From the fewest bands that fit in such a room; False where some operator fits in none."""
+        parts = self._homes_of.fewest_parts_that_fit(self._homes, share)
+        if parts is None:
+            return False
+        self._search.begin(parts, seed)
+        self._limit_room(LatencyRoom(share, share))
+        return True
+
+    def _limit_room(self, room: LatencyRoom) -> None:
+        self._room = room
+        self._search.limit_room(room)
+
+    def _take(self, homes: Homes) -> None:
+        self._homes, self._search = homes, latency_bands(self._ways, homes)
+
+    def _ensure_it_surely_does_not_fit(self, operator: int) -> None:
+        """Raise UsageError if a plan may exist that lays bands of one tensor in several scratchpads."""
+        operators = range(len(self._ways.operators))
+        if len(self._problem.memories) == 1 or all(len(one.cycles) == 1 for one in self._ways.operators):
+            return
+        if not any(map(self._homes_of.never_fits, operators)):
+            what = "it may fit only with bands of what it reads in several scratchpads, which is not planned"
+            name = self._problem.graph.operators[operator].name
+            raise UsageError(what, place=f"operator {name!r}", expected="larger scratchpads, or a larger one")
+
+    def _improve_placed(self, bound: LatencyBound) -> None:
+        """Orders by when they end with all stays placed, from the best on."""
+        start = placed_while_timed(self._search, self._run)
+        if start is None or self._incumbent.is_proven:
+            return
+        self._limit_room(start.room)
+        pieces = len(start.order)
+        most = EVALUATIONS if self._run.deadline.is_set else EVALUATIONS_PLACED // pieces**2
+        evaluations = min(EVALUATIONS, most)
+        self._improve(bound, self._within(4), evaluations, tries_bands=pieces <= MOST_PIECES_CUT)
+        self._offer(placed_while_timed(self._search, self._run))
+
+    @property
+    def _best(self) -> float:
+        return inf if self._incumbent.value is None else self._incumbent.value
+
+    def _within(self, stage: int) -> Run:
+        return self._run.within(self._run.seconds_left * SHARES_OF_TIME[stage])
+
+    def _improve(
+        self, bound: LatencyBound, run: Run, evaluations: int = EVALUATIONS, *, tries_bands: bool = True
+    ) -> None:
+        """Go on until several rounds in a row found nothing better."""
+        token, enough = StopToken(), bound.cycles
+
+        def watched(work: Callable[[], None]) -> None:
+            run_watched(work, token.ask, run, self._report)
+
+        def reorder(hottest: float) -> None:
+            watched(lambda: self._search.reorder(evaluations, hottest * self._search.worth[0], enough, token))
+
+        reorder(HOTTEST_AT_FIRST)
+        in_vain = rounds = 0
+        while in_vain < ROUNDS_IN_VAIN and run.stop is None and self._search.worth[0] > enough:
+            worth = self._search.worth
+            if tries_bands:
+                watched(lambda: self._search.cut_otherwise(enough, token))
+            self._move_homes(run, enough)
+            rounds += 1
+            reorder(HOTTEST_LATER if rounds % 2 == 0 else 0.0)
+            in_vain = 0 if self._search.worth < worth else in_vain + 1
+
+    def _move_homes(self, run: Run, enough: int) -> None:
+        """Try other scratchpads for operands, each once in any order, and go on from each that ends sooner."""
+        if len(self._problem.memories) == 1:
+            return
+        moves = [*self._homes_of.moves(), *self._homes_of.swaps(self._homes)]
+        self._random.shuffle(moves)
+        for move in moves[:MOVES_OF_HOMES]:
+            if run.stop is not None or self._search.worth[0] <= enough:
+                return
+            homes, parts = self._homes_of.moved(self._homes, move), self._search.parts
+            if homes == self._homes or not all(self._homes_of.fits(one, parts[one], homes) for one, _ in move):
+                continue
+            search = latency_bands(self._ways, homes)
+            search.begin(parts, self._random.getrandbits(32), self._search.order)
+            search.limit_room(self._room)
+            if search.worth < self._search.worth:
+                self._search, self._homes = search, homes
+
+    def _report(self) -> None:
+        latency, _, pieces = self._search.worth
+        self._run.report(self._incumbent.value, self._incumbent.lower_bound, f"{pieces} pieces, {latency} cycles")
+
+    def _offer(self, order: PlacedOrder | None) -> None:
+        if order is None:
+            return
+        problem = self._in_bands(self._search.parts)
+        plan = ProgramWriter(problem, order).plan()
+        self._incumbent.offer_plan(plan, latency_of_plan(problem, plan), "latency")
+
+    def _in_bands(self, parts: list[int]) -> Problem:
+        operators = self._problem.graph.operators
+        named = {one.name: count for one, count in zip(operators, parts, strict=True) if count > WHOLE}
+        return replace(self._problem, graph=ChannelBands(named)(self._problem.graph))

@@ -1,0 +1,24 @@
+"""How many buffers live together, against their lists."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from onchip.answer.packing import Buffer
+from onchip.memory.allocate.construct import best_fit
+from onchip.memory.allocate.construct.best_fit import has_too_many_pairs, overlapping_pairs
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pairs_are_counted_as_they_are_listed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    starts = [chance.randrange(30) for _ in range(chance.randrange(1, 40))]
+    buffers = [Buffer(start, start + chance.randrange(1, 12), 1) for start in starts]
+    pairs = sum(map(len, overlapping_pairs(buffers))) // 2
+
+    monkeypatch.setattr(best_fit, "MOST_PAIRS", pairs)
+    assert not has_too_many_pairs(buffers)
+    monkeypatch.setattr(best_fit, "MOST_PAIRS", pairs - 1)
+    assert has_too_many_pairs(buffers)
