@@ -37,12 +37,12 @@ from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table, layer_tables
 from onchip.ir.layer import Layer
+from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
+from onchip.mapping.cosa.machine import CosaWeights
+from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
 from onchip.simulate.network_on_chip.floor import floor_of_layer
-from onchip.solve.mapping.cosa.cheapest import solve_as_cosa_by_cost
-from onchip.solve.mapping.cosa.machine import CosaWeights
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS
 from onchip.verify.mapping import verify_mapping
 
 ACCOUNTINGS = {"authors": False, "refills": True}

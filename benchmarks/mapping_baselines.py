@@ -31,11 +31,11 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import bundled_accelerators, load_accelerator
 from onchip.ir.layer import Layer
+from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import method_named
 
 BASELINES: Final = ("loma", "cosa", "hybrid", "random")
 SECONDS_OF_BASELINE: Final = 2.0

@@ -19,8 +19,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 
 

@@ -22,11 +22,11 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status
 from onchip.formats.zigzag.hardware import ZigzagHardware, read_zigzag_hardware
 from onchip.ir.layer import Layer
+from onchip.mapping.baselines.loma import solve_as_loma
+from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import ZIGZAG
 from onchip.model.accounting.zigzag_batch import ZigzagCosts
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.loma import solve_as_loma
-from onchip.solve.mapping.baselines.uneven import solve_uneven
 from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 
 HARDWARE: Final = Path(__file__).parents[1] / "tests" / "data" / "zigzag-systolic.yaml"

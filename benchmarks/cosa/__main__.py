@@ -40,11 +40,11 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table, layer_tables
 from onchip.ir.layer import Layer
+from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
+from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, MipSolver, Run
-from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS
 
 WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
 MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")

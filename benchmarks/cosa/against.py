@@ -19,11 +19,11 @@ from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import RELEVANT, Layer
+from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS
 
 EXACT, COSA = "exact", "cosa"
 ROUNDING = 1 + 1e-9

@@ -14,13 +14,13 @@ from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
+from onchip.mapping.cosa.objective import CosaObjective
+from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.cosa.objective import CosaObjective
 from onchip.solve.mapping.cosa.reading import cosa_objective
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS
 
 RANDOM, HYBRID = "random", "hybrid"
 METHODS_TOLD: Final = (COSA, HYBRID, EXACT)

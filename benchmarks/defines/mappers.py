@@ -19,6 +19,14 @@ from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
+from onchip.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_groups,
+    unrollings_for,
+)
+from onchip.mapping.baselines.loma import solve_as_loma
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.group.mapper import Mapper
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.latency import Latency
@@ -26,14 +34,6 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.fixed_unrolling import (
-    FixedUnrolling,
-    TemporalMethod,
-    unrolling_groups,
-    unrollings_for,
-)
-from onchip.solve.mapping.baselines.loma import solve_as_loma
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 
 MAPPERS: Final = ("loma", "uneven", "exact")

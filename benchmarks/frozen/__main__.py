@@ -39,11 +39,11 @@ from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
+from onchip.mapping.cosa.cosa import solve_as_cosa
+from onchip.mapping.methods.registry import METHODS
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.cosa.cosa import solve_as_cosa
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS
 
 FOLDER: Final = Path(__file__).parent
 PROOFS: Final = FOLDER.parent / "results" / "mapping_baselines.json"

@@ -23,9 +23,9 @@ from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, narrow_toy, toy

@@ -20,10 +20,10 @@ from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
+from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.registry import METHODS
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from onchip.kept_folder import cache_folder
-from onchip.solve.mapping.cache import GREATEST_FILE_BYTES
+from onchip.mapping.methods.cache import GREATEST_FILE_BYTES
 from support.diamond import Ended, Program
 from support.small_disk import small_disk_at
 

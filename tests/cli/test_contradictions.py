@@ -16,12 +16,12 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status
 from onchip.errors import InternalError
+from onchip.mapping.methods.registry import method_named
 from onchip.memory.allocate.exact.pack import pack
 from onchip.memory.methods.registry import METHODS, Method
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import method_named
 from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
 from onchip.solve.stacks.options import FusionOptions
 from onchip.solve.stacks.workers import Costing

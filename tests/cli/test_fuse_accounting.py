@@ -19,6 +19,12 @@ from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
+from onchip.mapping.baselines.fixed_unrolling import (
+    FixedUnrolling,
+    TemporalMethod,
+    unrolling_groups,
+    unrollings_for,
+)
 from onchip.model.accounting import conventions
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.group.mapper import Memoized
@@ -27,12 +33,6 @@ from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import NoAnswerError
-from onchip.solve.mapping.baselines.fixed_unrolling import (
-    FixedUnrolling,
-    TemporalMethod,
-    unrolling_groups,
-    unrollings_for,
-)
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions

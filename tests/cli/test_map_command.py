@@ -14,16 +14,16 @@ from onchip.app.map import MappingRequest, map_layers
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
+from onchip.mapping.methods.registry import METHODS
+from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.reports.mapping.text import claim_words
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS
-from onchip.solve.mapping.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.verify.mapping import verify_mapping
 from support.diamond import Program
 from support.series import with_slow

@@ -15,13 +15,13 @@ from onchip.answer.strategy import EnergyCause
 from onchip.app.networks import read_network
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
 from onchip.model.accounting.conventions import DEFINES
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
-from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.stacks import fsrcnn

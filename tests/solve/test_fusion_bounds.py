@@ -19,17 +19,17 @@ from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
-from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
-from onchip.model.group.mapper import Mapper, Memoized
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.solve.mapping.registry import METHODS
+from onchip.mapping.methods.registry import METHODS
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.mapper import Mapper, Memoized
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective, value_of

@@ -14,16 +14,16 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.ir.window import Window
-from onchip.model.group.mapper import Mapper, Memoized
-from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork
-from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
-from onchip.solve.mapping.registry import METHODS
+from onchip.mapping.methods.registry import METHODS
+from onchip.model.group.mapper import Mapper, Memoized
+from onchip.ops.derive.fusable import FeatureMap, FusableLayer, FusableNetwork
+from onchip.search.budget.limits import Run
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective

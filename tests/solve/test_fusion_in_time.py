@@ -14,15 +14,15 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
+from onchip.mapping.baselines.loma import solve_as_loma
+from onchip.mapping.methods.registry import METHODS, MappingMethod, Solve
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.mapping.baselines.loma import solve_as_loma
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import METHODS, MappingMethod, Solve
 from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
@@ -63,7 +63,7 @@ def found(network: FusableNetwork, machine: Accelerator) -> Callable[..., FoundI
 
 
 def exact_that(monkeypatch: pytest.MonkeyPatch, solve: Solve) -> None:
-    monkeypatch.setattr("onchip.solve.mapping.registry.EVEN", MappingMethod("exact-even", "", solve))
+    monkeypatch.setattr("onchip.mapping.methods.registry.EVEN", MappingMethod("exact-even", "", solve))
 
 
 def _interrupted(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:

@@ -15,13 +15,13 @@ from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
 from onchip.ir.layer import Layer
+from onchip.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
+from onchip.mapping.local_search.one_by_one import one_by_one
+from onchip.mapping.methods.registry import METHODS, MappingMethod
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod, unrolling_groups
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.one_by_one import one_by_one
-from onchip.solve.mapping.registry import METHODS, MappingMethod
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.mappers import (
     MAPPERS,

@@ -23,10 +23,10 @@ from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.stacks.cost_table import UnsureError
 from onchip.solve.stacks.costs import StackCosts

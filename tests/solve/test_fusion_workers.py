@@ -6,17 +6,17 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.model.accounting.accounting import AccountingName
-from onchip.model.accounting.conventions import DEFINES
-from onchip.model.group.cost import stack_cost
-from onchip.ops.derive.fusable import FusableNetwork
-from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     unrollings_for,
 )
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import DEFINES
+from onchip.model.group.cost import stack_cost
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.search.budget.limits import Limits, Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.space import StackChoice
 from onchip.solve.stacks.workers import Costing, costs_of

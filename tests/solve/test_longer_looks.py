@@ -14,9 +14,9 @@ from onchip.answer.result import Status
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.mapping.methods.layer_at import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
 from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.layer_at import best_mapping_at, first_mapping_at, hurried_mapping_at, map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
 from onchip.solve.schedule.longer_look import LongerLook

@@ -13,15 +13,15 @@ from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
+from onchip.mapping.baselines.best import mapping_of
+from onchip.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
+from onchip.mapping.methods.layer_at import map_layer_at, mappings_of_front_at
 from onchip.model.accounting.accounting import INTERPRETER
 from onchip.model.layer.cost import layer_cost
 from onchip.model.program.compute_cost import NestCost
 from onchip.model.program.nest_cost import nest_cost
 from onchip.model.program.rates import MemoryRates
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.best import mapping_of
-from onchip.solve.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
-from onchip.solve.mapping.layer_at import map_layer_at, mappings_of_front_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.composition import Composer, NoMappingError
 from onchip.solve.schedule.mapped import KnownMappings

@@ -12,9 +12,9 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
+from onchip.mapping.methods.layer_at import map_layer_at
 from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.adapted import adapted, best_adapted
 from onchip.solve.schedule.mapped import KnownMappings

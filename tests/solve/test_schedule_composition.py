@@ -14,10 +14,10 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
+from onchip.mapping.methods.layer_at import map_layer_at
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.layer_at import map_layer_at
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.composition import Composer, Composition, NoMappingError
 from onchip.solve.schedule.mapped import KnownMappings

@@ -8,8 +8,8 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.exact.exact import solve_exactly
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import least_values
 

@@ -12,10 +12,10 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
-from onchip.solve.mapping.wide.dimension import Dimension
-from onchip.solve.mapping.wide.kinds import Idleness, LoopKind
-from onchip.solve.mapping.wide.lattice import Lattice
-from onchip.solve.mapping.wide.unrolled_ways import ADDING, UnrolledWays
+from onchip.mapping.chains.dimension import Dimension
+from onchip.mapping.chains.lattice import Lattice
+from onchip.mapping.prove.kinds import Idleness, LoopKind
+from onchip.mapping.prove.unrolled_ways import ADDING, UnrolledWays
 from support.ways import way_of
 
 

@@ -18,13 +18,13 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import OperatorNests
 from onchip.ir.tensor import Role, Tensor
+from onchip.mapping.baselines.best_of_random import solve_at_random
+from onchip.mapping.methods.registry import MappingMethod
 from onchip.memory.baselines.naive import solve_naively
 from onchip.memory.methods.registry import Method
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.bars import PartedBars
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.best_of_random import solve_at_random
-from onchip.solve.mapping.registry import MappingMethod
 from onchip.verify.schedule.setting import ScheduleSetting
 
 

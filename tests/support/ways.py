@@ -7,8 +7,8 @@ import numpy as np
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.ir.layer import LOOPS
+from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.limits import array_of
-from onchip.solve.mapping.wide.unrolled_ways import UnrolledWays
 
 
 def way_of(problem: LayerProblem, mapping: LayerMapping) -> UnrolledWays:

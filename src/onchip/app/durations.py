@@ -20,6 +20,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import size_of
+from onchip.mapping.methods.layer_at import best_mapping_at
 from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.model.program.nest_cost import nest_cost
 from onchip.model.timeline.durations import durations_on
@@ -29,7 +30,6 @@ from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests_of_operator import nests_of_operator
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.layer_at import best_mapping_at
 from onchip.solve.mapping.objective import MappingObjective
 
 MAPPING: Final = "mapping"

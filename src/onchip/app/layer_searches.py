@@ -13,13 +13,13 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layer_progress import LayerProgress
 from onchip.errors import InputError, UsageError
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import MappingMethod, method_named
 from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import Pending, TaskPool
-from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import MappingMethod, method_named
 
 COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT, EVEN = "exact", "exact-even"
@@ -54,7 +54,7 @@ class LayerSearch:
         """Load what a search needs, which takes longer than many a layer."""
         self.solver()
         if self.method == EXACT:
-            import_module("onchip.solve.mapping.wide.wide")
+            import_module("onchip.mapping.prove.wide")
 
     def solver(self) -> Solver:
         """Return the method; raises UsageError for one that does not go with what else is asked."""
@@ -77,8 +77,8 @@ class LayerSearch:
             raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
         if self.padding_percent:
             raise UsageError(f"--method {self.method} pads nothing", place="--padding", expected=f"--method {EXACT}")
-        from onchip.solve.mapping.baselines.loma import solve_as_loma
-        from onchip.solve.mapping.baselines.uneven import solve_uneven
+        from onchip.mapping.baselines.loma import solve_as_loma
+        from onchip.mapping.tile_search.uneven import solve_uneven
 
         solve = solve_as_loma if self.method == LOMA else solve_uneven
         return partial(solve, accounting=self.accounting.accounting, has_stored_room=True)
@@ -88,7 +88,7 @@ def _padded_solver(method: MappingMethod, percent: int) -> Solver:
     """Nothing of it is kept for a later run."""
     if method.name != EXACT:
         raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
-    from onchip.solve.mapping.padding import solve_padded
+    from onchip.mapping.space.padding import solve_padded
 
     return partial(solve_padded, percent=percent)
 

@@ -22,6 +22,7 @@ from onchip.errors import AcceleratorError, InputError, InternalError
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
+from onchip.mapping.space.spaces import SPACES, MapSpace, padded_mappings
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
@@ -34,7 +35,6 @@ from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.pool import TaskPool, threads
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.spaces import SPACES, MapSpace, padded_mappings
 from onchip.verify.mapping import verify_mapping
 
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
@@ -195,7 +195,7 @@ def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | Non
     if result.objective_value is None:
         return None
     if request.method == COSA:
-        from onchip.solve.mapping.cosa.cosa import VALUE_PER_BIT
+        from onchip.mapping.cosa.cosa import VALUE_PER_BIT
 
         value, bound = result.objective_value / VALUE_PER_BIT, result.lower_bound / VALUE_PER_BIT
         return Claim(COSA, result.status, COSA, value, bound)

@@ -1,6 +1,6 @@
 // LOMA's mappings: one order of the loops' factors after the other, each filled into the memories from the units up.
 //
-// `solve/mapping/baselines/loma.py` says what it is for; tiles are numbered as in `tiles.py` beside it: by how many
+// `mapping/baselines/loma.py` says what it is for; tiles are numbered as in `tiles.py` beside it: by how many
 // factors of each kind stand inside.
 
 #pragma once

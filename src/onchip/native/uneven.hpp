@@ -1,6 +1,6 @@
 // The mapping of least energy over all orders and all cuts of each operand: labels set from the empty tile on.
 //
-// `solve/mapping/baselines/uneven.py` says which mapspace that is. A state of a tile is how many cuts of each operand
+// `mapping/tile_search/uneven.py` says which mapspace that is. A state of a tile is how many cuts of each operand
 // are placed, and whether sums leave the last of them complete. A label is the energy so far and the bits that placed
 // cuts take of memories which others still have to fit in; it goes where another of its state is no worse in all.
 

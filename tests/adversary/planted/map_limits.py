@@ -6,8 +6,8 @@ from typing import Final
 
 from adversary.plant import Planted
 
-CACHE = "src/onchip/solve/mapping/cache.py"
-WIDE = "src/onchip/solve/mapping/wide/wide.py"
+CACHE = "src/onchip/mapping/methods/cache.py"
+WIDE = "src/onchip/mapping/prove/wide.py"
 
 FAULTS: Final = (
     Planted(

@@ -6,7 +6,7 @@ from typing import Final
 
 from adversary.plant import Planted
 
-EXACT = "src/onchip/solve/mapping/exact/exact.py"
+EXACT = "src/onchip/mapping/tile_search/exact.py"
 FAULTS: Final = (
     Planted(
         "a mapping better by one cycle is not looked for",

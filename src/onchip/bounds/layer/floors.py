@@ -14,11 +14,11 @@ from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.nest_work import NestWork, work_of_all
 from onchip.bounds.layer.turns import first_and_last, waiting_turns
 from onchip.bounds.layer.unit_shares import AnyUnrolling
+from onchip.mapping.space.padding import floor_of
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.ports import port_for
 from onchip.model.unrolling.ways import all_ways
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.padding import floor_of
 
 SAFE: Final = 1 - 1e-9
 """Sums in another order differ by less."""

@@ -12,10 +12,10 @@ from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed
 from onchip.ir.layer import Layer
+from onchip.mapping.space.spaces import MapSpace
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.layers_of import NetworkLayers
 from onchip.reports.mapping.coverage import CoveredShare, MovedOperator, coverage
-from onchip.solve.mapping.spaces import MapSpace
 
 Number: TypeAlias = "int | float"
 

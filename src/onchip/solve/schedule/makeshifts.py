@@ -10,11 +10,11 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
+from onchip.mapping.local_search.greedy import greedy_mapping
+from onchip.mapping.local_search.one_by_one import one_by_one
 from onchip.model.program.nest_cost import nest_cost
 from onchip.search.budget.clock import Deadline
-from onchip.solve.mapping.greedy import greedy_mapping
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.one_by_one import one_by_one
 from onchip.solve.schedule.mapped import NestKey, key_of
 from onchip.solve.schedule.mapped_nest import MappedNest, Room
 from onchip.solve.schedule.runs import NestPlace

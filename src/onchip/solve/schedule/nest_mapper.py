@@ -13,10 +13,8 @@ from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
-from onchip.model.program.nest_cost import nest_cost
-from onchip.search.budget.limits import Run
-from onchip.solve.mapping.cache import MappingCache
-from onchip.solve.mapping.layer_at import (
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.layer_at import (
     SECONDS_OF_LOMA,
     best_mapping_at,
     first_mapping_at,
@@ -24,6 +22,8 @@ from onchip.solve.mapping.layer_at import (
     known_mapping_at,
     mappings_of_front_at,
 )
+from onchip.model.program.nest_cost import nest_cost
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.schedule.adapted import best_adapted
 from onchip.solve.schedule.cycle_floors import CycleFloors

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.result import Result, Status, Stop
+from onchip.mapping.methods.cache import MappingCache
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.schedule.attempt import AttemptMaker, Listener, ScheduleAttempt
 from onchip.solve.schedule.cutting import Cutter, TiledRun
 from onchip.solve.schedule.mapped import KnownMappings

@@ -12,21 +12,21 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
 from onchip.ir.layer import LOOPS, OTHER_NAMES
-from onchip.model.accounting.accounting import DEFINES, AccountingName
-from onchip.model.group.mapper import Mapper
-from onchip.model.layer.cost import LayerCost, layer_cost
-from onchip.model.layer.limits import array_of
-from onchip.search.budget.limits import Run
-from onchip.solve.mapping.baselines.fixed_unrolling import (
+from onchip.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,
     TemporalMethod,
     unrolling_groups,
     with_groups_unrolled,
 )
-from onchip.solve.mapping.cache import MappingCache
+from onchip.mapping.local_search.one_by_one import one_by_one
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import MappingMethod
+from onchip.model.accounting.accounting import DEFINES, AccountingName
+from onchip.model.group.mapper import Mapper
+from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.limits import array_of
+from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.one_by_one import one_by_one
-from onchip.solve.mapping.registry import MappingMethod
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule

@@ -15,6 +15,9 @@ from onchip.bounds.group.problem_floors import ProblemFloors
 from onchip.bounds.group.rehearsal import Rehearsal
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
+from onchip.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import composing_method
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.accounting.conventions import conventions_of
 from onchip.model.group.mapper import Mapper, Memoized
@@ -23,10 +26,7 @@ from onchip.model.layer.latency import Latency
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes
-from onchip.solve.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
-from onchip.solve.mapping.cache import MappingCache
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.mapping.registry import composing_method
 from onchip.solve.stacks.cost_table import CostingStoppedError
 from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper

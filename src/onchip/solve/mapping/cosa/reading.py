@@ -8,10 +8,10 @@ from itertools import product
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import Layer
+from onchip.mapping.cosa.machine import CosaMachine, Place
+from onchip.mapping.cosa.objective import CosaObjective, fits, objective_of
+from onchip.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
 from onchip.model.unrolling.factors import prime_counts
-from onchip.solve.mapping.cosa.machine import CosaMachine, Place
-from onchip.solve.mapping.cosa.objective import CosaObjective, fits, objective_of
-from onchip.solve.mapping.cosa.placement import GIVEN_ORDER, Factor, FactorPlacement, factors_of
 
 
 def cosa_objective(

@@ -1,0 +1,1 @@
+"""The best loop nest for a layer."""

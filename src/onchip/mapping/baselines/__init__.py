@@ -1,0 +1,1 @@
+"""LOMA, hybrid, random, and DeFiNES's fixed unrolling."""

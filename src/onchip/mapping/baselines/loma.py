@@ -1,0 +1,223 @@
+"""`--method loma`: all orders of the loops' prime factors, memories filled from the units up (LOMA, AICAS 2021).
+
+As ZigZag (zigzag-dse 3.9.1) and DeFiNES do it. The smallest factors of the loop that has most are joined until
+`limit` are left. Each operand has its own cuts: of all ways to fill a memory with further loops the one by which least
+bits come from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import factorial, prod
+from typing import Final
+
+from onchip.answer import layer_mapping as plan
+from onchip.answer.layer_mapping import Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Stop
+from onchip.arch.memory import MemoryLevel, Operand
+from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
+from onchip.mapping.baselines.best import BestRow
+from onchip.mapping.baselines.front_of_rows import FrontOfRows
+from onchip.mapping.space.prefix_shifts import FirstOfDefines
+from onchip.model.accounting.accounting import DEFINES, INTERPRETER, Accounting
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.tables import Chosen, empty_chosen
+from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
+from onchip.model.unrolling.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
+from onchip.native import FactorKind, FilledLevel, LomaOrders
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+
+METHOD: Final = "loma"
+LIMIT: Final = 6
+ROWS: Final = 1024
+SECONDS_TO_BEGIN: Final = 0.003
+SECONDS_OF_A_ROW: Final = 2e-6
+"""To fill and to price it, where work is counted."""
+ORDER: Final = ("N", "K", "G", "Q", "P", "C", "S", "R")
+"""Of loops with equally many factors ZigZag joins those of the first."""
+ORDER_OF_DEFINES: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
+"""DeFiNES those of the first of these."""
+
+
+def solve_as_loma(
+    problem: LayerProblem,
+    objective: MappingObjective,
+    run: Run,
+    limit: int = LIMIT,
+    accounting: Accounting = INTERPRETER,
+    unrolling: Unrolling | None = None,
+    *,
+    has_stored_room: bool = False,
+) -> Result[plan.LayerMapping]:
+    """The best of all orders; nothing is random, and nothing is proven.
+
+    `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
+    Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG and DEFINES count
+    energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
+    what the accounting counts, as those tools do, which is less where a stride skips rows. Of equally good mappings
+    DEFINES keeps the first, in the order in which DeFiNES goes through them.
+    """
+    unrolled = unrolled_for(problem, unrolling)
+    rank = FirstOfDefines() if _counts_as_defines(accounting) else None
+    best = BestRow(problem, objective, accounting, unrolled, rank)
+    run.spend(SECONDS_TO_BEGIN)
+    for chosen in filled_orders(problem, unrolled, limit, accounting, has_stored_room=has_stored_room):
+        best.offer(chosen)
+        run.spend(SECONDS_OF_A_ROW * len(chosen.temporal_count))
+        if run.stop is not None:
+            return best.result(METHOD, run, run.stop)
+    return best.result(METHOD, run, Stop.COMPLETED)
+
+
+def front_of_loma(problem: LayerProblem, run: Run, limit: int = LIMIT) -> tuple[plan.LayerMapping, ...]:
+    """Of the mappings of all orders those of which none is at most as much as another in energy and in cycles.
+
+    In ascending order of energy; of those seen until the run has to stop.
+    """
+    unrolled = unrolled_for(problem, None)
+    front = FrontOfRows(problem, unrolled)
+    run.spend(SECONDS_TO_BEGIN)
+    for chosen in filled_orders(problem, unrolled, limit, INTERPRETER):
+        front.offer(chosen)
+        run.spend(SECONDS_OF_A_ROW * len(chosen.temporal_count))
+        if run.stop is not None:
+            break
+    return front.mappings
+
+
+def unrolled_for(problem: LayerProblem, unrolling: Unrolling | None) -> Unrolled:
+    """As asked, else greedily, in the order of `inside_first`."""
+    if unrolling is None:
+        return inside_first(problem, unrolled_greedily(problem.layer, problem.accelerator))
+    return inside_first(problem, unrolled_as_asked(problem.layer, problem.accelerator, unrolling))
+
+
+def inside_first(problem: LayerProblem, unrolled: Unrolled) -> Unrolled:
+    """What stands beside each other within one memory stands inside what has memories apart.
+
+    Else of a loop that stands on two dimensions an instance would have every second iteration, and not neighbours,
+    which take less room.
+    """
+    beside = sorted(unrolled.beside, key=lambda loop: last_apart(problem, str(loop.along)))
+    return replace(unrolled, beside=tuple(beside))
+
+
+def filled_orders(
+    problem: LayerProblem,
+    unrolled: Unrolled,
+    limit: int,
+    accounting: Accounting,
+    *,
+    has_stored_room: bool = False,
+) -> Iterator[Chosen]:
+    """The mappings of all orders, in arrays that are written again for the next ones."""
+    order = ORDER_OF_DEFINES if _counts_as_defines(accounting) else ORDER
+    tiles = tiles_of(joined(unrolled.turns, limit, order))
+    executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
+    orders = _orders_of(problem, unrolled, tiles, TileElements(executed, tiles, accounting, has_stored_room))
+    size = min(ROWS, _number_of_orders(tiles))
+    rows = rows_for(problem, unrolled, sum(tiles.counts), size)
+    count = size
+    while count == size:
+        count = orders.fill(rows.temporal_count, rows.temporal_loop, rows.temporal_size, rows.spatial_at, rows.cut)
+        yield Chosen(*(part[:count] for part in rows))
+
+
+def _counts_as_defines(accounting: Accounting) -> bool:
+    return replace(accounting, systolic=()) == DEFINES
+
+
+def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -> list[Loop]:
+    """The prime factors; the two smallest of the loop that has most are joined, until `limit` or all are whole."""
+    factors = {
+        loop: sorted(prime for prime, count in prime_counts(turns[loop]).items() for _ in range(count))
+        for loop in order
+    }
+    while sum(map(len, factors.values())) > limit:
+        most = max(factors, key=lambda loop: len(factors[loop]))
+        if len(factors[most]) == 1:
+            break
+        one, two, *rest = factors[most]
+        factors[most] = sorted([one * two, *rest])
+    return [Loop(loop, size) for loop, sizes in factors.items() for size in sizes]
+
+
+def rows_for(problem: LayerProblem, unrolled: Unrolled, loops: int, rows: int) -> Chosen:
+    """Room for mappings of so many loops in time; what stands beside is filled in."""
+    along = list(array_of(problem.accelerator).sizes)
+    chosen = empty_chosen(rows, max(loops, len(unrolled.beside)), len(problem.levels))
+    chosen.spatial_count[:] = len(unrolled.beside)
+    for at, loop in enumerate(unrolled.beside):
+        chosen.spatial_loop[:, at] = LOOPS.index(loop.dimension)
+        chosen.spatial_size[:, at] = loop.size
+        chosen.spatial_along[:, at] = along.index(str(loop.along))
+    return chosen
+
+
+def _orders_of(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: TileElements) -> LomaOrders:
+    layer, levels = sized.layer, problem.levels
+    sides = sides_of(array_of(problem.accelerator), levels, unrolled.beside, unrolled.parts(layer))
+    return LomaOrders(
+        kinds=kinds_of(tiles),
+        iterations=tiles.iterations.tolist(),
+        sums_are_left=tiles.sums_are_left.tolist(),
+        is_left=[tiles.is_left(RELEVANT[operand]).tolist() for operand in Operand],
+        levels=[
+            FilledLevel(
+                capacity_bits=problem.usable_bits(level.memory.name),
+                is_double_buffered=level.double_buffered,
+                adds_beside=_adds_beside(level.serves, unrolled.beside),
+                held=_held(problem, level),
+                is_home=[problem.home(operand) == level.memory.name for operand in Operand],
+                elements=[sized.room(within, operand).tolist() for operand in Operand],
+            )
+            for level, within in zip(levels, sides.within[1:-1], strict=True)
+        ],
+        bits=[layer.bits(operand) for operand in Operand],
+        partial_bits=layer.partial_bits,
+        last_apart=[last_apart(problem, str(loop.along)) for loop in unrolled.beside],
+    )
+
+
+def kinds_of(tiles: Tiles) -> list[FactorKind]:
+    """The kinds of factors that make the tiles."""
+    return [
+        FactorKind(loop=LOOPS.index(kind.dimension), size=kind.size, step=step, count=count)
+        for kind, step, count in zip(tiles.kinds, tiles.steps, tiles.counts, strict=True)
+    ]
+
+
+def _adds_beside(serves: tuple[str, ...] | None, beside: tuple[Loop, ...]) -> bool:
+    return serves is not None and any(
+        loop.dimension not in RELEVANT[OUTPUT] and loop.along not in serves for loop in beside
+    )
+
+
+def _held(problem: LayerProblem, level: MemoryLevel) -> list[int]:
+    """In the order of the file, which decides between ways to fill the memory that are equally good."""
+    own = [
+        list(Operand).index(operand)
+        for operand in level.memory.holds
+        if operand in problem.layer.operands
+        and (level in problem.keepers(operand) or problem.home(operand) == level.memory.name)
+    ]
+    return [*own, -1, -1, -1][:3]
+
+
+def last_apart(problem: LayerProblem, along: str) -> int:
+    """The last level of inputs of which instances stand along a dimension: such a loop stands right above its tile."""
+    keepers = problem.keepers(Operand.INPUT)
+    apart = [
+        number
+        for number, level in enumerate(problem.levels)
+        if level in keepers and level.serves is not None and along not in level.serves
+    ]
+    return max(apart, default=-1)
+
+
+def _number_of_orders(tiles: Tiles) -> int:
+    return factorial(sum(tiles.counts)) // prod(factorial(count) for count in tiles.counts)

@@ -1,0 +1,1 @@
+"""Intervals of tile sizes, and lower bounds of memory boundaries in energy and time."""

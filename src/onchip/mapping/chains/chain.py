@@ -1,0 +1,259 @@
+"""One operand's boundaries in some ways to use the array: how many elements cross them, how large its tiles are.
+
+All by cell of a lattice: that of the place in the nest up to which a tile stays, the loops right above its cut along
+which the same tile is used again included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from math import prod
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onchip.arch.memory import Operand
+from onchip.ir.layer import LOOPS
+from onchip.mapping.chains.lattice import Along, Lattice, Served
+from onchip.mapping.chains.rows import AxisRows
+from onchip.mapping.prove.blocks_alike import blocks_alike, longest_blocks
+from onchip.mapping.prove.parts_alike import PartsAlike
+from onchip.mapping.prove.unrolled_ways import ADDING, CHANNELS, LEADING, OTHERS, UnrolledWays
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def asked_once(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
+    """Keep what a method says with the lattice: energy and time ask it, and memories that serve the same."""
+    return _kept(method, lambda lattice: lattice.known)
+
+
+def asked_once_of_any(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
+    """Keep it also for the lattice where no tile stays: of what does not depend on that."""
+    return _kept(method, lambda lattice: lattice.known_of_any)
+
+
+def _kept(
+    method: Callable[Concatenate[OperandChain, P], T], kept_in: Callable[[Lattice], dict[tuple[object, ...], Any]]
+) -> Callable[Concatenate[OperandChain, P], T]:
+    @wraps(method)
+    def asked(chain: OperandChain, /, *args: P.args, **named: P.kwargs) -> T:
+        at, known = (method, chain.way, chain.operand, *args, *named.items()), kept_in(chain.lattice)
+        if at not in known:
+            known[at] = method(chain, *args, **named)
+        found: T = known[at]
+        return found
+
+    return asked
+
+
+@dataclass(frozen=True)
+class OperandChain:
+    """How an operand's tiles fall, whatever the order of loops."""
+
+    way: UnrolledWays
+    lattice: Lattice
+    operand: Operand
+
+    @asked_once
+    def moved(self, served: Served, below: Served | None = None) -> Along:
+        """Return how many elements move in all, to or from instances of so many units each, at least.
+
+        Of the input `below` says of how many units the memory's instances are whose tiles they are.
+        """
+        again = self.lattice.parts(OTHERS[self.operand], served)
+        if self.lattice is self.way.at_units:
+            all_others = prod(self.way.bounds[at] for at in OTHERS[self.operand])
+            again = np.maximum(again, all_others / self.way.together(OTHERS[self.operand], served))
+        return self.elements(served, below) + (again - 1) * self._elements_but_at_the_end(served, below)
+
+    @asked_once_of_any
+    def elements(self, served: Served, below: Served | None = None) -> Along:
+        """Return how many move if each tile moves once."""
+        if self.operand is not Operand.INPUT:
+            return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
+        found: Along = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
+        for number, (rows, sides, (output, tap)) in enumerate(self._sides(served)):
+            shares_out = self.lattice.dimensions[tap].shared_out
+            own = rows.moved(*sides, taps_shared_out=shares_out)
+            if not shares_out:
+                own = np.maximum(own, rows.met(*sides, *self._most_parts_of(output, tap, served)))
+            if not shares_out and below is not None and rows.axis.stride > 1:
+                own = np.maximum(own, rows.in_blocks(sides[1], *self._most_parts_of(output, tap, below)))
+            if not shares_out and self.way.is_one:
+                own = np.maximum(own, sum(one.together for one in self._blocks(number, served, below)))
+            found = found * own
+        return found
+
+    @asked_once_of_any
+    def _blocks(self, number: int, served: Served, below: Served | None) -> list[PartsAlike]:
+        """Return the parts of an axis, by number, alike ones together.
+
+        Where no units are apart in the memory whose tiles they are, `below`, each is a block.
+        """
+        rows, sides, loops = list(self._sides(served))[number]
+        own = self._most_parts_of(*loops, served)
+        any_part = PartsAlike.of_side(own[0] * own[1], rows.block(*sides), rows.met(*sides, *own), np.ones(1))
+        is_block = self.lattice is not self.way.at_units and (
+            below is None or below.most[loops[0]] == served.most[loops[0]]
+        )
+        return blocks_alike(self.way, rows, self.lattice, served, any_part, is_block=is_block)
+
+    def _most_parts_of(self, output: int, tap: int, served: Served) -> tuple[Along, Along]:
+        return self.lattice.most_parts((output,), served), self.lattice.most_parts((tap,), served)
+
+    @asked_once_of_any
+    def tiles_alike(self, served: Served, below: Served | None = None) -> list[PartsAlike]:
+        """Return all tiles if each moves once, in sets: how many at most, and what all of a set have at least.
+
+        Of no tile more is counted than the longest; of one way where no dimension is shared out.
+        """
+        loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
+        tiles = self.lattice.parts_alike(loops, served)
+        if self.operand is not Operand.INPUT:
+            return tiles
+        for number in range(len(self.way.rows)):
+            tiles = [one.beside(other) for one in tiles for other in self._blocks(number, served, below)]
+        return tiles
+
+    def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
+        """Return whether so many tiles are all there, each with an element."""
+        found: NDArray[np.bool_] = self.lattice.parts(LEADING[self.operand], served) >= tiles
+        return found & (self.operand is not Operand.INPUT or all(rows.all_are_stored for rows in self.way.rows))
+
+    @asked_once_of_any
+    def whole_size(self, served: Served) -> Along:
+        """Return a number of elements of which any tile has a multiple."""
+        loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
+        return self.lattice.whole_size(loops, served)
+
+    @property
+    @asked_once
+    def may_stay(self) -> NDArray[np.bool_]:
+        """Return whether tiles may stay where loops end short."""
+        found: NDArray[np.bool_] = self.lattice.stays(LEADING[self.operand]) > 0
+        return found
+
+    @asked_once
+    def _elements_but_at_the_end(self, served: Served, below: Served | None) -> Along:
+        """Without those that lie where a tile may stay instead of coming again."""
+        lattice = self.lattice
+        if self.operand is not Operand.INPUT:
+            return self.elements(served) * (1 - lattice.stays(LEADING[self.operand]))
+        if not any(lattice.dimensions[at].stays.any() for at in LEADING[Operand.INPUT]):
+            return self.elements(served, below)
+        found = prod(self.way.bounds[at] for at in CHANNELS) * (1 - lattice.stays(CHANNELS))
+        for rows, sides, (output, tap) in self._sides(served):
+            found = found * rows.moved_but_at_the_end(*sides, lattice.stays((output,)), lattice.stays((tap,)))
+        return found
+
+    def _sides(self, served: Served) -> Iterator[tuple[AxisRows, tuple[Along, Along], tuple[int, int]]]:
+        """The input's axes, the most outputs and taps of a tile, and the loops of both."""
+        for rows in self.way.rows:
+            output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
+            sides = self.lattice.most_size((output,), served), self.lattice.most_size((tap,), served)
+            yield rows, sides, (output, tap)
+
+    @asked_once_of_any
+    def largest(self, served: Served, *, is_block: bool = False) -> Along:
+        """Return how many elements the largest tile has, at least, of those that so many units share.
+
+        A tile in the memory of these units is a block; what their tiles below have together is none.
+        """
+        if self.operand is not Operand.INPUT:
+            return self.lattice.least_size(LEADING[self.operand], served)
+        found = self.lattice.least_size(CHANNELS, served)
+        for rows in self.way.rows:
+            sides = (LOOPS.index(rows.axis.output_loop),), (LOOPS.index(rows.axis.filter_loop),)
+            own = *(self.lattice.least_size(side, served) for side in sides), self.lattice.whole_parts(sides[0], served)
+            is_one = is_block or rows.all_are_neighbours
+            largest = rows.largest_block(*own) if is_one else rows.largest(*own)
+            if is_block and self.way.is_one and not self.lattice.shares_out:
+                largest = np.maximum(largest, longest_blocks(self.way, rows, self.lattice, served))
+            found = found * largest
+        return found
+
+    @asked_once_of_any
+    def at_once(self, served: Served) -> Along:
+        """Return how many elements move at once at most."""
+        if self.operand is not Operand.INPUT:
+            return self.lattice.most_size(LEADING[self.operand], served)
+        found = self.lattice.most_size(CHANNELS, served)
+        for rows, sides, _ in self._sides(served):
+            found = found * rows.most(*sides)
+        return found
+
+    @property
+    @asked_once_of_any
+    def tiles(self) -> Along:
+        """Return how many different tiles one instance has, at least."""
+        return self.lattice.parts(LEADING[self.operand], self.way.whole)
+
+    @property
+    @asked_once
+    def comes_again(self) -> Along:
+        """Return how often each tile comes on average, at least."""
+        again = self.lattice.parts(OTHERS[self.operand], self.way.whole)
+        return 1 + (again - 1) * (1 - self.lattice.places_that_stay(LEADING[self.operand]))
+
+    @asked_once_of_any
+    def is_incomplete(self, above: Served) -> NDArray[np.bool_]:
+        """Return whether sums leave before all is added up, for an instance above of so many units."""
+        found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
+        return found
+
+    def _may_add_on(self, lower: int) -> NDArray[np.bool_]:
+        """Return whether sums may cross the boundary above a memory as `adds_on` says."""
+        if self.operand is not Operand.OUTPUT or self.way.adds_on is None or lower == len(self.way.adds_on):
+            return np.ones((1,) * len(LOOPS), np.bool_)
+        above = self.way.served(self.way.memories(self.operand)[lower + 1])
+        if not self.way.adds_on[lower]:
+            return ~self.is_incomplete(above)
+        found: NDArray[np.bool_] = self.lattice.least_size(ADDING, above) < prod(self.way.bounds[at] for at in ADDING)
+        return found
+
+    @asked_once_of_any
+    def bits_above(self, above: Served) -> Along:
+        """Return the bits of an element, at least, where it comes to or from, in an instance of so many units."""
+        layer = self.way.problem.layer
+        if self.operand is not Operand.OUTPUT:
+            return np.full((1,) * len(LOOPS), float(layer.bits(self.operand)))
+        return np.where(self.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))
+
+    def bits(self, lower: int, above: Served) -> Along:
+        """Return its bits, at least, in the memory number `lower` of its chain, up to which it stays."""
+        if self.operand is Operand.OUTPUT and self._is_added_to(lower):
+            return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
+        return self.bits_above(above)
+
+    def _is_added_to(self, lower: int) -> bool:
+        """Return whether sums are known to come to a memory before all is added up."""
+        if lower > 0:
+            return self.way.adds_on is not None and self.way.adds_on[lower - 1]
+        nearest = self.way.served(self.way.memories(self.operand)[0])
+        return any(self.way.bounds[at] > nearest.most[at] for at in ADDING)
+
+    @asked_once_of_any
+    def room_bits(self, lower: int) -> Along:
+        """Return what the largest tile takes at least of the memory of that number; twice if another may come."""
+        memories = self.way.memories(self.operand)
+        level = self.way.levels[memories[lower]]
+        largest = self.largest(self.way.served(memories[lower]), is_block=True)
+        need = largest * self.bits(lower, self.way.served(memories[lower + 1]))
+        if level.double_buffered:
+            need = need * np.where(self.lattice.is_whole(LEADING[self.operand]), 1, 2)
+        return need
+
+    @asked_once_of_any
+    def fits(self, lower: int) -> NDArray[np.bool_]:
+        """Return whether the largest tile has room in the memory of that number, if nothing else is there.
+
+        And whether it may stand there at all, in the kind of its way.
+        """
+        memory = self.way.memories(self.operand)[lower]
+        found: NDArray[np.bool_] = self.room_bits(lower) <= self.way.problem.room_bits(memory)
+        return found & self._may_add_on(lower)

@@ -1,0 +1,282 @@
+"""How long ports are busy with all boundaries, in some ways to use the array, whatever the order of loops.
+
+What comes first and goes last at a port comes before the loops and after them. While they run they take as long as the
+array's turns, or any port's transfers, or as the turns and what single transfers wait: no less than any mean of these.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from onchip.answer.layer_mapping import Move
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.nest_work import work_of_all
+from onchip.bounds.layer.turns import busy_at_units, first_and_last
+from onchip.mapping.chains.chain import OperandChain
+from onchip.mapping.chains.lattice import Along, Lattice
+from onchip.mapping.chains.least import Boundaries, Criterion, highest_mean
+from onchip.mapping.chains.port_cycles import PortCycles, Waits, cycles_of
+from onchip.mapping.prove.unrolled_ways import LEADING, UnrolledWays
+from onchip.model.layer.ports import port_for, ports_of
+
+PortOf: TypeAlias = tuple[str, int]
+Place: TypeAlias = tuple[Operand, int]
+HIGHEST: Final = 2
+"""Of what takes time while the loops run, those joined with all ways to count what comes before them."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """What the loops take with their stalls, at least: `fixed`, and what boundaries cost.
+
+    Of a `port` whose transfers are counted `totals` are those with what comes first or goes last.
+    Of transfers that are waited for one by one in memories with room for one tile, `waits` say how often and how long.
+    """
+
+    fixed: float
+    costs: Boundaries
+    port: PortOf | None = None
+    totals: Boundaries = field(default_factory=dict)
+    waits: Mapping[Place, Waits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What comes before the loops and after them, by boundary; `port` is the only one at which that is counted."""
+
+    costs: Boundaries
+    port: PortOf | None = None
+
+
+@dataclass(frozen=True)
+class ChainTime:
+    """The cycles of every mapping of a way are at least `least_cycles`; no more is looked at than are `enough`."""
+
+    way: UnrolledWays
+    lattice: Lattice
+    enough: float = np.inf
+
+    @cached_property
+    def least_cycles(self) -> float:
+        """Return it: of the port that is busy longest, or of the turns of the array; infinite where nothing fits."""
+        if self.turning >= self.enough:
+            return self.turning
+        found, _ = self._mean_alone
+        if found < self.enough:
+            found = max(found, highest_mean(self.lattice, self.no_room, self._joined_most, self.enough)[0])
+        return max(found, self.turning)
+
+    def least_with(self, energy: Criterion, slope: float, enough: float, vain: float) -> float:
+        """Return what cycles and `slope` times the pJ of `energy` are at least together, or what is enough.
+
+        It is no less, but no more is looked for where some chain's are not above `vain`.
+        """
+        criteria = [energy, *self._alone, *self._joined_most]
+        return highest_mean(self.lattice, self.no_room, criteria, enough, slope, vain)[0]
+
+    @cached_property
+    def turning(self) -> float:
+        """Return the cycles of the array's turns and of first and last elements, whatever else moves."""
+        return max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
+
+    @cached_property
+    def named(self) -> Sequence[tuple[Hashable, Running, Waiting]]:
+        """Return all criteria: what takes time while the loops run, with what comes before and after.
+
+        Each by a name that is the same on most lattices.
+        """
+        return [
+            ((run.port, *run.costs, *run.waits, before.port, *before.costs), run, before)
+            for run in self._running
+            for before in self._before
+        ]
+
+    @cached_property
+    def places_by_port(self) -> dict[PortOf, set[Place]]:
+        """Return the boundaries that have transfers at a port, of ports that the units have none at."""
+        return {port: set(own) for port, own in self._by_port.items() if port not in self._at_units}
+
+    @cached_property
+    def _runs_alone(self) -> Sequence[Running]:
+        """What says something by what boundaries cost."""
+        return [run for run in self._running if run.costs or not run.waits]
+
+    @cached_property
+    def _alone(self) -> Sequence[Criterion]:
+        """Each with what comes before and after at its own port, or the first that is known of that."""
+        return [(run.fixed, self.joined(run, self._own(run) or self._before[0])) for run in self._runs_alone]
+
+    @cached_property
+    def _mean_alone(self) -> tuple[float, list[float]]:
+        return highest_mean(self.lattice, self.no_room, self._alone, self.enough)
+
+    @cached_property
+    def _joined_most(self) -> Sequence[Criterion]:
+        """What has most weight in the mean of those alone, as it is there and with all that comes before and after."""
+        _, weights = self._mean_alone
+        order = sorted((at for at, weight in enumerate(weights) if weight > 0), key=lambda at: -weights[at])
+        heaviest = [self._runs_alone[at] for at in order[:HIGHEST]]
+        joined = [(run.fixed, self.joined(run, before)) for run in heaviest for before in self._before]
+        return [*(self._alone[at] for at in order), *joined]
+
+    @cached_property
+    def _running(self) -> Sequence[Running]:
+        found = [Running(max(self._turns, *self._at_units.values(), 0.0), {})]
+        for port, own in self._by_port.items():
+            units = self._at_units.get(port, 0.0)
+            runs, totals = {at: one.run for at, one in own.items()}, {at: one.total for at, one in own.items()}
+            found.append(Running(units, runs, port, totals))
+            waits = {at: one.waiting for at, one in own.items() if one.waiting.any()}
+            alone = {at: one.waits for at, one in own.items() if one.waits}
+            if waits or alone:
+                found.append(Running(self._turns, waits, waits=alone))
+        return found
+
+    @cached_property
+    def _before(self) -> Sequence[Waiting]:
+        """Memory after memory of one operand, or all that comes first at one port; with what sums take at last."""
+        found = []
+        for port, own in self._by_port.items():
+            first = {at: one.first for at, one in own.items() if at[0] is not Operand.OUTPUT}
+            if len({operand for operand, _ in first}) > 1:
+                found.append(Waiting({**first, **self._last}, port))
+        found.sort(key=lambda one: one.port is not None and one.port[0] != DRAM)
+        found.extend(
+            Waiting({at: one for at, one in self._hops.items() if at[0] in (operand, Operand.OUTPUT)})
+            for operand in dict.fromkeys(operand for operand, _ in self._hops if operand is not Operand.OUTPUT)
+        )
+        return found or [Waiting(self._last)]
+
+    @cached_property
+    def _hops(self) -> dict[Place, Along]:
+        """By boundary, what the first or last transfer takes at the slower port."""
+        found: dict[Place, Along] = {}
+        for own in self._by_port.values():
+            for at, one in own.items():
+                found[at] = np.maximum(found[at], one.first) if at in found else one.first
+        return found
+
+    @property
+    def _last(self) -> dict[Place, Along]:
+        return {at: one for at, one in self._hops.items() if at[0] is Operand.OUTPUT}
+
+    def joined(self, run: Running, before: Waiting) -> Boundaries:
+        """Return both together: all transfers, where what is counted as first is no shorter than at the run's port."""
+        found = _sum(run.costs, before.costs)
+        for at, total in run.totals.items():
+            if at in before.costs and self._is_no_shorter(at, before.port, run.port):
+                found[at] = np.maximum(found[at], total)
+        return found
+
+    def _is_no_shorter(self, at: Place, first: PortOf | None, port: PortOf | None) -> bool:
+        """Return whether a boundary's first transfer takes as long as at a port, or longer, as it is counted.
+
+        Memory after memory it takes as long as at the slower port, and so do sums at last. A tile of inputs or weights
+        in an upper memory is no smaller than those below.
+        """
+        operand, number = at
+        if first in (None, port) or operand is Operand.OUTPUT or port is None or first is None:
+            return True
+        lower, upper = self.way.memories(operand)[number : number + 2]
+        accelerator = self.way.problem.accelerator
+        widths = [ports_of(accelerator, memory)[one].bits_per_cycle for memory, one in (first, port)]
+        return (first[0], port[0]) == (upper, lower) and widths[0] <= widths[1]
+
+    def _own(self, run: Running) -> Waiting | None:
+        """What comes first at the port whose transfers are counted, so that all of them are."""
+        if run.port is None:
+            return None
+        first = {at: one.first for at, one in self._by_port[run.port].items() if at[0] is not Operand.OUTPUT}
+        return Waiting({**first, **self._last}, run.port)
+
+    @cached_property
+    def no_room(self) -> Boundaries:
+        """Return infinity where a tile has no room."""
+        operands = map(Operand, self.way.problem.layer.operands)
+        chains = [OperandChain(self.way, self.lattice, operand) for operand in operands]
+        return {
+            (chain.operand, number): np.where(chain.fits(number), 0.0, np.inf)
+            for chain in chains
+            for number in range(len(self.way.memories(chain.operand)) - 1)
+        }
+
+    @cached_property
+    def _turns(self) -> float:
+        return float(self.way.least_turns)
+
+    @cached_property
+    def _at_units(self) -> dict[PortOf, float]:
+        busy = busy_at_units(self.way.problem, self.way.least[None], self.way.most[None], self.way.fewest_turns)
+        return {port: float(one[0]) for port, one in busy.items()}
+
+    @cached_property
+    def _by_port(self) -> dict[PortOf, dict[Place, PortCycles]]:
+        ports: dict[PortOf, dict[Place, PortCycles]] = defaultdict(dict)
+        for operand in (Operand(one) for one in self.way.problem.layer.operands):
+            chain = OperandChain(self.way, self.lattice, operand)
+            for number in range(len(self.way.memories(operand)) - 1):
+                for port, transfers in self._transfers(chain, number):
+                    before = ports[port].get((operand, number))
+                    ports[port][operand, number] = transfers if before is None else before + transfers
+        return ports
+
+    def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, PortCycles]]:
+        """Ports at the boundary above a memory, and how long they are busy."""
+        problem = self.way.problem
+        lower, upper = self.way.memories(chain.operand)[number : number + 2]
+        if chain.operand is Operand.INPUT and not work_of_all(problem.layer).inputs:
+            return
+        bits, arriving = chain.bits(number, self.way.served(upper)), chain.bits_above(self.way.served(upper))
+        most_bits = max(
+            problem.layer.bits(chain.operand), problem.layer.partial_bits * (chain.operand is Operand.OUTPUT)
+        )
+        below = self.way.served(lower)
+        block = chain.largest(below, is_block=True)  # at least so much comes from above at once
+        whole = OperandChain(self.way, self.lattice.with_whole_shares, chain.operand)
+        if chain.operand is Operand.OUTPUT:
+            moves = [
+                (upper, Move.WRITE_FROM_BELOW, arriving, False),
+                (lower, Move.READ_FOR_ABOVE, bits, False),
+                (upper, Move.READ_FOR_BELOW, arriving, True),
+                (lower, Move.WRITE_FROM_ABOVE, bits, True),
+            ]
+        else:
+            moves = [(upper, Move.READ_FOR_BELOW, arriving, False), (lower, Move.WRITE_FROM_ABOVE, bits, False)]
+        for memory, move, wide, returns in moves:
+            own = ports_of(problem.accelerator, memory)
+            if own:
+                port = port_for(memory, own, move)
+                served, width = self.way.served(memory), own[port].bits_per_cycle
+                largest = block if memory == lower else np.maximum(block, chain.largest(served))
+                longest = np.ceil(largest * wide / width)
+                apart = prod(served.most_apart[at] for at in LEADING[chain.operand])
+                together = chain.elements(served, below) * wide / width / apart
+                window = self._window(chain, self.way.levels[lower])
+                most = np.ceil(whole.at_once(served) * most_bits / width)
+                cycles = cycles_of(chain, longest, most, together, window, returns=returns)
+                yield (memory, port), cycles.in_full_windows() if self.way.levels[lower].double_buffered else cycles
+
+    def _window(self, chain: OperandChain, level: MemoryLevel) -> Along:
+        """Cycles in which a tile may be replaced, at most: one, if none of its loops leads to others of its elements.
+
+        Of loops that are shared out it is not known which of them stand there.
+        """
+        dimensions, leading = self.lattice.dimensions, LEADING[chain.operand]
+        if level.double_buffered or any(dimensions[at].shared_out and dimensions[at].bound > 1 for at in leading):
+            return self.lattice.most_turns(range(len(dimensions)))
+        return np.where(self.lattice.most_turns(leading) == 1, 1.0, self.lattice.most_turns(range(len(dimensions))))
+
+
+def _sum(*tables: Boundaries) -> dict[Place, Along]:
+    found: dict[Place, Along] = {}
+    for table in tables:
+        for at, own in table.items():
+            found[at] = found[at] + own if at in found else own
+    return found

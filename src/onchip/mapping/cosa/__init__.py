@@ -1,0 +1,1 @@
+"""CoSA's program and its ties."""

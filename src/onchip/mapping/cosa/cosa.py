@@ -1,0 +1,80 @@
+"""`--method cosa`: the schedule that CoSA's formulation finds best (Huang et al., ISCA 2021)."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Status
+from onchip.errors import InputError, InternalError
+from onchip.ir.layer import Layer
+from onchip.mapping.cosa.machine import CosaMachine, CosaWeights
+from onchip.mapping.cosa.model import CosaModel
+from onchip.mapping.cosa.objective import fits, objective_of
+from onchip.mapping.cosa.placement import factors_of
+from onchip.mapping.cosa.ties import TieBreak, best_of_equals
+from onchip.model.unrolling.factors import padded_bound
+from onchip.search.budget.limits import Run
+from onchip.search.mip import MipOutcome, solve_mip
+
+METHOD: Final = "cosa"
+VALUE_PER_BIT: Final = 10_000
+"""`objective_value` and `lower_bound` are CoSA's objective in this unit; a proof is within one of them."""
+
+
+def solve_as_cosa(
+    problem: LayerProblem,
+    run: Run,
+    *,
+    tie_break: TieBreak | None = None,
+    largest_prime: int | None = None,
+    weights: CosaWeights | None = None,
+) -> Result[LayerMapping]:
+    """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
+
+    Raises InputError where operands lie whole in a memory, or tiles may not take all of one: CoSA knows neither.
+
+    Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for
+    one that another model refuses: CoSA counts capacities its own way). Bounds are padded until no prime factor is
+    above `largest_prime`; without it they stay as they are, as in the paper. Without `weights` the
+    objective has those of the authors' program.
+    """
+    if problem.room_bytes or any(problem.homes):
+        raise InputError("CoSA's tiles have all memories to themselves", place="layer", expected="operands in DRAM")
+    layer = problem.layer if largest_prime is None else _padded(problem.layer, largest_prime)
+    machine = CosaMachine.of(layer, problem.accelerator, weights)
+    model = CosaModel(machine, factors_of(machine.layer.bounds))
+    return _answered(model, solve_mip(model.model, run, mostly_linear=True), run, tie_break)
+
+
+def _answered(model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBreak | None) -> Result[LayerMapping]:
+    """What the solver found, held against CoSA's own objective and capacities."""
+    machine = model.machine
+    bound = (outcome.lower_bound - model.offset) / model.objective_per_bit
+    if outcome.values is None:
+        status = Status.INFEASIBLE if outcome.is_infeasible else Status.UNKNOWN
+        return Result(status, None, None, floor(bound * VALUE_PER_BIT), run.seconds, METHOD, outcome.stopped_by)
+    placement = model.placement(outcome)
+    if not fits(machine, placement):
+        raise InternalError("the solver's schedule does not fit", place=f"--solver {run.limits.solver}")
+    value = round(objective_of(machine, placement).total * VALUE_PER_BIT)
+    if bound * VALUE_PER_BIT > value + 1:
+        raise InternalError("the solver's bound is above its schedule", place=f"--solver {run.limits.solver}")
+    is_proven = value - bound * VALUE_PER_BIT <= 1
+    if tie_break is not None:
+        placement = best_of_equals(machine, placement, tie_break)
+    return Result(
+        Status.OPTIMAL if is_proven else Status.FEASIBLE,
+        placement.mapping(machine),
+        value,
+        value if is_proven else floor(bound * VALUE_PER_BIT),
+        run.seconds,
+        METHOD,
+        outcome.stopped_by,
+    )
+
+
+def _padded(layer: Layer, largest_prime: int) -> Layer:
+    return layer.padded_to({loop: padded_bound(bound, largest_prime) for loop, bound in layer.bounds.items()})

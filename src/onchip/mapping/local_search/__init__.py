@@ -1,0 +1,1 @@
+"""Greedy start and moves of factors."""

@@ -1,0 +1,1 @@
+"""The mapping methods by name, and the cache of mappings."""

@@ -1,0 +1,225 @@
+"""Results of mapping searches, cached between runs.
+
+A file for each problem of a layer, objective, method and version. A mapping that is read is verified and costed again.
+Nothing but a new search can check a cached bound or status: MODEL_VERSION is raised when older ones may be wrong.
+Faults of the folder or of a file cost time, and change no answer: a CacheWarning names them.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, Final, Self
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.result import Result, Status, Stop
+from onchip.errors import CacheWarning, InputError
+from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
+from onchip.mapping.methods.registry import MappingMethod
+from onchip.model.layer.cost import layer_cost
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.verify.mapping import verify_mapping
+from onchip.whole_files import ensure_place, write_whole
+
+MODEL_VERSION: Final = 8
+"""Raised whenever the cost model, a mapspace or the search of `exact` changes."""
+LONGER: Final = 1.1
+"""A search is repeated if it has this many times the seconds of the cached search.
+
+The same question twice has not quite the same time left: reading the files takes part of it.
+"""
+GREATEST_FILE_BYTES: Final = 2**20
+_DAMAGE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, InputError)
+"""What reading, verifying and costing raise for a file that says something else than we wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """A cached result, and the seconds that its search was given (infinite without a limit)."""
+
+    result: Result[LayerMapping]
+    seconds: float
+
+    def answers(self, run: Run) -> bool:
+        """True if the result is optimal, or its search was given no less time than this run has."""
+        return self.result.status is Status.OPTIMAL or run.seconds_left <= LONGER * self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MappingCache:
+    """Cached results in a folder."""
+
+    folder: Path
+
+    @classmethod
+    def opened(cls) -> Self | None:
+        """The user's cache; None where there is no folder for it. Warns where nothing can be kept."""
+        folder = cache_folder()
+        if folder is None:
+            _warn(f"there is no folder for kept mappings, as there is no home: {FOLDER_VARIABLE} may name one")
+            return None
+        cache = cls(folder)
+        try:
+            cache._mappings.mkdir(parents=True, exist_ok=True)
+            ensure_place(cache._mappings / "any.json")
+        except OSError as error:
+            _warn_of(folder, error)
+        return cache
+
+    def solve(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
+    ) -> Result[LayerMapping]:
+        """Return the cached result, or search.
+
+        A search is repeated if it has more time than the cached one; of both results the better mapping and the higher
+        bound are returned and cached.
+        """
+        kept, given = self._kept(method, problem, objective, run), run.seconds_left
+        if kept is None:
+            result = method(problem, objective, run)
+        elif kept.answers(run):
+            return kept.result
+        else:
+            result = combined(kept.result, method(problem, objective, run))
+        had = run.seconds if run.interrupt.is_set() else max(given, 0.0)
+        if result.status is Status.OPTIMAL or run.limits.node_limit is None:
+            self._keep(method, problem, objective, KeptResult(result, had if kept is None else max(had, kept.seconds)))
+        return result
+
+    def known(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
+    ) -> Result[LayerMapping] | None:
+        """Return the cached result of an earlier run; None if there is none."""
+        kept = self._kept(method, problem, objective, run)
+        return None if kept is None else kept.result
+
+    def _kept(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run
+    ) -> KeptResult | None:
+        try:
+            return _read(self._path(method, problem, objective), problem, objective, method.name, run)
+        except OSError as error:
+            _warn_of(self.folder, error)
+        except _DAMAGE:
+            _warn(f"{self.folder}: a kept mapping is damaged: it is searched anew")
+        return None
+
+    def _keep(
+        self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, kept: KeptResult
+    ) -> None:
+        """Cache a proof, and any mapping of a method that says so."""
+        is_proven = method.is_proof and kept.result.status is Status.OPTIMAL
+        if kept.result.answer is None or not (is_proven or method.keeps_feasible):
+            return
+        try:
+            _write(self._path(method, problem, objective), kept)
+        except OSError as error:
+            _warn_of(self.folder, error)
+
+    def _path(self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective) -> Path:
+        return self._mappings / f"{_key(method.name, problem, objective)}.json"
+
+    @property
+    def _mappings(self) -> Path:
+        return self.folder / "mappings"
+
+
+def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str:
+    try:
+        release = version("onchip")
+    except PackageNotFoundError:
+        release = "unreleased"
+    parts = [release, str(MODEL_VERSION), method, str(objective), repr(problem)]
+    if leaves_something_out(problem.levels, problem.layer):  # once every memory had to keep what it holds
+        parts.append("without memories that have no room for an element")
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def combined(kept: Result[LayerMapping], found: Result[LayerMapping]) -> Result[LayerMapping]:
+    """Return the better mapping of two results of the same question and space, with the higher bound."""
+    best = min((found, kept), key=lambda one: inf if one.objective_value is None else one.objective_value)
+    value = best.objective_value
+    if value is None:
+        return found
+    bound = min(value, max(kept.lower_bound, found.lower_bound))
+    is_proven = bound == value
+    among = {one.optimal_among for one in (kept, found) if one.objective_value == value and one.optimal_among}
+    return replace(
+        found,
+        status=Status.OPTIMAL if is_proven else Status.FEASIBLE,
+        answer=best.answer,
+        objective_value=value,
+        lower_bound=bound,
+        stopped_by=Stop.COMPLETED if is_proven else found.stopped_by,
+        optimal_among=None if is_proven else next(iter(among), None),
+    )
+
+
+def _write(path: Path, kept: KeptResult) -> None:
+    """Write the file; raises OSError if that fails. Anything but a file is left alone: a pipe would make us wait."""
+    result, mapping = kept.result, kept.result.answer
+    if mapping is None or (path.exists() and not path.is_file()):
+        return
+    document = {
+        "status": result.status,
+        "objective_value": result.objective_value,
+        "lower_bound": result.lower_bound,
+        "space": result.space,
+        "optimal_among": result.optimal_among,
+        "stopped_by": result.stopped_by,
+        "seconds": kept.seconds if isfinite(kept.seconds) else None,
+        "nest": [[loop.dimension, loop.size, loop.along] for loop in mapping.nest],
+        "kept": {
+            name: [[one.memory, one.loops] for one in mapping.kept(name)] for name in ("input", "weight", "output")
+        },
+        "ragged": mapping.ragged,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole((path, json.dumps(document).encode()), is_flushed=False)
+
+
+def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method: str, run: Run) -> KeptResult | None:
+    """Return the cached result, or None if there is no file.
+
+    Raises OSError, or one of _DAMAGE for a mapping that is illegal or has another cost, or a bound above its cost.
+    """
+    if not path.exists():
+        return None
+    if not path.is_file() or path.stat().st_size > GREATEST_FILE_BYTES:
+        raise ValueError("not a file of this cache")
+    document = json.loads(path.read_bytes())
+    mapping, value, bound = _mapping(document), document["objective_value"], document["lower_bound"]
+    if verify_mapping(problem, mapping):
+        raise ValueError("the mapping is illegal")
+    cost = layer_cost(problem, mapping)
+    if value != round(objective.of(cost.energy_pj, cost.cycles)):
+        raise ValueError("the mapping has another cost")
+    status, is_proven = Status(document["status"]), bound == value
+    if not isinstance(bound, int) or not 0 <= bound <= value or (status is Status.OPTIMAL) is not is_proven:
+        raise ValueError("status and bound contradict each other")
+    seconds = inf if document["seconds"] is None else float(document["seconds"])
+    space, among, stop = document["space"], document["optimal_among"], Stop(document["stopped_by"])
+    result = Result(status, mapping, value, bound, run.seconds, method, stop, space=space, optimal_among=among)
+    return KeptResult(result, seconds)
+
+
+def _mapping(document: dict[str, Any]) -> LayerMapping:
+    nest = tuple(Loop(dimension, size, along) for dimension, size, along in document["nest"])
+    kept = {name: tuple(Kept(memory, loops) for memory, loops in ones) for name, ones in document["kept"].items()}
+    return LayerMapping(nest, kept["input"], kept["weight"], kept["output"], ragged=tuple(document["ragged"]))
+
+
+def _warn_of(folder: Path, error: OSError) -> None:
+    _warn(f"{folder}: mappings cannot be kept there ({error.strerror or error}): they are searched anew")
+
+
+def _warn(what: str) -> None:
+    warnings.warn(what, CacheWarning, stacklevel=3)

@@ -1,0 +1,137 @@
+"""The best mapping of a layer where its operands are, in the room that is left: what composes schedules asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Status, Stop
+from onchip.errors import InputError, InternalError
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import MappingMethod, composing_method, method_named
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.verify.mapping import verify_mapping
+
+SECONDS_OF_LOMA: Final = 1.0
+"""Of a limited run: it mostly takes milliseconds."""
+NODES_OF_A_FIRST_LOOK: Final = 100
+"""Tiles looked into: some hundredths of a second, and mostly within a few hundredths of the best."""
+
+NODES_IN_A_HURRY: Final = 24
+"""Where there is no time for that: the first dive mostly finds a mapping after ten or so."""
+SECONDS_IN_A_HURRY: Final = 0.008
+"""Of counted work, at most: of few layers a tile takes as long as all of others."""
+
+
+def map_layer_at(
+    problem: LayerProblem,
+    objective: MappingObjective,
+    run: Run,
+    method: str = "exact",
+    cache: MappingCache | None = None,
+) -> Result[LayerMapping]:
+    """Legal within the room of the problem, by one method of the registry; what is proven may be kept between runs.
+
+    `exact` is the best even mapping.
+
+    Raises UsageError for another method, AcceleratorError where the accelerator says too little, InputError for a
+    layer that the method refuses.
+    """
+    return _asked(composing_method(method), problem, objective, run, cache)
+
+
+def best_mapping_at(
+    problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None = None
+) -> Result[LayerMapping]:
+    """Return LOMA's mapping, or a better even one. OPTIMAL: no even mapping is better, and LOMA had the time to end.
+
+    It is no worse than what either finds alone, since LOMA cuts operands at their own places and `exact` does not.
+    Raises AcceleratorError where the accelerator says too little, InputError for a layer that both refuse.
+    """
+    return _asked(_EXACT_FROM_LOMA, problem, objective, run, cache)
+
+
+def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    """LOMA's mapping, or a better one that the first steps through the exact mapspace find: the same ones each time.
+
+    OPTIMAL: as `best_mapping_at` has it. Raises AcceleratorError where the accelerator says too little,
+    InputError for a layer that both refuse.
+    """
+    limits = replace(run.limits, node_limit=NODES_OF_A_FIRST_LOOK)
+    return _exact_from_loma(problem, objective, replace(run, limits=limits))
+
+
+def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    """What the first dive into the exact mapspace finds, the same each time; LOMA's mapping where it finds none.
+
+    It takes no longer than LOMA, some milliseconds, and mostly ends far below its mapping. OPTIMAL is never said: LOMA
+    may have a better one. Raises AcceleratorError where the accelerator says too little, InputError for a layer that
+    both refuse.
+    """
+    from onchip.mapping.tile_search.exact import solve_exactly
+
+    own = Run(replace(run.limits, node_limit=NODES_IN_A_HURRY), interrupt=run.interrupt)
+    own = own.for_work(SECONDS_IN_A_HURRY)
+    try:
+        found = solve_exactly(problem, objective, own)
+    except InputError:
+        return map_layer_at(problem, objective, run, "loma")
+    run.spend(own.seconds)
+    if found.answer is not None:
+        return replace(found, status=Status.FEASIBLE, lower_bound=0)
+    try:
+        by_loma = map_layer_at(problem, objective, run, "loma")
+    except InputError:
+        return found
+    return found if by_loma.answer is None else by_loma
+
+
+def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping, ...]:
+    """Of LOMA's mappings those of which none is at most as much as another in energy and in cycles.
+
+    In ascending order of energy. Raises AcceleratorError where the accelerator says too little, InputError for a layer
+    that LOMA refuses, InternalError for a mapping that is not legal.
+    """
+    from onchip.mapping.baselines.loma import front_of_loma
+
+    found = front_of_loma(problem, run)
+    for mapping in found:
+        for violation in verify_mapping(problem, mapping):
+            raise InternalError(f"a mapping of its front is not legal: {violation}", place="--method loma")
+    return found
+
+
+def known_mapping_at(
+    problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache
+) -> Result[LayerMapping] | None:
+    """What `best_mapping_at` has proven in an earlier run; None where nothing is kept of it."""
+    return cache.known(_EXACT_FROM_LOMA, problem, objective, run)
+
+
+def _asked(
+    method: MappingMethod, problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None
+) -> Result[LayerMapping]:
+    return method(problem, objective, run) if cache is None else cache.solve(method, problem, objective, run)
+
+
+def _exact_from_loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.tile_search.exact import solve_exactly
+
+    try:
+        first = method_named("loma")(problem, objective, run.within(SECONDS_OF_LOMA) if run.deadline.is_set else run)
+    except InputError:
+        return solve_exactly(problem, objective, run)
+    try:
+        found = solve_exactly(problem, objective, run, first.answer)
+    except InputError:
+        return first
+    may_be_better = found.status is Status.OPTIMAL and first.stopped_by is not Stop.COMPLETED
+    return replace(found, status=Status.FEASIBLE, stopped_by=first.stopped_by) if may_be_better else found
+
+
+_EXACT_FROM_LOMA: Final = MappingMethod(
+    "exact-from-loma", "LOMA's mapping, or a better one of the exact mapspace", _exact_from_loma, is_proof=True
+)

@@ -1,0 +1,118 @@
+"""The mapping methods by name; whichever is asked, its mapping is verified before it is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result
+from onchip.errors import InternalError, UsageError
+from onchip.mapping.space.spaces import EVEN_MAPPINGS
+from onchip.plugins import PluginGroup, guarded
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.verify.mapping import verify_mapping
+
+Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingMethod:
+    """A named method. `objective_value` is in the unit of the objective, for `cosa` in CoSA's own.
+
+    `is_proof`: OPTIMAL results may be cached. `keeps_feasible`: FEASIBLE results may be cached, too, so that a longer
+    search returns no worse ones.
+    """
+
+    name: str
+    summary: str
+    solve: Solve
+    is_random: bool = False
+    is_proof: bool = False
+    keeps_feasible: bool = False
+
+    def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+        """Raises InternalError for a mapping that is not legal."""
+        result = self.solve(problem, objective, run)
+        violations = verify_mapping(problem, result.answer) if result.answer is not None else ()
+        if violations:
+            raise InternalError(f"its mapping is not legal: {violations[0]}", place=f"--method {self.name}")
+        return result
+
+
+def _even(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.tile_search.exact import solve_exactly
+
+    return replace(solve_exactly(problem, objective, run), method=EVEN.name, space=EVEN_MAPPINGS.name)
+
+
+def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.prove.wide import solve_widely
+
+    return solve_widely(problem, objective, run)
+
+
+def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.baselines.best_of_random import solve_at_random
+
+    return solve_at_random(problem, objective, run)
+
+
+def _hybrid(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.baselines.hybrid import solve_as_hybrid
+
+    return solve_as_hybrid(problem, objective, run)
+
+
+def _loma(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.baselines.loma import solve_as_loma
+
+    return solve_as_loma(problem, objective, run)
+
+
+def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+    from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
+
+    return solve_as_cosa_by_cost(problem, objective, run)
+
+
+EVEN: Final = MappingMethod("exact-even", "the best even mapping, proven", _even, is_proof=True)
+"""What composes many mappings asks in place of `exact`: a proof takes milliseconds, a look beyond it a second."""
+
+METHODS: Mapping[str, MappingMethod] = {
+    method.name: method
+    for method in (
+        MappingMethod(
+            "exact", "mappings without bypass, with a lower bound", _exact, is_proof=True, keeps_feasible=True
+        ),
+        EVEN,
+        MappingMethod("cosa", "CoSA's formulation (ISCA 2021), ties broken by the cost model", _cosa),
+        MappingMethod("hybrid", "Timeloop-Hybrid's rule: random tilings, pruned orders of loops", _hybrid, True),
+        MappingMethod("random", "the best of a few random mappings that fit", _random, True),
+        MappingMethod("loma", "all orders of the prime factors, memories filled from the units up", _loma),
+    )
+}
+
+
+MAPPING_METHOD_PLUGINS: Final = PluginGroup[[], MappingMethod]("onchip.mapping_methods", MappingMethod)
+"""By name a function without arguments that returns the method; what it proves is not kept between runs."""
+
+
+def method_named(name: str) -> MappingMethod:
+    """Return the method of that name; raises UsageError for an unknown one, PluginError for one that is broken."""
+    if name in METHODS:
+        return METHODS[name]
+    plugin = MAPPING_METHOD_PLUGINS.find(name)
+    if plugin is None:
+        expected = f"one of {', '.join((*METHODS, *MAPPING_METHOD_PLUGINS.names))}"
+        raise UsageError(f"there is no method {name!r}", place="--method", expected=expected)
+    method, place = plugin(), f"method {name!r} of {MAPPING_METHOD_PLUGINS.name}"
+    return replace(method, name=name, is_proof=False, keeps_feasible=False, solve=guarded(method.solve, Result, place))
+
+
+def composing_method(name: str) -> MappingMethod:
+    """Return what a method stands for where many mappings are composed; raises what `method_named` does."""
+    return EVEN if name == "exact" else method_named(name)

@@ -1,0 +1,1 @@
+"""Branch and bound over unrollings, remainders and longer loops."""

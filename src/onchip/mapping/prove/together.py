@@ -1,0 +1,261 @@
+"""The least chain of places in one way to use the array, by all criteria at once and with the room of tiles together.
+
+What is least by each criterion alone is most often not the same chain. Here a chain is worth what its mapping would be
+at least: all operands stand in one order, tiles share the room of a memory, loops inside a place divide into those
+inside the next one, and time is the greatest of all its criteria. Of lattices without dimensions that are shared out:
+there each index has a chain of its own, and no chain is that of the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from onchip.arch.memory import Operand
+from onchip.ir.layer import LOOPS
+from onchip.mapping.chains.cells import Range
+from onchip.mapping.chains.chain import OperandChain
+from onchip.mapping.chains.chain_energy import ChainEnergy
+from onchip.mapping.chains.chain_time import ChainTime, Place, PortOf, Running
+from onchip.mapping.chains.lattice import Along, Lattice, Ranges
+from onchip.mapping.chains.least import Boundaries
+from onchip.mapping.chains.port_cycles import Waits
+from onchip.mapping.chains.standing import may_stand_inside, single_cells
+from onchip.mapping.prove.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
+from onchip.native import least_chain_below
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+
+ROUNDS_IN_ANY_CASE: Final = 3
+"""Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""
+MOST_IN_VAIN: Final = 2
+"""Times that the least chain's cells are split without a gain, before all others are."""
+FINER: Final = 2
+"""Times the cells of a lattice that the next one has at most, but for the first number of cells."""
+MOST_STEPS: Final = 1_000_000
+STEPS_IN_A_SECOND: Final = 2_000_000
+"""At least, so that a run with a limit takes no more than fit into its time."""
+LESS_THAN_A_CYCLE: Final = 0.5
+
+COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
+"""Dimensions of which a part is the same part of an operand's elements: rows of the input's tiles overlap."""
+
+Tables = list[Along | None]
+ListedWaits = list[list[tuple[Along, Along]]]
+Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits, int | None]
+"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it is linear;
+waits; the port that it counts all transfers of."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be.
+
+    `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
+    `is_ended`: the search was not cut short; `had_time`: not by the run's time. `left` are the ranges of the cells, by
+    dimension, and `criteria` the names of those of cycles that may be the greatest of such a mapping.
+    """
+
+    least: float
+    cells: list[list[int]]
+    chain: Mapping[Place, list[Range]] = field(default_factory=dict)
+    is_ended: bool = False
+    had_time: bool = True
+    left: Ranges = ()
+    criteria: Collection[Hashable] = ()
+
+
+@dataclass(frozen=True)
+class ChainsTogether:
+    """Chains of one way on a lattice in which nothing is shared out; by criteria of cycles of these names `only`.
+
+    None is dropped where none has such a name: which ones may count was seen on another lattice.
+    """
+
+    energy: ChainEnergy
+    time: ChainTime
+    only: Collection[Hashable] = ()
+    _known: dict[tuple[int, int], tuple[Along | None, Along, Along]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @property
+    def way(self) -> UnrolledWays:
+        """Return the way to use the array."""
+        return self.energy.way
+
+    @property
+    def lattice(self) -> Lattice:
+        """Return the places that chains are searched over."""
+        return self.energy.lattice
+
+    def least(self, objective: MappingObjective, limit: float, most_steps: int = MOST_STEPS) -> Found:
+        """Return what no mapping is below; the limit itself where none is below that."""
+        places = self._places
+        if not places:
+            return Found(0.0, [])
+        unit = objective.of(1.0, 1.0)
+        below = limit / unit - (LESS_THAN_A_CYCLE if objective is MappingObjective.LATENCY else 0.0)
+        memories = sorted({self._memory(place) for place in places})
+        operands = list(dict.fromkeys(operand for operand, _ in places))
+        dimensions = self.lattice.dimensions
+        rows = self._criteria(objective)
+        found, is_ended, _, points, cells, counting = least_chain_below(
+            self.lattice.shape,
+            [may_stand_inside(own) for own in dimensions],
+            [[at in LEADING[operand] for at in range(len(LOOPS))] for operand in operands],
+            [one.stays.tolist() for one in dimensions],
+            [one.short_turns.tolist() for one in dimensions],
+            [one.units / one.bound for one in dimensions],
+            [[at in COUNTED[operand] for at in range(len(LOOPS))] for operand in operands],
+            [one.turns.astype(np.float64).tolist() for one in dimensions],
+            [single_cells(own, units) for own, units in zip(dimensions, self.way.units, strict=True)],
+            [float(self.way.problem.room_bits(memory)) for memory in memories],
+            [[place in own for place in places] for own in self.time.places_by_port.values()],
+            [one.turns_of_parts.tolist() for one in dimensions],
+            [one.last_turns.tolist() for one in dimensions],
+            [(one.known_turns > 0).astype(int).tolist() for one in dimensions],
+            [(operands.index(place[0]), memories.index(self._memory(place)), *self._tiles(place)) for place in places],
+            [row for _, row in rows],
+            objective is MappingObjective.EDP,
+            below,
+            most_steps,
+        )
+        chain = dict(zip(places, map(self._cell, points), strict=True)) if points else {}
+        names = {rows[at][0] for at in counting}
+        return Found(limit if found >= below else found * unit, cells, chain, is_ended, criteria=names)
+
+    def _criteria(self, objective: MappingObjective) -> list[tuple[Hashable, Row]]:
+        """By name."""
+        energy = [("", self._of_energy())] if objective is not MappingObjective.LATENCY else []
+        return energy + (self._of_time() if objective is not MappingObjective.ENERGY else [])
+
+    def _cell(self, point: int) -> list[Range]:
+        each = zip(self.lattice.dimensions, np.unravel_index(point, self.lattice.shape), strict=True)
+        return [(int(own.first[at]), int(own.last[at])) for own, at in each]
+
+    @cached_property
+    def _places(self) -> list[Place]:
+        operands = [Operand(one) for one in self.way.problem.layer.operands]
+        return [(one, at) for one in operands for at in range(len(self.way.memories(one)) - 1)]
+
+    def _memory(self, place: Place) -> str:
+        operand, number = place
+        return self.way.memories(operand)[number]
+
+    def _tiles(self, place: Place) -> tuple[Along, list[Along], bool]:
+        """Return what tiles take of room, how often they come, and whether there is room for two."""
+        return self._bits(place), self._comes(place), self.way.levels[self._memory(place)].double_buffered
+
+    def _bits(self, place: Place) -> Along:
+        """Infinite where it may not stand."""
+        operand, number = place
+        chain = OperandChain(self.way, self.lattice, operand)
+        return np.where(chain.fits(number), chain.room_bits(number), np.inf)
+
+    def _comes(self, place: Place) -> list[Along]:
+        """Return how often tiles come at least, as each of both memories sees it."""
+        operand, number = place
+        sides = dict.fromkeys(self.way.served(one) for one in self.way.memories(operand)[number : number + 2])
+        return [self.lattice.parts(OTHERS[operand], one) for one in sides]
+
+    @cached_property
+    def _all_move(self) -> ChainsTogether:
+        """The same where no tile stays as loops end short."""
+        lattice = self.lattice.where_all_move
+        return ChainsTogether(ChainEnergy(self.way, lattice), ChainTime(self.way, lattice))
+
+    def _of_energy(self) -> Row:
+        own, moving = self.energy.boundaries, self._all_move.energy.boundaries
+        in_part = self._all_move.energy.in_parts.boundaries
+        none: ListedWaits = [[] for _ in self._places]
+        more, rest = self._more(own, in_part), self._more(own, moving)
+        for at, (first, both) in enumerate(zip(more, rest, strict=True)):
+            if first is not None and both is not None:
+                rest[at] = np.maximum(both - first, 0.0)
+        return self.energy.fixed_pj, self._tables(own, skips_zero=False), more, rest, True, none, None
+
+    def _of_time(self) -> list[tuple[Hashable, Row]]:
+        all_move, ports = self._all_move.time, list(self.time.places_by_port)
+        both = list(zip(self.time.named, all_move.named, strict=True))
+        return [
+            (name, self._row(run, self.time.joined(run, before), all_move.joined(moving, before_moving), ports))
+            for (name, run, before), (_, moving, before_moving) in [at for at in both if at[0][0] in self.only] or both
+        ]
+
+    def _row(self, run: Running, costs: Boundaries, moving: Boundaries, ports: Sequence[PortOf]) -> Row:
+        port = ports.index(run.port) if run.port in ports else None
+        none: Tables = [None] * len(self._places)
+        return run.fixed, self._tables(costs), self._more(costs, moving), none, False, self._waits(run.waits), port
+
+    def _tables(self, costs: Boundaries, *, skips_zero: bool = True) -> Tables:
+        return [
+            costs[place] if place in costs and not (skips_zero and not costs[place].any()) else None
+            for place in self._places
+        ]
+
+    def _waits(self, waits: Mapping[Place, Waits]) -> ListedWaits:
+        return [list(waits.get(at, ())) for at in self._places]
+
+    def _more(self, costs: Boundaries, moving: Boundaries) -> Tables:
+        """None of a boundary that costs the same."""
+        return [self._more_of(costs[place], moving[place]) if place in costs else None for place in self._places]
+
+    def _more_of(self, costs: Along, moving: Along) -> Along | None:
+        """Many criteria have the same table; it is kept with both that it is of."""
+        known = self._known.get((id(costs), id(moving)))
+        if known is None:
+            more = None
+            if moving is not costs:
+                fits = np.isfinite(costs) & np.isfinite(moving)
+                more = np.maximum(np.where(fits, moving, 0.0) - np.where(fits, costs, 0.0), 0.0)
+            known = more if more is not None and more.any() else None, costs, moving
+            self._known[id(costs), id(moving)] = known
+        return known[0]
+
+
+def least_together(
+    way: UnrolledWays,
+    objective: MappingObjective,
+    limit: float,
+    cells: tuple[int, int],
+    most_steps: int,
+    run: Run,
+    rounds: int,
+    left: Ranges = (),
+) -> Found:
+    """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
+
+    The first has at most the first number of `cells`, all others the second. Where it is known which coordinates are
+    `left` only these are searched. If more than a few rounds may follow, cells of the least chain alone are split, as
+    long as that is not in vain. Of a run that has to stop zero, or what is known by then.
+    """
+    (first_cells, most_cells), in_vain = cells, 0
+    lattice, best = Lattice.of(way.bounds, way.units, first_cells, 0, left), Found(0.0, [], left=left)
+    for number in range(rounds):
+        if run.stop is not None or not (number < ROUNDS_IN_ANY_CASE or best.is_ended):
+            break
+        before = best.least
+        steps_in_time = int(min(most_steps, max(run.seconds_left, 0.0) * STEPS_IN_A_SECOND + 1))
+        chains = ChainsTogether(ChainEnergy(way, lattice), ChainTime(way, lattice), best.criteria)
+        found = chains.least(objective, limit, steps_in_time)
+        chain, had_time = found.chain or best.chain, found.is_ended or steps_in_time == most_steps
+        best = replace(found, least=max(best.least, found.least), chain=chain, had_time=had_time, left=best.left)
+        if best.least >= limit or not found.cells:
+            break
+        best = replace(best, left=lattice.left(found.cells))
+        in_vain = in_vain + 1 if best.least == before else 0
+        if rounds > ROUNDS_IN_ANY_CASE and found.chain and in_vain < MOST_IN_VAIN:
+            finer = lattice.split_at(way.units, found.cells, found.chain.values())
+        else:
+            most = max(first_cells, min(most_cells, FINER * prod(lattice.shape)))
+            finer, in_vain = lattice.within(way.units, found.cells, most), 0
+        if finer.is_part_of(lattice) or prod(finer.shape) > most_cells:
+            break
+        lattice = finer
+    return best

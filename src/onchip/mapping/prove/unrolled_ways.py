@@ -1,0 +1,197 @@
+"""Some ways to put loops beside each other on the array: units of each loop, and what memories serve of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import pairwise, product
+from math import ceil, prod
+from typing import Final
+
+import numpy as np
+
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.arrangements import Beside
+from onchip.ir.layer import LOOPS, RELEVANT, Axis
+from onchip.mapping.chains.dimension import Dimension
+from onchip.mapping.chains.lattice import Lattice, Served
+from onchip.mapping.chains.rows import AxisRows
+from onchip.mapping.chains.starts import Units
+from onchip.mapping.prove.kinds import Kinds, LoopKind, told_apart
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.ways import Ways
+
+LEADING: Final = {
+    operand: tuple(at for at, loop in enumerate(LOOPS) if loop in RELEVANT[operand]) for operand in Operand
+}
+OTHERS: Final = {operand: tuple(at for at in range(len(LOOPS)) if at not in LEADING[operand]) for operand in Operand}
+CHANNELS: Final = tuple(at for at in LEADING[Operand.INPUT] if LOOPS[at] not in "PQRS")
+ADDING: Final = OTHERS[Operand.OUTPUT]
+
+
+@dataclass(frozen=True, eq=False)
+class UnrolledWays:
+    """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
+
+    `least` and `most` are by dimension and loop; where they are the same it is one way. Then only some of its mappings
+    may be meant: `kinds` says what is known of each loop, and `adds_on` where sums are added to farther from the units:
+    by boundary above a memory, but for the last, whether they cross it before all is added up.
+    """
+
+    problem: LayerProblem
+    least: Ways
+    most: Ways
+    kinds: Kinds = (LoopKind(),) * len(LOOPS)
+    adds_on: tuple[bool, ...] | None = None
+
+    @cached_property
+    def is_one(self) -> bool:
+        """Return whether nothing is left to choose."""
+        return bool((self.least == self.most).all())
+
+    @cached_property
+    def bounds(self) -> tuple[int, ...]:
+        """Return the iterations of each loop."""
+        return tuple(self.problem.layer.bounds.values())
+
+    @cached_property
+    def units(self) -> tuple[Units, ...]:
+        """Return by loop how many units stand beside each other."""
+        each = zip(self.least.T, self.most.T, self.kinds, strict=True)
+        return tuple(
+            kind.units(
+                int(low.prod()),
+                int(high.prod()),
+                tuple(int(one) for one in low if one > 1) if (low == high).all() else None,
+            )
+            for low, high, kind in each
+        )
+
+    def told_apart(self, *, further: bool = False) -> list[UnrolledWays]:
+        """Return all mappings of one way apart as `kinds.told_apart` does; nothing where they may not be."""
+        return [replace(self, kinds=one) for one in told_apart(self.kinds, self.bounds, self.units, further=further)]
+
+    def kinds_of_sums(self) -> list[UnrolledWays]:
+        """Return all its mappings apart, by where sums are added to."""
+        return [replace(self, adds_on=one) for one in self._where_sums_are_added_to]
+
+    @property
+    def has_kinds_of_sums(self) -> bool:
+        """Return whether `kinds_of_sums` are several, and not told apart yet."""
+        return self.adds_on is None and len(self._where_sums_are_added_to) > 1
+
+    @cached_property
+    def _where_sums_are_added_to(self) -> list[tuple[bool, ...]]:
+        """What `adds_on` may be: outside a place where all is added up no more is, but for units beside each other."""
+        memories = self.memories(Operand.OUTPUT)
+        if all(self.bounds[at] == 1 for at in ADDING):
+            return [(False,) * max(len(memories) - 2, 0)]
+        is_whole = [all(self.served(one).most_apart[at] == 1 for at in ADDING) for one in memories[1:]]
+        return [
+            one
+            for one in product((False, True), repeat=max(len(memories) - 2, 0))
+            if not any(
+                outer and not inner and whole
+                for (inner, outer), whole in zip(pairwise(one), is_whole[1:], strict=False)
+            )
+        ]
+
+    @cached_property
+    def whole(self) -> Served:
+        """Return what one instance of a memory serves that serves all."""
+        return Served((True,) * len(self.most), tuple(one.most for one in self.units), (1,) * len(LOOPS))
+
+    @cached_property
+    def levels(self) -> dict[str, MemoryLevel]:
+        """Return the memories on the chip by name."""
+        return {level.memory.name: level for level in self.problem.levels}
+
+    def served(self, memory: str) -> Served:
+        """Return what one instance of a memory, or DRAM, serves."""
+        return self._served[memory]
+
+    @cached_property
+    def _served(self) -> dict[str, Served]:
+        names = array_of(self.problem.accelerator).sizes
+        found = {DRAM: self.whole}
+        known = {(self.whole.along, self.whole.most, self.whole.most_apart): self.whole}
+        for memory, level in self.levels.items():
+            along = np.array([level.serves is None or name in level.serves for name in names])
+            sizes = self.most[along].prod(axis=0), self.most[~along].prod(axis=0)
+            says = tuple(along.tolist()), tuple(sizes[0].tolist()), tuple(sizes[1].tolist())
+            found[memory] = known.setdefault(says, Served(*says))
+        return found
+
+    def together(self, loops: Sequence[int], served: Served) -> int:
+        """Return how many units of these loops an instance serves at most: a dimension's are shared by its loops."""
+        others = [at for at in range(len(LOOPS)) if at not in loops]
+        most, least = self.most[:, [*loops]].prod(axis=1), self.least[:, others].prod(axis=1)
+        units = array_of(self.problem.accelerator).sizes.values()
+        each = zip(most, least, units, served.along, strict=True)
+        return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
+
+    def beside(self, loop: int, served: Served) -> Beside:
+        """Return a loop's units along each dimension of the array, and whether an instance of so many serves them."""
+        each = zip(self.most[:, loop], served.along, strict=True)
+        return tuple((int(size), is_served) for size, is_served in each if size > 1)
+
+    @cached_property
+    def fewest_turns(self) -> list[int]:
+        """Return by loop how many turns it takes at least."""
+        return [own.fewest_turns(bound) for bound, own in zip(self.bounds, self.units, strict=True)]
+
+    @property
+    def least_turns(self) -> float:
+        """Return how often the array is at work, at least."""
+        of_loops = self.fewest_turns
+        return max(prod(of_loops), ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
+
+    def memories(self, operand: Operand) -> Sequence[str]:
+        """Return those that keep tiles of an operand, nearest the units first, and its home."""
+        return self._memories[operand]
+
+    @property
+    def boundaries(self) -> int:
+        """Return how many boundaries between memories all operands cross together."""
+        return sum(len(one) - 1 for one in self._memories.values())
+
+    @cached_property
+    def _memories(self) -> dict[Operand, list[str]]:
+        problem = self.problem
+        return {
+            one: [*(level.memory.name for level in problem.keepers(one)), problem.home(one)]
+            for one in map(Operand, problem.layer.operands)
+        }
+
+    @cached_property
+    def at_units(self) -> Lattice:
+        """Return the one place inside all loops in time, where every unit has an element for a cycle."""
+        at, none, found = np.ones(1, np.int64), np.zeros(1), list[Dimension]()
+        for bound, own in zip(self.bounds, self.units, strict=True):
+            turns = bound if own.turns is None else own.turns[1]
+            last, fewest, is_known = at * min(own.most, bound), own.fewest_turns(bound), own.known_turns(bound) > 0
+            found.append(Dimension(bound, at, last, at, none, at * turns, False, at * is_known, fewest, own.most))
+        return Lattice(tuple(found))
+
+    @cached_property
+    def rows(self) -> tuple[AxisRows, ...]:
+        """Return the axes of the input with their outputs and taps."""
+        layer = self.problem.layer
+        return tuple(
+            _rows_of(
+                axis,
+                layer.bounds[axis.output_loop],
+                layer.bounds[axis.filter_loop],
+                self.units[LOOPS.index(axis.filter_loop)].most == 1,
+                all(self.units[LOOPS.index(one)].most == 1 for one in (axis.output_loop, axis.filter_loop)),
+            )
+            for axis in layer.axes
+        )
+
+
+@lru_cache(maxsize=1 << 8)
+def _rows_of(axis: Axis, outputs: int, taps: int, taps_are_neighbours: bool, all_are_neighbours: bool) -> AxisRows:
+    """Return an axis' rows: of ways in halves most are as before, and what is known of them is kept."""
+    return AxisRows(axis, outputs, taps, taps_are_neighbours, all_are_neighbours)

@@ -1,0 +1,1 @@
+"""Even, uneven and padded mapping spaces."""

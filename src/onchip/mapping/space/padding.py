@@ -1,0 +1,136 @@
+"""`exact` with padded bounds: loops may run longer than they have to, so that a prime bound splits too.
+
+The rule: besides its own bound, a loop may have any that is at most so many per cent longer and without a prime factor
+above LARGEST_PRIME. A padded layer costs what that longer layer costs: its added iterations are computed, and its
+added weights, inputs and outputs are stored and moved, zeros as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf, prod
+from operator import itemgetter
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Status, Stop
+from onchip.arch.memory import DRAM
+from onchip.errors import InputError
+from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.mapping.space.spaces import LARGEST_PRIME
+from onchip.mapping.tile_search.exact import METHOD, ExactMapper
+from onchip.model.layer.cost import access_of
+from onchip.model.layer.limits import array_of
+from onchip.model.unrolling.factors import prime_counts
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_bound
+from onchip.solve.mapping.objective import MappingObjective
+
+MOST_PADDED_LAYERS: Final = 100_000
+NODES_AT_FIRST: Final = 100_000
+LEAST_SECONDS: Final = 0.5
+"""For each layer at first: a good mapping of any of them spares much of the others' search."""
+
+
+def padded_bounds(bound: int, percent: int) -> tuple[int, ...]:
+    """Those a loop may have, ascending; a loop of one iteration stays."""
+    longer = range(bound + 1, bound + bound * percent // 100 + 1) if bound > 1 else ()
+    return (bound, *(one for one in longer if max(prime_counts(one)) <= LARGEST_PRIME))
+
+
+def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
+    """The layer itself, then all others; raises InputError for more than MOST_PADDED_LAYERS."""
+    choices = [padded_bounds(bound, percent) for bound in layer.bounds.values()]
+    if (count := prod(map(len, choices))) > MOST_PADDED_LAYERS:
+        expected = f"less padding: at most {MOST_PADDED_LAYERS}"
+        raise InputError(f"padding by {percent} % makes {count} layers", place="--padding", expected=expected)
+    for bounds in product(*choices):
+        yield layer.padded_to(dict(zip(LOOPS, bounds, strict=True)))
+
+
+def solve_padded(problem: LayerProblem, objective: MappingObjective, run: Run, percent: int) -> Result[LayerMapping]:
+    """The best mapping of all padded layers, OPTIMAL if none of any of them is better.
+
+    Raises what `solve_exactly` and `padded_layers` do, and InputError for operands that lie whole in a memory, where
+    nothing is padded.
+    """
+    if any(problem.homes):
+        raise InputError("an operand lies whole in a memory", place="--padding", expected="all of them in DRAM")
+    padded = (replace(problem, layer=one) for one in padded_layers(problem.layer, percent))
+    unproven = [(objective.of(*floor_of(one)), one) for one in padded]
+    mapper = _PaddedMapper(objective, run)
+    unproven = mapper.search(unproven, is_first=True)
+    return mapper.result(mapper.search(unproven, is_first=False))
+
+
+@dataclass(slots=True)
+class _PaddedMapper:
+    """Of each padded layer only mappings better than the best of all so far are searched."""
+
+    objective: MappingObjective
+    run: Run
+    best: float = inf
+    answer: LayerMapping | None = None
+
+    def search(self, floors: list[tuple[float, LayerProblem]], *, is_first: bool) -> list[tuple[float, LayerProblem]]:
+        """Answers those that took longer, each with what none of its mappings is below; least floors come first."""
+        unproven, share = [], self.run.seconds_left / 2 / max(1, len(floors))
+        for number, (floor, padded) in enumerate(sorted(floors, key=itemgetter(0)), start=1):
+            if floor >= self.best:
+                continue
+            if self.run.stop is not None:
+                unproven.append((floor, padded))
+                continue
+            best = None if self.answer is None else round(self.best)
+            proven = int(min(floor, *(least for least, _ in unproven))) if unproven else int(floor)
+            self.run.report(best, proven, f"padded layer {number} of {len(floors)}")
+            own = without_bound(self._first_run(share) if is_first else self.run)
+            found = ExactMapper(padded, self.objective, own, best=self.best).solve()
+            if found.answer is not None and found.objective_value is not None:
+                self.best, self.answer = float(found.objective_value), found.answer
+            if found.stopped_by is not Stop.COMPLETED and found.status is not Status.OPTIMAL:
+                unproven.append((max(floor, found.lower_bound), padded))
+        return unproven
+
+    def _first_run(self, seconds: float) -> Run:
+        limits = replace(self.run.limits, node_limit=NODES_AT_FIRST)
+        return replace(self.run.within(max(LEAST_SECONDS, seconds)), limits=limits)
+
+    def result(self, unproven: list[tuple[float, LayerProblem]]) -> Result[LayerMapping]:
+        """With the least floor of what is not searched through as its bound."""
+        bound = min([self.best, *(floor for floor, _ in unproven)])
+        stopped_by = self.run.stop or Stop.COMPLETED if unproven else Stop.COMPLETED
+        if self.answer is None:
+            status = Status.UNKNOWN if unproven else Status.INFEASIBLE
+            return Result(status, None, None, int(bound) if unproven else 0, self.run.seconds, METHOD, stopped_by)
+        status = Status.OPTIMAL if int(bound) == int(self.best) else Status.FEASIBLE
+        return Result(status, self.answer, int(self.best), int(bound), self.run.seconds, METHOD, stopped_by)
+
+
+def floor_of(problem: LayerProblem) -> tuple[float, float]:
+    """Energy in pJ and cycles that no mapping is below: all multiply-accumulates, every element moved once at DRAM."""
+    layer, array = problem.layer, array_of(problem.accelerator)
+    energy_pj = layer.macs * (array.mac_energy_pj or 0.0)
+    dram = access_of(problem.accelerator, DRAM)
+    for operand in layer.operands:
+        if problem.home(operand) == DRAM:
+            each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj
+            energy_pj += _elements(layer, operand) * layer.bits(operand) / dram.access_bits * each_pj
+    return energy_pj, layer.macs / array.macs
+
+
+def _elements(layer: Layer, operand: str) -> int:
+    """Without the rows of the input that a stride skips: a mapping need not move them."""
+    if operand != INPUT:
+        return layer.elements(operand)
+    touched = prod(_touched(axis, layer.bounds) for axis in layer.axes)
+    return touched * prod(layer.bounds[loop] for loop in RELEVANT[INPUT] if loop in ("N", "C", "G"))
+
+
+def _touched(axis: Axis, bounds: dict[str, int]) -> int:
+    outputs, taps = range(bounds[axis.output_loop]), range(bounds[axis.filter_loop])
+    found = {o * axis.stride + t * axis.dilation - axis.padding for o in outputs for t in taps}
+    return sum(0 <= position < axis.size for position in found)

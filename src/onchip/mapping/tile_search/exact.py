@@ -1,0 +1,143 @@
+"""`--method exact-even`: the mapping that costs least of all EVEN_MAPPINGS, proven. docs/mapping.md says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from typing import Final
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Result, Status, Stop
+from onchip.arch.memory import Operand
+from onchip.ir.layer import LOOPS
+from onchip.mapping.tile_search.space import space_of
+from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.limits import array_of
+from onchip.native import ExactMapper as CompiledMapper
+from onchip.native import ExactNest, ExactObjective, StopToken
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.interruptible import run_watched
+from onchip.solve.mapping.objective import MappingObjective
+
+METHOD: Final = "exact"
+NO_LEVEL: Final = -1
+UNLIMITED: Final = 1 << 60
+WORK_A_SECOND: Final = 3_600_000
+"""What the compiled search does in a second, in what it counts."""
+SECONDS_TO_BEGIN: Final = 0.004
+"""Of a search, before the first step."""
+SECONDS_OF_FIRST: Final = 0.3
+"""Beyond a time limit, for any mapping at all, if nodes are not limited: it mostly takes some milliseconds."""
+OBJECTIVES: Final = {
+    MappingObjective.ENERGY: ExactObjective.ENERGY,
+    MappingObjective.LATENCY: ExactObjective.LATENCY,
+    MappingObjective.EDP: ExactObjective.PRODUCT,
+}
+
+
+@dataclass(slots=True)
+class ExactMapper:
+    """One run on one layer's problem, on the machine without the memories that have no room for anything."""
+
+    problem: LayerProblem
+    objective: MappingObjective
+    run: Run
+    best: float = inf
+    answer: LayerMapping | None = None
+    _token: StopToken = field(default_factory=StopToken)
+    _search: CompiledMapper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.problem = self.problem.without_memories_of_no_use()
+
+    def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
+        """`start` is a mapping to improve on."""
+        self._search = CompiledMapper(space_of(self.problem), OBJECTIVES[self.objective])
+        if start is not None:
+            self._begin_with(start)
+        run_watched(self._work, self._stop, self.run, self._report)
+        self.run.spend(SECONDS_TO_BEGIN + self._search.work / WORK_A_SECOND)
+        if (nest := self._search.answer) is not None:
+            self.best, self.answer = self._search.best, mapping_of(nest, self.problem)
+        return self._result()
+
+    @property
+    def nodes(self) -> int:
+        """How many tiles were looked into."""
+        return self._search.nodes
+
+    def _begin_with(self, start: LayerMapping) -> None:
+        costs = LayerCosts(self.problem).of([start])
+        energy, cycles = float(costs.energy_pj[0]), float(costs.cycles[0])
+        value = self.objective.of(energy, cycles) if isfinite(energy) else inf
+        if value < self.best:
+            self.best, self.answer = value, start
+
+    def _work(self) -> None:
+        self._search.run(self.best, self._token, self.run.limits.workers, self._most_nodes, self._most_work)
+
+    @property
+    def _most_nodes(self) -> int:
+        limit = self.run.limits.node_limit
+        return UNLIMITED if limit is None else limit
+
+    @property
+    def _most_work(self) -> int:
+        """As for time, enough for a first mapping where there is none, but with a node limit."""
+        if not (self.run.counts_work and self.run.deadline.is_set):
+            return UNLIMITED
+        may_end = isfinite(self.best) or self.run.limits.node_limit is not None
+        least = 0.0 if may_end else SECONDS_OF_FIRST
+        return int(WORK_A_SECOND * max(self.run.seconds_left, least))
+
+    def _stop(self) -> None:
+        """A time limit lets the first mapping be found."""
+        has_any = isfinite(min(self.best, self._search.best))
+        if has_any or self.run.interrupt.is_set() or self.run.seconds_left < -SECONDS_OF_FIRST:
+            self._token.ask()
+
+    def _report(self) -> None:
+        best = min(self.best, self._search.best)
+        value = round(best) if isfinite(best) else None
+        proven = int(self._search.proven)
+        bound = proven if value is None else min(proven, value)
+        self.run.report(value, bound, f"{self._search.nodes} tiles looked into")
+
+    def _result(self) -> Result[LayerMapping]:
+        stop = self.run.stop if self._token.is_asked else None
+        if stop is None and self._search.nodes >= self._most_nodes:
+            stop = Stop.NODE_LIMIT
+        if stop is None and self._search.work >= self._most_work:
+            stop = Stop.TIME_LIMIT
+        proven = int(self._search.proven)
+        if self.answer is None:
+            status = Status.UNKNOWN if stop else Status.INFEASIBLE
+            return Result(status, None, None, proven, self.run.seconds, METHOD, stop or Stop.COMPLETED)
+        value = round(self.best)
+        bound = min(proven, value) if stop else value
+        status = Status.OPTIMAL if bound == value else Status.FEASIBLE
+        return Result(status, self.answer, value, bound, self.run.seconds, METHOD, stop or Stop.COMPLETED)
+
+
+def mapping_of(nest: ExactNest, problem: LayerProblem) -> LayerMapping:
+    """What the compiled search found, by names."""
+    along = [*array_of(problem.accelerator).sizes]
+    loops = [Loop(LOOPS[loop], size, along[at] if at >= 0 else None) for loop, size, at in nest.loops]
+    names = [level.memory.name for level in problem.levels]
+    kept = [
+        tuple(Kept(name, spanned) for name, spanned in zip(names, own, strict=True) if spanned != NO_LEVEL)
+        for own in nest.kept
+    ]
+    return LayerMapping(tuple(loops), *(kept[at] for at, _ in enumerate(Operand)))
+
+
+def solve_exactly(
+    problem: LayerProblem, objective: MappingObjective, run: Run, start: LayerMapping | None = None
+) -> Result[LayerMapping]:
+    """Return the best of EVEN_MAPPINGS; `start` is a mapping to improve on.
+
+    INFEASIBLE says that no even mapping fits. Raises AcceleratorError where the accelerator says too little,
+    InputError for a layer with too many tiles.
+    """
+    return ExactMapper(problem, objective, run).solve(start)

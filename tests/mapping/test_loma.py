@@ -1,0 +1,427 @@
+"""LOMA against its definition, order by order and cut by cut, and against figures of ZigZag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+from math import gcd, inf, prod
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.result import Status
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.compute import ComputeArray
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.errors import InputError, UsageError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
+from onchip.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
+from onchip.mapping.tile_search.uneven import solve_uneven
+from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
+from onchip.model.accounting.zigzag_batch import ZigzagCosts
+from onchip.model.layer.chains import boundaries
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import needed_bits
+from onchip.model.unrolling.factors import prime_counts
+from onchip.model.unrolling.unrolling import unrolled_as_asked
+from onchip.search.budget.limits import Limits, Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.verify.mapping import verify_mapping
+from oracles import mapping_unrolled as oracle
+from support.nests import beside_operands, random_layer
+from support.series import series
+
+SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
+PORTS = (Port(Direction.READ, 16), Port(Direction.WRITE, 16))
+TPU = {"D1": {"K": 32}, "D2": {"C": 32}}
+RESNET18 = (
+    ("conv:k64c3p112q112r7s7:stride2:pad3x3x2x2", 128899782.592),
+    ("conv:k64c64p56q56r3s3:pad1", 66996199.936),
+    ("conv:k128c64p28q28:stride2", 16432105.6),
+    ("conv:k128c128p28q28r3s3:pad1", 57967469.312),
+    ("conv:k256c256p14q14r3s3:pad1", 87358675.84),
+    ("conv:k512c512p7q7r3s3:pad1", 238190980.224),
+    ("conv:k1000c512", 45108639.12),
+)
+"""What ZigZag 3.9.1 says of layers of ResNet18 on its tpu_like, in pJ, limit 6."""
+
+
+def _machine(random: Random) -> tuple[Accelerator, dict[Operand, str]]:
+    """Three levels, some for one operand, small enough that few loops fit; two units; who lies whole in the last."""
+    levels = []
+    served: tuple[str, ...] | None = ()
+    for number in range(3):
+        holds = tuple(random.sample(list(Operand), random.choice((1, 2, 3)))) if number < 2 else tuple(Operand)
+        served = None if number == 2 else served or random.choice(((), ("lane",)))
+        memory = Memory(f"memory{number}", random.choice((4, 8, 24, 64)) * 4**number, holds=holds)
+        doubled = random.random() < 0.3
+        access = Access(16, random.choice((1.0, 3.0)) * 4**number, 2.0 * 4**number, 8)
+        levels.append(MemoryLevel(memory, served, number == 2, doubled, access, PORTS))
+    dram = Dram(Access(16, 100.0, 110.0), (Port(Direction.READ_WRITE, 16),))
+    homes = {operand: "memory2" for operand in Operand if random.random() < 0.15}
+    array = ComputeArray({"lane": 2}, mac_energy_pj=0.5)
+    return Accelerator("small", (levels[-1].memory,), tuple(levels), None, array, dram), homes
+
+
+def _problem(layer: Layer, accelerator: Accelerator, homes: dict[Operand, str]) -> LayerProblem:
+    """With all in DRAM where what shall lie whole does not fit."""
+    own = {operand: name for operand, name in homes.items() if operand in layer.operands}
+    return beside_operands(layer, accelerator, own) or LayerProblem(layer, accelerator)
+
+
+def _small(seed: int) -> tuple[LayerProblem, dict[str, dict[str, int]]]:
+    random = Random(seed)
+    machine = _machine(random)
+    while True:
+        layer = random_layer(random, 300)
+        if len(_factors(layer, ())) <= 5:
+            return _problem(layer, *machine), _unrolling(random, layer)
+
+
+def _unrolling(random: Random, layer: Layer) -> dict[str, dict[str, int]]:
+    """Of a loop that two units divide, if there is one."""
+    fitting = [loop for loop in "KCQ" if layer.bounds[loop] % 2 == 0]
+    return {"lane": dict.fromkeys(random.sample(fitting, min(len(fitting), 1)), 2)}
+
+
+def _factors(layer: Layer, beside: Sequence[Loop]) -> list[Loop]:
+    return _prime_loops(
+        {
+            name: bound // prod(one.size for one in beside if one.dimension == name)
+            for name, bound in layer.bounds.items()
+        }
+    )
+
+
+def _prime_loops(turns: dict[str, int]) -> list[Loop]:
+    return [
+        Loop(name, prime)
+        for name, bound in turns.items()
+        for prime, times in prime_counts(bound).items()
+        for _ in range(times)
+    ]
+
+
+def _elements(layer: Layer, operand: str, loops: Sequence[Loop]) -> int:
+    """Of the tile that loops touch, without rows that a stride skips."""
+    sizes = {name: prod(loop.size for loop in loops if loop.dimension == name) for name in layer.bounds}
+    if operand != INPUT:
+        return prod(sizes[name] for name in RELEVANT[operand])
+    found = sizes["N"] * sizes["C"] * sizes["G"]
+    for axis in layer.axes:
+        outputs, filters = sizes[axis.output_loop], sizes[axis.filter_loop]
+        common = gcd(axis.stride, axis.dilation)
+        skipped = max(0, filters - axis.stride // common) * max(0, outputs - axis.dilation // common)
+        found *= min(outputs * filters - skipped, axis.size)
+    return found
+
+
+def _filled(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loop]) -> LayerMapping | None:
+    """Level by level the numbers of further loops by which least comes from above; of equal ones the last."""
+    layer = problem.layer
+    cuts = dict.fromkeys(layer.operands, 0)
+    kept: dict[str, list[Kept]] = {str(operand): [] for operand in Operand}
+    for level in problem.levels:
+        held = [
+            operand
+            for operand in level.memory.holds
+            if operand in layer.operands
+            and (level in problem.keepers(operand) or problem.home(operand) == level.memory.name)
+        ]
+        best: tuple[float, tuple[int, ...]] = (inf, ())
+        for more in product(*(range(len(order) - cuts[operand] + 1) for operand in held)):
+            ends = [cuts[operand] + number for operand, number in zip(held, more, strict=True)]
+            if any(
+                problem.home(o) == level.memory.name and end < len(order) for o, end in zip(held, ends, strict=True)
+            ):
+                continue
+            rooms = [
+                _room(layer, level, operand, beside, order, cuts[operand], end)
+                for operand, end in zip(held, ends, strict=True)
+            ]
+            moved = sum(
+                room * prod(loop.size for loop in order[end:])
+                for operand, room, end in zip(held, rooms, ends, strict=True)
+                if problem.home(operand) != level.memory.name
+            )
+            if sum(rooms) <= problem.usable_bits(level.memory.name) and moved <= best[0]:
+                best = moved, tuple(ends)
+        if held and best[0] == inf:
+            return None
+        for operand, end in zip(held, best[1], strict=True):
+            cuts[operand] = end
+            if level in problem.keepers(operand):
+                kept[operand].append(Kept(level.memory.name, len(beside) + end))
+    return LayerMapping((*beside, *order), *(tuple(own) for own in kept.values()))
+
+
+def _room(
+    layer: Layer, level: MemoryLevel, operand: str, beside: Sequence[Loop], order: Sequence[Loop], cut: int, end: int
+) -> int:
+    """Bits; of sums those of a partial one if any loop outside the tile of the level below adds to them."""
+    apart = [loop for loop in beside if level.serves is not None and loop.along not in level.serves]
+    within = [loop for loop in beside if loop not in apart]
+    bits = layer.bits(operand)
+    if operand == OUTPUT and any(loop.dimension not in RELEVANT[OUTPUT] for loop in (*apart, *order[cut:])):
+        bits = layer.partial_bits
+    room = _elements(layer, operand, (*within, *order[:end])) * bits
+    changes = any(loop.dimension in RELEVANT[operand] for loop in order[end:])
+    return 2 * room if level.double_buffered and changes else room
+
+
+def _energies(
+    problem: LayerProblem, mappings: Iterator[LayerMapping | None], accounting: Accounting
+) -> Iterator[float]:
+    for mapping in mappings:
+        if mapping is not None:
+            try:
+                yield layer_cost(problem, mapping, accounting).energy_pj
+            except MappingError:
+                continue
+
+
+def _beside(problem: LayerProblem, unrolling: dict[str, dict[str, int]]) -> tuple[Loop, ...]:
+    return unrolled_as_asked(problem.layer, problem.accelerator, unrolling).beside
+
+
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", series(range(60), 12))
+def test_all_orders_are_filled_as_the_definition_says(seed: int, accounting: Accounting) -> None:
+    problem, unrolling = _small(seed)
+    beside = _beside(problem, unrolling)
+    orders = set(permutations(_factors(problem.layer, beside)))
+    mappings = (_filled(problem, beside, order) for order in orders)
+    least = min(_energies(problem, mappings, accounting), default=inf)
+    result = solve_as_loma(problem, MappingObjective.ENERGY, Run(), 6, accounting, unrolling)
+    assert (result.objective_value is None) == (least == inf)
+    if result.objective_value is not None:
+        assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
+
+
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", series(range(30), 12))
+def test_with_stored_room_answers_are_legal_and_the_best_of_those(seed: int, accounting: Accounting) -> None:
+    """Rows that a stride skips, which those tools do not count, lie in a tile all the same."""
+    random = Random(seed)
+    accelerator, factors = _machine(random)[0], 4
+    while not 1 <= factors <= 3:
+        layer = replace(random_layer(random, 60), stride=random.choice(((2, 2), (3, 1))), padding=(0, 0, 0, 0))
+        factors = len(oracle.factors(oracle.unrolled(layer, accelerator)[1]))
+    problem = LayerProblem(layer, accelerator)
+    given = problem, MappingObjective.ENERGY, Run()
+    proven = solve_uneven(*given, accounting, has_stored_room=True)
+    least = oracle.least_uneven_pj(layer, accelerator, accounting)
+    assert proven.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
+    filled = solve_as_loma(*given, accounting=accounting, has_stored_room=True)
+    best = min(_energies(problem, oracle.filled_mappings(layer, accelerator), accounting), default=inf)
+    for result, value in ((proven, least), (filled, best)):
+        assert (result.answer is None) == (value == inf)
+        if result.answer is not None:
+            assert verify_mapping(problem, result.answer) == ()
+            assert result.objective_value == pytest.approx(1000 * value, rel=1e-9)
+
+
+def _all_cuts(problem: LayerProblem, beside: Sequence[Loop], order: Sequence[Loop]) -> Iterator[LayerMapping]:
+    places = range(len(beside), len(beside) + len(order) + 1)
+    ways = []
+    for operand in Operand:
+        names = [one.memory.name for one in problem.keepers(operand) if operand in problem.layer.operands]
+        rising = (cuts for cuts in product(places, repeat=len(names)) if list(cuts) == sorted(cuts))
+        ways.append([tuple(Kept(name, cut) for name, cut in zip(names, cuts, strict=True)) for cuts in rising])
+    for kept in product(*ways):
+        yield LayerMapping((*beside, *order), *kept)
+
+
+def _fits(problem: LayerProblem, mapping: LayerMapping, accounting: Accounting) -> bool:
+    """With sizes as they are counted, and room for sums as they are while they are added up."""
+    as_added_up = replace(accounting, finished_sums_leave_short=False)
+    needs = needed_bits(problem, boundaries(problem.layer, problem, mapping, as_added_up))
+    return all(
+        sum(bits for (memory, _), bits in needs.items() if memory == level.memory.name)
+        <= problem.usable_bits(level.memory.name)
+        for level in problem.levels
+    )
+
+
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", series((*range(1, 7), 0, *range(7, 40)), 6))
+def test_no_order_and_no_cuts_are_better_than_the_proven_ones(seed: int, accounting: Accounting) -> None:
+    random = Random(seed)
+    accelerator, homes = _machine(random)
+    factors: list[Loop] = []
+    while not 1 <= len(factors) <= (3 if seed % 10 == 0 else 2):
+        layer = random_layer(random, 100)
+        layer, unrolling = _undivided(random, layer) if seed % 2 else (layer, _unrolling(random, layer))
+        unrolled = unrolled_as_asked(layer, accelerator, unrolling)
+        factors = _prime_loops(unrolled.turns)
+    problem = _problem(layer, accelerator, homes)
+    mappings = [
+        mapping for order in set(permutations(factors)) for mapping in _all_cuts(problem, unrolled.beside, order)
+    ]
+    legal = [mapping for mapping in mappings if _fits(problem, mapping, accounting)]
+    least = float(min(ZigzagCosts(problem, accounting).of(legal).energy_pj, default=inf))
+    result = solve_uneven(problem, MappingObjective.ENERGY, Run(), accounting, unrolling)
+    assert result.status is (Status.INFEASIBLE if least == inf else Status.OPTIMAL)
+    if result.objective_value is not None:
+        assert result.objective_value == pytest.approx(1000 * least, rel=1e-9)
+        assert result.lower_bound == result.objective_value
+
+
+def _undivided(random: Random, layer: Layer) -> tuple[Layer, dict[str, dict[str, int]]]:
+    """With a loop of 3 or 5 iterations, or more, on two units."""
+    loop = random.choice("KCPQ")
+    longer = layer.padded_to(layer.bounds | {loop: max(layer.bounds[loop], random.choice((3, 5)))})
+    return longer, {"lane": {loop: 2}}
+
+
+@pytest.mark.parametrize("accounting", [ZIGZAG, DEFINES])
+@pytest.mark.parametrize("seed", series(range(30), 12))
+def test_the_proven_mapping_is_no_worse_than_lomas_whatever_its_limit(seed: int, accounting: Accounting) -> None:
+    """On machines where operands are at home in buffers; few bounds divide the units."""
+    random = Random(seed)
+    accelerator = load_accelerator("meta-prototype-df")
+    homes = ("activation_local_buffer", "activation_global_buffer", "dram")
+    at_home = {Operand.INPUT: random.choice(homes), Operand.OUTPUT: random.choice(homes)}
+    chosen = {operand: memory for operand, memory in at_home.items() if memory != "dram"}
+    taps = random.choice((1, 3))
+    k, c, p, q = random.choice((12, 33, 56)), random.choice((1, 3, 12)), random.randint(2, 40), random.randint(2, 40)
+    layer = Layer(k=k, c=c, p=p, q=q, r=taps, s=taps, partial_bits=16)
+    problem = beside_operands(layer, accelerator, chosen)
+    if problem is None:
+        pytest.skip("operands do not fit where they shall lie")
+    given = problem, MappingObjective.ENERGY, Run()
+    unrolling = {"K": {"K": 32}, "C": {"C": 2}, "OX": {"Q": 4}, "OY": {"P": 4}}
+    proven = solve_uneven(*given, accounting, unrolling)
+    for limit in (3, 5, 6, 7):
+        filled = solve_as_loma(*given, limit, accounting, unrolling)
+        assert filled.objective_value is None or (
+            proven.objective_value is not None and proven.objective_value <= filled.objective_value
+        )
+
+
+@pytest.mark.parametrize(("text", "energy_pj"), RESNET18)
+def test_zigzags_own_mappings_cost_what_it_says_and_the_proven_ones_no_more(text: str, energy_pj: float) -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    layer = replace(Layer.of_text(text), partial_bits=16)
+    accounting = replace(ZIGZAG, systolic=hardware.systolic)
+    given = LayerProblem(layer, hardware.accelerator), MappingObjective.ENERGY, Run()
+    filled = solve_as_loma(*given, 6, accounting, TPU)
+    # It rounds each memory's accesses down to whole ones.
+    assert filled.objective_value == pytest.approx(1000 * energy_pj, rel=2e-5)
+    proven = solve_uneven(*given, accounting, TPU)
+    assert proven.status is Status.OPTIMAL
+    assert proven.lower_bound == proven.objective_value
+    assert proven.objective_value is not None
+    assert filled.objective_value is not None
+    assert proven.objective_value <= filled.objective_value
+
+
+def test_the_proven_mapping_costs_what_it_says() -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    layer = replace(Layer.of_text("conv:k128c128p28q28r3s3:pad1"), partial_bits=16)
+    result = solve_uneven(LayerProblem(layer, hardware.accelerator), MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
+    assert result.answer is not None
+    assert verify_mapping(LayerProblem(layer, hardware.accelerator), result.answer) == ()
+    cost = layer_cost(LayerProblem(layer, hardware.accelerator), result.answer, ZIGZAG)
+    assert result.objective_value == round(1000 * cost.energy_pj)
+
+
+@pytest.mark.parametrize("objective", MappingObjective)
+@pytest.mark.parametrize("accounting", [INTERPRETER, ZIGZAG])
+def test_the_value_is_that_of_the_cost_model(objective: MappingObjective, accounting: Accounting) -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    layer = replace(Layer.of_text("conv:k64c32p14q14r3s3:stride2:pad1x1x0x0"), partial_bits=16)
+    result = solve_as_loma(LayerProblem(layer, hardware.accelerator), objective, Run(), 4, accounting, TPU)
+    assert result.answer is not None
+    cost = layer_cost(LayerProblem(layer, hardware.accelerator), result.answer, accounting)
+    assert result.objective_value == pytest.approx(objective.of(cost.energy_pj, cost.cycles), rel=1e-9)
+
+
+def test_the_smallest_factors_of_the_loop_that_has_most_are_joined() -> None:
+    turns = dict.fromkeys("NKCPQRSG", 1) | {"K": 32, "C": 16}
+    assert joined(turns, 9) == [Loop("K", 2)] * 5 + [Loop("C", 2)] * 4
+    assert joined(turns, 6) == [Loop("K", 2), Loop("K", 4), Loop("K", 4), Loop("C", 2), Loop("C", 2), Loop("C", 4)]
+    assert joined(turns, 0) == [Loop("K", 32), Loop("C", 16)]
+
+
+def test_of_loops_with_equally_many_factors_defines_joins_others_than_zigzag() -> None:
+    turns = dict.fromkeys("NKCPQRSG", 1) | {"C": 4, "P": 4, "Q": 4}
+    assert joined(turns, 5) == [*[Loop("Q", 4)], *[Loop("P", 2)] * 2, *[Loop("C", 2)] * 2]
+    assert joined(turns, 5, ORDER_OF_DEFINES) == [Loop("C", 4), *[Loop("P", 2)] * 2, *[Loop("Q", 2)] * 2]
+
+
+def test_bounds_that_the_units_do_not_divide_run_longer() -> None:
+    hardware = read_zigzag_hardware(SYSTOLIC)
+    unrolled = unrolled_as_asked(Layer(k=1000, c=48), hardware.accelerator, TPU)
+    assert unrolled.beside == (Loop("K", 32, "D1"), Loop("C", 24, "D2"))
+    assert (unrolled.turns["K"], unrolled.turns["C"]) == (32, 2)
+    assert unrolled.parts(Layer(k=1000, c=48)) == {"K": (1000, 1024)}
+    layer = Layer(k=70, c=4, partial_bits=16)
+    executed = solve_as_loma(
+        LayerProblem(layer, hardware.accelerator), MappingObjective.ENERGY, Run(), 6, INTERPRETER, TPU
+    )
+    assert executed.answer is not None
+    assert executed.answer.bounds["K"] == 72
+    assert verify_mapping(LayerProblem(layer, hardware.accelerator), executed.answer) != ()
+    assert (
+        verify_mapping(LayerProblem(layer.padded_to(executed.answer.bounds), hardware.accelerator), executed.answer)
+        == ()
+    )
+    cost = layer_cost(LayerProblem(layer, hardware.accelerator), executed.answer)
+    assert executed.objective_value == round(1000 * cost.energy_pj)
+
+
+@pytest.mark.parametrize(
+    ("unrolling", "message"),
+    [
+        ({"D9": {"K": 2}}, "unrolling: the array has no dimension 'D9'; expected one of D1, D2"),
+        ({"D1": {"K": 33}}, "unrolling: D1: 33 units are asked for; expected at most 32"),
+        ({"D1": {"X": 2}}, "unrolling: D1: X is unrolled 2 times; expected one of N"),
+    ],
+)
+def test_what_the_array_does_not_unroll_is_refused(unrolling: dict[str, dict[str, int]], message: str) -> None:
+    accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
+    with pytest.raises(InputError, match=message):
+        solve_as_loma(LayerProblem(Layer(k=64), accelerator), MappingObjective.ENERGY, Run(), unrolling=unrolling)
+
+
+def test_the_proof_is_of_energy_under_zigzags_accounting() -> None:
+    accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
+    with pytest.raises(UsageError, match="uneven does not know latency; expected energy"):
+        solve_uneven(LayerProblem(Layer(k=64), accelerator), MappingObjective.LATENCY, Run())
+    with pytest.raises(InputError, match="accounting: uneven does not know it"):
+        solve_uneven(LayerProblem(Layer(k=64), accelerator), MappingObjective.ENERGY, Run(), INTERPRETER)
+
+
+def test_without_time_there_is_an_answer_and_a_bound() -> None:
+    accelerator = read_zigzag_hardware(SYSTOLIC).accelerator
+    layer = replace(Layer.of_text("conv:k128c128p28q28r3s3:pad1"), partial_bits=16)
+    stopped = solve_uneven(
+        LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0.0)), ZIGZAG, TPU
+    )
+    proven = solve_uneven(LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(), ZIGZAG, TPU)
+    assert stopped.status is Status.FEASIBLE
+    assert stopped.objective_value is not None
+    assert proven.objective_value is not None
+    assert stopped.lower_bound <= proven.objective_value <= stopped.objective_value
+
+
+def test_without_any_memory_for_its_operands_everything_comes_from_dram() -> None:
+    """A product of two feature maps where the one memory holds weights alone."""
+    memory = Memory("weights", 8, holds=(Operand.WEIGHT,))
+    level = MemoryLevel(memory, access=Access(8, 1.0, 1.0), is_scratchpad=True)
+    array = ComputeArray({"D1": 2}, mac_energy_pj=1.0)
+    machine = Accelerator("one", (memory,), levels=(level,), array=array, dram=Dram(Access(8, 10.0, 10.0)))
+    problem = LayerProblem(Layer(g=4, n=3), machine, weight_is_an_input=True)
+    assert problem.levels == ()
+
+    found = solve_as_loma(problem, MappingObjective.ENERGY, Run(Limits()))
+
+    assert found.answer is not None
+    assert verify_mapping(problem, found.answer) == ()
