@@ -21,12 +21,12 @@ from onchip.model.group.sums import FusedLatency, FusedSums
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.choice.solve import solve_fusion
+from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import solve_fusion
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 MACHINE: Final = "depfin"

@@ -19,11 +19,11 @@ from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
 from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Mapper
 from onchip.ops.derive.fusable import Stack
+from onchip.scheduling.choice.solve import solve_fusion
+from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import solve_fusion
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
 

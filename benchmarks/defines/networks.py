@@ -18,11 +18,11 @@ from onchip.errors import InputError
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.scheduling.choice.solve import solve_fusion
+from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import solve_fusion
 from onchip.transform.groups.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
 from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
 

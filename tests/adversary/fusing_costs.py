@@ -18,9 +18,9 @@ from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.workers import Costing
 from oracles.fusion import Costs, Placed
 
 FEMTO_PER_PICO = 1000

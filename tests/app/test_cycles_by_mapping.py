@@ -14,8 +14,8 @@ from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Ope
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.split import split_operators
 from onchip.model.timeline.mac_count import MacCount
+from onchip.scheduling.candidates.split import split_operators
 from onchip.search.budget.limits import Run
 from support.tiled import problem_of
 

@@ -16,13 +16,13 @@ from onchip.app.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_T
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.mappings.mapped_nest import MappedNest
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.mapped_nest import MappedNest
-from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.schedule.runs import NestPlace
 from onchip.verify.mapping import verify_mapping
 from support.small_schedules import chip, document, three
 

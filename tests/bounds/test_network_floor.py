@@ -23,12 +23,12 @@ from onchip.ir.window import Window
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.scheduling.candidates.space import StackChoice, StackSpace
+from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.fronts.mappers import LayerMapper
+from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.costs import StackCosts
-from onchip.solve.stacks.mappers import LayerMapper
 from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.space import StackChoice, StackSpace
-from onchip.solve.stacks.workers import Costing
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
 from onchip.transform.groups.tilings import TileSizes
 from support import fused_files

@@ -28,7 +28,7 @@ from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.ops.derive.layers_of import Precision
-from onchip.solve.schedule.runs import step_of
+from onchip.scheduling.program.runs import step_of
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.mapping import verify_mapping

@@ -20,13 +20,13 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
+from onchip.scheduling.mappings.mapped import KnownMappings
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.program.composition import Composer, NoMappingError
+from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.composition import Composer, NoMappingError
-from onchip.solve.schedule.mapped import KnownMappings
-from onchip.solve.schedule.nest_mapper import BestMapper
-from onchip.solve.schedule.places import Places
-from onchip.solve.schedule.tiled_network import TiledNetwork
 from onchip.transform.groups.tiled import tile_graph
 from support.skip_network import PRECISION, skip_chip, skip_network
 

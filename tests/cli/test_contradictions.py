@@ -19,12 +19,12 @@ from onchip.errors import InternalError
 from onchip.mapping.methods.registry import method_named
 from onchip.memory.allocate.exact.pack import pack
 from onchip.memory.methods.registry import METHODS, Method
+from onchip.scheduling.choice.anytime import FoundInTime, solve_in_time
+from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.anytime import FoundInTime, solve_in_time
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.workers import Costing
 from support.diamond import Ended, Program
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"

@@ -30,13 +30,13 @@ from onchip.model.accounting.accounting import AccountingName
 from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.choice.solve import FusionResult, solve_fusion
+from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import NoAnswerError
-from onchip.solve.stacks.costs import StackCosts
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import FusionResult, solve_fusion
 from support.diamond import Ended, Program
 from support.fused_files import CHIP
 from support.series import series

@@ -229,4 +229,4 @@ def test_checking_loads_no_solver_and_compiles_nothing(scheduled: Path) -> None:
 
     loaded = set(ended.stdout.splitlines()[-1].split())
     assert "onchip.verify.schedule.verifier" in loaded
-    assert not {"ortools", "onnx", "onchip.solve.schedule.solve"} & loaded
+    assert not {"ortools", "onnx", "onchip.scheduling.search.solve"} & loaded

@@ -21,7 +21,7 @@ from onchip.errors import InputError
 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata
 from onchip.formats.own.plan_json import read_plan
 from onchip.ir.graph import Graph
-from onchip.lower.split.split import split_operators
+from onchip.scheduling.candidates.split import split_operators
 from support.onnx_networks import make_node, model, value
 
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -18,7 +18,7 @@ from onchip.arch.memory import Memory
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.tensor import Role
-from onchip.lower.split.split import split_operators
+from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import model, value
 

@@ -19,11 +19,11 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.stated_cost import StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.choice import TileChoice
 from onchip.model.program.transfer import transfers_of
 from onchip.model.timeline.operator_cycles import MACS
 from onchip.ops.derive.geometry import tile_sizes
 from onchip.ops.registry.kinds import geometry_of
+from onchip.scheduling.candidates.choice import TileChoice
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.slices.emission import emitted
 from support.toy_chip import CHIP

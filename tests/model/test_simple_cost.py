@@ -21,8 +21,8 @@ from onchip.errors import AcceleratorError, GraphError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.split import split_operators
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
+from onchip.scheduling.candidates.split import split_operators
 from support.tiled import Network, convolution, gemm, networks, problem_of
 from support.tiled_values import split_to_share
 

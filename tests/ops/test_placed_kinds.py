@@ -20,10 +20,10 @@ from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Region
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.split import split_operators
 from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.registry.kinds import geometry_of
+from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.reference import run_in_given_order
 from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region

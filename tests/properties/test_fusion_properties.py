@@ -6,12 +6,12 @@ from onchip.answer.result import Status
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
 from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.choice.solve import solve_fusion
+from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
 from onchip.solve.stacks.objective import FusionObjective
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import solve_fusion
-from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.workers import Costing
 from onchip.transform.groups.stacks import LayerSpan
 from onchip.transform.groups.tilings import TileSizes
 from support.stacks import chain, tilings_of
@@ -73,7 +73,7 @@ def test_boxes_of_tilings_lead_to_the_best_of_all(stack: Stack, monkeypatch: pyt
     span = LayerSpan(0, len(stack.layers))
     tilings = tilings_of(stack.output, TileSizes.ALL)
     every = [cost for cost in costs.costs([StackChoice(span, tiling) for tiling in tilings]) if cost is not None]
-    monkeypatch.setattr("onchip.solve.stacks.space.FEW_TILINGS", 2)
+    monkeypatch.setattr("onchip.scheduling.candidates.space.FEW_TILINGS", 2)
     options = FusionOptions(stacks="one", sizes=TileSizes.ALL, maps_stay=False)
     result = solve_fusion(network, accelerator, options, costs, Run()).result
     assert result.status is Status.OPTIMAL

@@ -11,7 +11,7 @@ import pytest
 
 from onchip.answer.result import Stop
 from onchip.reports.schedule.front import FrontOutcome, ShownPoint, front_html
-from onchip.solve.schedule.front import FrontAxis
+from onchip.scheduling.search.front import FrontAxis
 from support.browser import needs_chromium, no_error, open_page, script, started
 from support.small_schedules import outcome
 

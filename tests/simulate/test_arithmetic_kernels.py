@@ -17,7 +17,7 @@ from onchip.errors import GraphError, InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.split import split_operators
+from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
 from onchip.simulate.kernels import Bytes
 from onchip.simulate.modular import limbs, mixed, product_of_limbs

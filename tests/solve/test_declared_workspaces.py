@@ -20,11 +20,11 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.schedule.question import ScheduleQuestion
-from onchip.solve.schedule.solve import solve_schedule
 from onchip.solve.stacks.options import LAYERS
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.rules import Rule

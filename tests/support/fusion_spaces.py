@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from random import Random
 
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.solve.stacks.cost_table import UnsureError
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.choice.ways import Arc
+from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.solve.stacks.objective import Criteria
-from onchip.solve.stacks.space import StackChoice
-from onchip.solve.stacks.ways import Arc
 
 MEMORIES = """\
 format: onchip-accelerator

@@ -23,10 +23,10 @@ from onchip.model.group.sums import total
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.solve.stacks.costs import StackCosts, dram_bits_of
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.choice.solve import choices_of, strategy_of
+from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
-from onchip.solve.stacks.solve import choices_of, strategy_of
-from onchip.solve.stacks.space import StackChoice
 from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
 from onchip.transform.groups.stacks import LayerSpan, legal_spans
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy

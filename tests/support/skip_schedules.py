@@ -10,14 +10,14 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.ir.graph import Graph
+from onchip.scheduling.mappings.mapped import KnownMappings
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.attempt import AttemptMaker, ScheduleAttempt
-from onchip.solve.schedule.mapped import KnownMappings
-from onchip.solve.schedule.nest_mapper import BestMapper
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.places import Places
-from onchip.solve.schedule.question import ScheduleQuestion
 from onchip.transform.groups.part_of_network import part_of_network
 from support.skip_network import PRECISION, skip_chip
 

@@ -17,10 +17,10 @@ from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
-from onchip.lower.split.split import split_operators
 from onchip.model.capacity.bounds import operator_need
 from onchip.ops.derive.geometry import Geometry, OperandAccess
 from onchip.ops.registry.kinds import geometry_of
+from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.reference import run_in_given_order
 from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
 

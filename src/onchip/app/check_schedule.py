@@ -20,8 +20,8 @@ from onchip.ir.graph import Graph
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.check import ScheduleCheck
+from onchip.scheduling.program.usable import ensure_usable
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.usable import ensure_usable
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.outside_checks import outside_violations

@@ -40,19 +40,19 @@ from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.stack.outcome import FusionOutcome
+from onchip.scheduling.choice.anytime import solve_in_time
+from onchip.scheduling.choice.solve import FusionResult, choices_of
+from onchip.scheduling.fronts.cost_table import CostingStoppedError
+from onchip.scheduling.fronts.costs import criteria_of, dram_bits_of
+from onchip.scheduling.fronts.mappers import check_rule_unrolls, mapper_named
+from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
-from onchip.solve.stacks.anytime import solve_in_time
-from onchip.solve.stacks.cost_table import CostingStoppedError
-from onchip.solve.stacks.costs import criteria_of, dram_bits_of
-from onchip.solve.stacks.mappers import check_rule_unrolls, mapper_named
 from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.solve.stacks.options import FusionOptions
-from onchip.solve.stacks.solve import FusionResult, choices_of
-from onchip.solve.stacks.workers import Costing
 from onchip.transform.groups.replayed_network import layers_in_network
 from onchip.transform.groups.stacks import spans_of
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim

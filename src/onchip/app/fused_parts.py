@@ -13,7 +13,7 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import PartlyFusable
 from onchip.ops.derive.moved_operators import macs_of_nests
 from onchip.reports.stack.outcome import CostedStack, OutsideOperator, TilingValue
-from onchip.solve.stacks.solve import FusionResult
+from onchip.scheduling.choice.solve import FusionResult
 from onchip.transform.groups.stacks import stack_of
 
 

@@ -16,9 +16,9 @@ from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph
-from onchip.lower.split.split import cap_tensors, split_operators
 from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.plugins import PluginGroup
+from onchip.scheduling.candidates.split import cap_tensors, split_operators
 from onchip.transform.rewrite.activations import fuse
 from onchip.transform.rewrite.attention_apart import AttentionApart
 from onchip.transform.rewrite.quantisation import QuantisationFold

@@ -32,15 +32,15 @@ from onchip.model.program.figures import ScheduleFigures
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.usable import ensure_usable
+from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.schedule.question import FoundSchedule, ScheduleQuestion
-from onchip.solve.schedule.solve import solve_schedule
-from onchip.solve.schedule.usable import ensure_usable
 from onchip.solve.stacks.options import LAYERS
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.setting import ScheduleSetting

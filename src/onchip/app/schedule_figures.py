@@ -22,7 +22,7 @@ from onchip.model.program.compute_cost import (
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.model.program.homes import homes_of_computes
 from onchip.model.program.nest_cost import nest_cost
-from onchip.solve.schedule.runs import NestPlace, Step, step_of
+from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 
 

@@ -17,12 +17,12 @@ from onchip.app.schedule import (
 )
 from onchip.errors import UsageError
 from onchip.reports.schedule.front import FrontOutcome, ShownPoint
+from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
+from onchip.scheduling.search.solve import METHOD
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.schedule.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.solve import METHOD
 
 SHARE_OF_VERIFYING: Final = 0.1
 """Share of a time limit for verifying points; without time, only points that are least along an axis are verified."""

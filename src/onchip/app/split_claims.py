@@ -19,13 +19,13 @@ from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.lower.split.in_steps import steps_of
-from onchip.lower.split.split import can_split
 from onchip.model.timeline.mac_count import MacCount
 from onchip.model.timeline.operator_cycles import MACS
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests_of_operator import nests_of_operator
 from onchip.ops.registry.kinds import geometry_of
+from onchip.scheduling.candidates.in_steps import steps_of
+from onchip.scheduling.candidates.split import can_split
 
 THIS_SPLIT: Final = "plans of this split"
 NO_PLAN: Final = "no plan of this split fits; another split may"

@@ -16,7 +16,7 @@ from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.homes import homes_of_computes
-from onchip.solve.schedule.runs import NestPlace, Step, step_of
+from onchip.scheduling.program.runs import NestPlace, Step, step_of
 from onchip.transform.groups.tile_graph import TileGraph
 
 

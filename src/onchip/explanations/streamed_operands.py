@@ -16,7 +16,7 @@ from onchip.ir.layer import Layer
 from onchip.model.layer.cost import access_of, energy_pj, layer_cost
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ops.derive.banded_operands import BandedOperand
-from onchip.solve.schedule.runs import NestPlace
+from onchip.scheduling.program.runs import NestPlace
 
 _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
 

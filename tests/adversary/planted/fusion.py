@@ -6,11 +6,11 @@ from typing import Final
 
 from adversary.plant import Planted
 
-SPACES = "src/onchip/solve/stacks/spaces.py"
+SPACES = "src/onchip/scheduling/candidates/spaces.py"
 BOUNDS = "src/onchip/bounds/group/bounds.py"
 TILINGS = "src/onchip/transform/groups/tilings.py"
-WAYS = "src/onchip/solve/stacks/ways.py"
-SPACE = "src/onchip/solve/stacks/space.py"
+WAYS = "src/onchip/scheduling/choice/ways.py"
+SPACE = "src/onchip/scheduling/candidates/space.py"
 LAYERS = "src/onchip/model/group/layers.py"
 
 FAULTS: Final = (

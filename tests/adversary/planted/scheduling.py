@@ -34,7 +34,7 @@ FAULTS: Final = (
     ),
     Planted(
         "the last schedule found is taken for the best",
-        "src/onchip/solve/schedule/stage_by_stage.py",
+        "src/onchip/scheduling/search/stage_by_stage.py",
         "return min(self.attempts, key=lambda one: one.value, default=None)",
         "return self.attempts[-1] if self.attempts else None",
         "schedule",

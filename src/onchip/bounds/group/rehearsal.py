@@ -17,8 +17,8 @@ from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.group.problem_floors import ProblemFloors, surely_maps, surely_maps_not
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
-from onchip.solve.stacks.cost_table import UnsureError
-from onchip.solve.stacks.roomier import Roomier
+from onchip.scheduling.fronts.cost_table import UnsureError
+from onchip.scheduling.fronts.roomier import Roomier
 
 
 @dataclass(slots=True)

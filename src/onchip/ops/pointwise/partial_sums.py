@@ -24,7 +24,7 @@ ATTENTION_VALUES: Final = "AttentionValues"
 STATISTICS: Final = frozenset({GROUP_MEAN, GROUP_VARIANCE, GROUP_MEAN_SQUARE})
 """What a step of a normalisation finds of all the elements that it normalises together."""
 SUMS_OF_STEPS: Final = STATISTICS | {ATTENTION_VALUES}
-"""Kinds of steps of larger operators (`lower/split/in_steps.py`), which see their parts as they are."""
+"""Kinds of steps of larger operators (`scheduling/candidates/in_steps.py`), which see their parts as they are."""
 REDUCTIONS: Final = (SUMMED | COMPARED | MULTIPLIED) - {"GlobalAveragePool"}
 _LEAST_BITS: Final = 32
 _MOST_INPUTS: Final = 3

@@ -140,4 +140,4 @@ STEPS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     ATTENTION_WEIGHTS: _weights,
     ATTENTION_VALUES: _values,
 }
-"""By kind its geometry; operators of these kinds are made by `lower/split/in_steps.py` alone."""
+"""By kind its geometry; operators of these kinds are made by `scheduling/candidates/in_steps.py` alone."""

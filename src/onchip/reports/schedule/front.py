@@ -15,7 +15,7 @@ from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.text import schedule_object
 from onchip.reports.shared.page import Card, Page
 from onchip.reports.shared.words import amount, counted, percent
-from onchip.solve.schedule.front import FrontAxis
+from onchip.scheduling.search.front import FrontAxis
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.reports.schedule.stack_figures import MACS
-from onchip.solve.schedule.runs import NestPlace
+from onchip.scheduling.program.runs import NestPlace
 
 
 @dataclass

@@ -13,9 +13,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
-from onchip.lower.split.choice import TileChoice, cut
 from onchip.model.capacity.room import Item, SplitRoom, items_of
 from onchip.ops.derive.geometry import OperandAccess
+from onchip.scheduling.candidates.choice import TileChoice, cut
 from onchip.transform.slices.bands import Bands, named_bands
 from onchip.transform.slices.state_bands import cuts_of_states_alike, states_of_bands
 

@@ -1,0 +1,1 @@
+"""Fused groups, tiles and the whole program."""

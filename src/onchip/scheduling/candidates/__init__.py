@@ -1,0 +1,1 @@
+"""Candidate groups, tilings and slices of single operators."""

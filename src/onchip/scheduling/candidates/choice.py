@@ -1,0 +1,171 @@
+"""The split of one operator: of least traffic, and of these the one that makes the fewest tiles and bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import islice, permutations
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from onchip.ir.region import Range
+from onchip.model.capacity.room import SplitRoom
+from onchip.ops.derive.geometry import Geometry, OperandAccess, cut_lines, tile_sizes, tiles_in_order
+from onchip.scheduling.candidates.traffic import Integers, Order, Splits
+
+_COUNTED_TOGETHER = 64
+Cuts = Mapping[str, Sequence[set[int]]]
+"""Of each tensor and dimension, the inner boundaries at which tiles cut it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileChoice:
+    """An operator in tiles: their sizes and the order of the axes, outermost first, and the traffic by estimate."""
+
+    geometry: Geometry
+    sizes: tuple[int, ...]
+    order: Order
+    traffic_bytes: int
+
+    def tiles(self) -> tuple[tuple[Range, ...], ...]:
+        """Return the tiles' ranges along each axis, in the order in which they run."""
+        return tiles_in_order(self.geometry, self.sizes, self.order)
+
+    @property
+    def reduction(self) -> int | None:
+        """The axis of partial sums, if it is cut."""
+        axis = self.geometry.reduction
+        return None if axis is None or self.sizes[axis] == self.geometry.axes[axis].size else axis
+
+
+def cut(cuts: Cuts, split: TileChoice) -> None:
+    """Add the boundaries of a split's tiles."""
+    for access in (*split.geometry.reads, *split.geometry.writes):
+        for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+            if span.axis is not None:
+                made |= cut_lines(span, split.geometry.axes[span.axis].size, split.sizes[span.axis])
+
+
+@dataclass
+class Chooser:
+    """Remembers what operators of one shape have cost."""
+
+    known: dict[tuple[Geometry, SplitRoom, bool], tuple[Splits, Integers, list[Order]]] = field(default_factory=dict)
+
+    def split_of_least_traffic(self, geometry: Geometry, room: SplitRoom, cuts: Cuts) -> TileChoice | None:
+        """None where no split fits. Axes of last resort stay whole if they can."""
+        resorts = (False, True) if any(axis.is_last_resort for axis in geometry.axes) else (False,)
+        for last_resort in resorts:
+            splits, traffic, orders = self._evaluated(geometry, room, last_resort)
+            for place in _from_the_best_on(splits, traffic, geometry, cuts):
+                if room.holds(splits.items_at(place)):
+                    return _split_at(place, splits, geometry, orders[place], int(traffic[place]))
+        return None
+
+    def variants_of_splits(
+        self, geometry: Geometry, room: SplitRoom, most: int
+    ) -> tuple[tuple[tuple[TileChoice, ...], ...], bool]:
+        """Return splits of which all tiles may fit, those of least traffic first, and whether these are all.
+
+        Each split in all the orders of its axes in which tiles may need different room: several where it cuts a
+        sum, the one of least traffic first. Where there are more than `most` they are those of which the greatest
+        regions have room, at most so many, and no axis of last resort is cut.
+        """
+        are_all = prod(len(tile_sizes(axis.size)) for axis in geometry.axes) <= most
+        uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
+        found: dict[tuple[int, ...], tuple[TileChoice, ...]] = {tuple(axis.size for axis in geometry.axes): ()}
+        for last_resort in (False, True) if are_all else (False,):
+            make = Splits.every if are_all else Splits.of
+            splits = make(geometry, room, last_resort=last_resort).that_may_fit()
+            traffic, orders = splits.least_traffic()
+            for place in islice(_from_the_best_on(splits, traffic, geometry, uncut), most):
+                split = _split_at(place, splits, geometry, orders[place], int(traffic[place]))
+                found.setdefault(split.sizes, tuple(_variants(split)))
+        return tuple(found.values())[1:], are_all
+
+    def _evaluated(
+        self, geometry: Geometry, room: SplitRoom, last_resort: bool
+    ) -> tuple[Splits, Integers, list[Order]]:
+        key = (_without_names(geometry), room, last_resort)
+        if key not in self.known:
+            splits = Splits.of(geometry, room, last_resort=last_resort)
+            self.known[key] = (splits, *splits.least_traffic())
+        return self.known[key]
+
+
+def _without_names(geometry: Geometry) -> Geometry:
+    def nameless(accesses: tuple[OperandAccess, ...]) -> tuple[OperandAccess, ...]:
+        return tuple(replace(access, tensor="") for access in accesses)
+
+    return Geometry(geometry.axes, nameless(geometry.reads), nameless(geometry.writes))
+
+
+def _split_at(place: int, splits: Splits, geometry: Geometry, order: Order, traffic_bytes: int) -> TileChoice:
+    sizes = tuple(each[int(indices[place])] for each, indices in zip(splits.sizes, splits.indices, strict=True))
+    return TileChoice(geometry, sizes, _every_axis(order, len(sizes)), traffic_bytes)
+
+
+def _variants(split: TileChoice) -> Iterator[TileChoice]:
+    """Yield the split, and where it cuts a sum, it in every other order of the axes that it cuts."""
+    yield split
+    if split.reduction is None:
+        return
+    axes = zip(split.geometry.axes, split.sizes, strict=True)
+    is_cut = [size < axis.size for axis, size in axes]
+    whole = tuple(axis for axis in split.order if not is_cut[axis])
+    own = tuple(axis for axis in split.order if is_cut[axis])
+    for order in permutations(own):
+        if order != own:
+            yield replace(split, order=(*whole, *order))
+
+
+def _every_axis(order: Order, count: int) -> Order:
+    return (*(axis for axis in range(count) if axis not in order), *order)
+
+
+def _from_the_best_on(splits: Splits, traffic: Integers, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
+    """By traffic; of equal traffic by tiles and bands together, then by tiles."""
+    remaining: npt.NDArray[np.bool_] = np.ones(splits.count, np.bool_)
+    while remaining.any():
+        least = traffic[remaining].min()
+        alike = np.flatnonzero(remaining & (traffic == least))
+        yield from (int(alike[place]) for place in _fewest_pieces_first(splits.only(alike), geometry, cuts))
+        remaining[alike] = False
+
+
+def _fewest_pieces_first(splits: Splits, geometry: Geometry, cuts: Cuts) -> Iterator[int]:
+    """Yield all splits by number; bands are counted of few at a time, as there are always more pieces than tiles."""
+    tiles = splits.tiles()
+    waiting = np.argsort(tiles, kind="stable")
+    found: list[tuple[int, int, int]] = []
+    at = 0
+    while found or at < len(waiting):
+        while at < len(waiting) and (not found or found[0][0] > tiles[waiting[at]]):
+            some = waiting[at : at + _COUNTED_TOGETHER]
+            for place, pieces in zip(some, _pieces(splits.only(some), geometry, cuts), strict=True):
+                heappush(found, (int(pieces), int(tiles[place]), int(place)))
+            at += len(some)
+        yield heappop(found)[2]
+
+
+def _pieces(splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
+    """How many tiles and bands there are."""
+    accesses = (*geometry.reads, *geometry.writes)
+    return splits.tiles() + sum(_bands(access, splits, geometry, cuts) for access in accesses)
+
+
+def _bands(access: OperandAccess, splits: Splits, geometry: Geometry, cuts: Cuts) -> Integers:
+    """How many bands the tensor falls into, with the cuts that others have made."""
+    bands = np.ones(splits.count, np.int64)
+    for span, made in zip(access.spans, cuts[access.tensor], strict=True):
+        if span.axis is None:
+            bands = bands * (len(made) + 1)
+            continue
+        size, sizes = geometry.axes[span.axis].size, splits.sizes[span.axis]
+        used, places = np.unique(splits.indices[span.axis], return_inverse=True)
+        counts = [len(cut_lines(span, size, sizes[each]) | made) + 1 for each in used]
+        bands = bands * np.array(counts)[places]
+    return bands

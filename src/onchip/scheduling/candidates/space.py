@@ -1,0 +1,210 @@
+"""All strategies that are looked at: where stacks are cut, in which tiles they run, where maps between them lie.
+
+A place of the search is a cut and where each feature map that is alive there lies; docs/fusion.md says why that is
+enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, TypeAlias
+
+from onchip.answer.stacks import Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
+from onchip.scheduling.choice.ways import Arc, ensure_time
+from onchip.search.budget.limits import Run
+from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.tilings import TileBox
+
+Homes: TypeAlias = tuple[tuple[str, str], ...]
+"""Feature maps and the memories on chip in which they lie; others lie in DRAM."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackChoice:
+    """A stack, its tiles, and where maps lie while it runs: `homes` of those from before, its output's own.
+
+    With a `box` it stands for all tilings of it, one of which is `tiling`.
+    """
+
+    span: LayerSpan
+    tiling: Tiling
+    homes: Homes = ()
+    output_home: str = DRAM
+    box: TileBox | None = None
+
+    @property
+    def tiles(self) -> Tiling | TileBox:
+        """All that it stands for."""
+        return self.box or self.tiling
+
+    @property
+    def without_tiles(self) -> tuple[LayerSpan, Homes, str]:
+        """What choices that differ in their tiles alone have in common."""
+        return self.span, self.homes, self.output_home
+
+    def parts(self) -> tuple[StackChoice, ...]:
+        """Of those of a box each for itself, if they are few, or in smaller boxes; nothing of a single one."""
+        if self.box is None:
+            return ()
+        if self.box.count <= FEW_TILINGS:
+            return self.singly()
+        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.quarters())
+
+    def singly(self) -> tuple[StackChoice, ...]:
+        """Itself, or all choices of its box."""
+        if self.box is None:
+            return (self,)
+        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.tilings)
+
+    def __str__(self) -> str:
+        homes = "".join(f", {name!r} in {memory!r}" for name, memory in self.homes)
+        output = "" if self.output_home == DRAM else f", output in {self.output_home!r}"
+        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiles}{homes}{output}"
+
+
+TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
+FEW_TILINGS: Final = 128
+"""So many of a box are looked at one by one."""
+MOST_HOMES: Final = 256
+"""Ways to place the maps alive at a cut, at most: they multiply with each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackSpace:
+    """Stacks out of `spans`, each in the tilings that are tried for it.
+
+    With `may_stay` a map between stacks may lie in any memory that holds inputs and outputs, is one, and has room for
+    it beside the maps that lie there at the same time. An output of the network lies in DRAM, whoever reads it; and so
+    do maps that wait longest, where else there would be more than `most_homes` ways to place those alive at a cut.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    spans: Sequence[LayerSpan]
+    tilings: TilingsOf
+    may_stay: bool = True
+    most_homes: int = MOST_HOMES
+    in_dram: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Maps that would have room on the chip, and lie in DRAM as too many others are alive."""
+    _alive: dict[int, list[FeatureMap]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _homes: dict[int, list[Homes]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _room_bits: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Of the memories in which maps may lie, the lowest first."""
+
+    def __post_init__(self) -> None:
+        homes = [level.memory for level in self.accelerator.levels if is_home(level, self.accelerator)]
+        object.__setattr__(self, "_room_bits", {memory.name: memory.capacity_bytes * 8 for memory in homes})
+        ways = {one.output.name: len(self._homes_with_room(one.output)) for one in self.network.layers}
+        object.__setattr__(self, "in_dram", waiting_longest(self.network, ways, self.most_homes))
+
+    def arcs(self, run: Run | None = None) -> tuple[list[Arc[StackChoice]], int]:
+        """From the beginning of the network (place 0) to its end, the place that is returned.
+
+        Raises NoBoundError where the run has to stop first.
+        """
+        places = [(cut, homes) for cut in range(len(self.network.layers) + 1) for homes in self._homes_at(cut)]
+        numbers = {place: number for number, place in enumerate(places)}
+        arcs = []
+        for span in self.spans:
+            if run is not None:
+                ensure_time(run)
+            tilings = tuple(self.tilings(span))
+            for homes in self._homes_at(span.start):
+                for home in self._homes_of_output(span):
+                    after = self._after(span, homes, home)
+                    if after is None or (span.stop, after) not in numbers:
+                        continue
+                    choices = tuple(_choice(span, tiling, homes, home) for tiling in tilings)
+                    arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
+        return arcs, len(places) - 1
+
+    def in_all_tiles(self, choice: StackChoice) -> Iterator[StackChoice]:
+        """Yield the stack of a choice in each tiling that is tried, but for those of lists of many."""
+        for tiling in self.tilings(choice.span):
+            if isinstance(tiling, Tiling) or tiling.count <= FEW_TILINGS:
+                yield from _choice(choice.span, tiling, choice.homes, choice.output_home).singly()
+
+    def _alive_at(self, cut: int) -> list[FeatureMap]:
+        """Maps that layers before the cut write and layers behind it read."""
+        if cut not in self._alive:
+            outputs, until = (layer.output for layer in self.network.layers[:cut]), self.network.last_readers
+            self._alive[cut] = [one for one in outputs if until.get(one.name, 0) >= cut]
+        return self._alive[cut]
+
+    def _homes_at(self, cut: int) -> list[Homes]:
+        if cut not in self._homes:
+            self._homes[cut] = list(self._all_homes_of(self._alive_at(cut)))
+        return self._homes[cut]
+
+    def _all_homes_of(self, alive: Sequence[FeatureMap]) -> Iterator[Homes]:
+        for memories in product(*(self._memories_for(one) for one in alive)):
+            homes = [(one, memory) for one, memory in zip(alive, memories, strict=True) if memory != DRAM]
+            if self._have_room(homes):
+                yield tuple((one.name, memory) for one, memory in homes)
+
+    def _homes_of_output(self, span: LayerSpan) -> list[str]:
+        output = self.network.layers[span.stop - 1].output
+        return self._memories_for(output) if output in self._alive_at(span.stop) else [DRAM]
+
+    def _after(self, span: LayerSpan, homes: Homes, output_home: str) -> Homes | None:
+        """What lies where behind the stack; None if there is no room for its output beside what is there before."""
+        maps, output = self.network.maps, self.network.layers[span.stop - 1].output
+        own = [(output, output_home)] if output_home != DRAM else []
+        if not self._have_room([*((maps[name], memory) for name, memory in homes), *own]):
+            return None
+        alive = [one.name for one in self._alive_at(span.stop)]
+        where = {**dict(homes), output.name: output_home}
+        return tuple((name, where[name]) for name in alive if where.get(name, DRAM) != DRAM)
+
+    def _memories_for(self, feature_map: FeatureMap) -> list[str]:
+        return [DRAM] if feature_map.name in self.in_dram else self._homes_with_room(feature_map)
+
+    def _homes_with_room(self, feature_map: FeatureMap) -> list[str]:
+        if not self.may_stay or feature_map.name in self.network.outputs:
+            return [DRAM]
+        fitting = [name for name, room in self._room_bits.items() if feature_map.size_bits <= room]
+        return [*fitting, DRAM]
+
+    def _have_room(self, homes: Sequence[tuple[FeatureMap, str]]) -> bool:
+        taken = dict.fromkeys(self._room_bits, 0)
+        for one, memory in homes:
+            taken[memory] += one.size_bits
+        return all(bits <= room for bits, room in zip(taken.values(), self._room_bits.values(), strict=True))
+
+
+def waiting_longest(network: FusableNetwork, ways: Mapping[str, int], most: int) -> frozenset[str]:
+    """Return maps without which those alive at any cut have at most so many `ways` together.
+
+    Of maps that wait equally long the later one is left out, and the others stay as long as there is room for them.
+    """
+    until = network.last_readers
+    waits = [(until.get(one.output.name, at) - at, at, one.output.name) for at, one in enumerate(network.layers)]
+    together = [1] * (len(network.layers) + 1)
+    left_out = []
+    for wait, at, name in sorted(waits):
+        cuts = range(at + 1, at + wait + 1)
+        if all(together[cut] * ways[name] <= most for cut in cuts):
+            for cut in cuts:
+                together[cut] *= ways[name]
+        else:
+            left_out.append(name)
+    return frozenset(name for name in left_out if ways[name] > 1)
+
+
+def _choice(span: LayerSpan, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
+    if isinstance(tiling, Tiling):
+        return StackChoice(span, tiling, homes, output_home)
+    first = Tiling(tiling.columns[0], tiling.rows[0], tiling.mode)
+    return StackChoice(span, first, homes, output_home, tiling)
+
+
+def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:
+    """Whether feature maps may lie whole in a memory: there is one of it, and it holds what layers read and write."""
+    dimensions = accelerator.array.dimensions if accelerator.array else {}
+    is_one = level.serves is None or set(dimensions) <= set(level.serves)
+    return is_one and {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)

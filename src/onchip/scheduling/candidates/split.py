@@ -1,0 +1,177 @@
+"""Splits operators that are larger than the scratchpads into tiles, so that the planner needs no special case.
+
+A tile is an operator on bands of the original's tensors; docs/tiling.md says which splits there are and which is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from onchip.answer.document import Split as When
+from onchip.answer.problem import Problem
+from onchip.errors import UnsplitError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Tensor
+from onchip.model.capacity.bounds import operator_need
+from onchip.model.capacity.room import SplitRoom, items_of
+from onchip.ops.registry.kinds import geometry_of, has_bounded_operand
+from onchip.scheduling.candidates.choice import Chooser, TileChoice
+from onchip.scheduling.candidates.in_steps import steps_of, with_steps
+from onchip.scheduling.candidates.rounds import FULL, HALF, Geometries, Rounds
+from onchip.scheduling.candidates.search import CombinationSearch, Option, OutOfWorkError
+from onchip.scheduling.candidates.smallest import smallest_part_bytes
+from onchip.transform.slices.emission import emitted
+
+
+def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> Graph:
+    """The graph with operators in tiles: where they do not fit (AUTO), or not in half of every scratchpad (ALWAYS).
+
+    With ALWAYS an operator that fits and that no split brings below half stays. The operators of a graph that
+    `is_model` are run as nodes of an ONNX model: no sums are split, and layouts are those of ONNX. Raises
+    UnsplitError where no combination of splits is found of which every tile fits.
+    """
+    if when is When.NEVER:
+        return problem.graph
+    return _Splitting(_Splitting(problem, is_model).in_steps(), is_model).run(when)
+
+
+def can_split(problem: Problem, *, is_model: bool = False) -> bool:
+    """Return True if some operator can be split, whether or not it fits whole."""
+    graph = problem.graph
+    return any(
+        geometry_of(each, graph, is_model=is_model) is not None or steps_of(each, graph, is_model=is_model) is not None
+        for each in graph.operators
+    )
+
+
+def cap_tensors(graph: Graph, capacity_bytes: int) -> Graph:
+    """Every larger tensor is given the size of the scratchpad instead of its own, and no shape (Jang, 2023)."""
+    return replace(
+        graph,
+        tensors=tuple(
+            Tensor(tensor.name, capacity_bytes, tensor.role, aliases=tensor.aliases)
+            if tensor.size_bytes > capacity_bytes
+            else tensor
+            for tensor in graph.tensors
+        ),
+    )
+
+
+@dataclass
+class _Splitting:
+    """Rounds of one choice after the other, which do for most networks, then a search over combinations.
+
+    Operators that fit are left whole if any combination that is found leaves them all whole.
+    """
+
+    problem: Problem
+    is_model: bool
+    chooser: Chooser = field(default_factory=Chooser)
+
+    def in_steps(self) -> Problem:
+        """The problem with operators of which no part fits taken apart, if some part of each of their steps does."""
+        graph = self.problem.graph
+        too_large = (operator for operator in graph.operators if not self._has_a_part_that_fits(operator))
+        apart = {each.name: steps_of(each, graph, is_model=self.is_model) for each in too_large}
+        steps = {name: found for name, found in apart.items() if found is not None}
+        if not steps:
+            return self.problem
+        taken = _Splitting(replace(self.problem, graph=with_steps(graph, steps)), self.is_model)
+        fitting = {name: each for name, each in steps.items() if all(map(taken._has_a_part_that_fits, each.operators))}
+        return replace(self.problem, graph=with_steps(graph, fitting))
+
+    def _has_a_part_that_fits(self, operator: Operator) -> bool:
+        """Whether the operator fits, or a smallest part of it does where it is cut."""
+        room, geometry = SplitRoom.of(self.problem.memories), self._geometries[operator.name]
+        if geometry is None or room.holds(items_of(self.problem, operator)):
+            return room.holds(items_of(self.problem, operator))
+        if len(self.problem.memories) == 1:
+            return smallest_part_bytes(self.problem, operator, geometry) <= room.capacities_bytes[0]
+        uncut = {access.tensor: [set[int]() for _ in access.spans] for access in (*geometry.reads, *geometry.writes)}
+        return self.chooser.split_of_least_traffic(geometry, room, uncut) is not None
+
+    def run(self, when: When) -> Graph:
+        if (hopeless := self._hopeless()) is not None:
+            raise self._refusal(hopeless, "no split of it fits", is_proven=True)
+        if when is When.ALWAYS and (found := self._rounds((HALF, FULL), leaves_whole=False).run()):
+            return found
+        for leaves_whole in (True, False):
+            if found := self._rounds((FULL,), leaves_whole=leaves_whole).run():
+                return found
+            search, misfits = self._search(leaves_whole=leaves_whole)
+            if (splits := _found(search, misfits)) is not None:
+                return emitted(self.problem, splits)
+        raise self._unfound(search, misfits)
+
+    def _hopeless(self) -> Operator | None:
+        """Return, of the operators of which no part fits in the only scratchpad, the one whose smallest is largest."""
+        room = SplitRoom.of(self.problem.memories)
+        if len(self.problem.memories) > 1:
+            return None
+        too_large = (each for each in self.problem.graph.operators if not room.holds(items_of(self.problem, each)))
+        least = {each: smallest_part_bytes(self.problem, each, self._geometries[each.name]) for each in too_large}
+        largest = max(least, key=lambda each: least[each], default=None)
+        return largest if largest is not None and least[largest] > room.capacities_bytes[0] else None
+
+    def _rounds(self, shares: tuple[int, ...], *, leaves_whole: bool) -> Rounds:
+        return Rounds(self.problem, self._geometries, self.chooser, shares, leaves_whole)
+
+    @cached_property
+    def _geometries(self) -> Geometries:
+        graph, counts = self.problem.graph, self.problem.counts
+        geometries = {each.name: geometry_of(each, graph, is_model=self.is_model) for each in graph.operators}
+        return {
+            name: geometry
+            and replace(geometry, reads=tuple(read for read in geometry.reads if counts(graph.tensor[read.tensor])))
+            for name, geometry in geometries.items()
+        }
+
+    def _search(self, *, leaves_whole: bool) -> tuple[CombinationSearch, tuple[str, ...]]:
+        """Return a search from the first round's choice, and the operators that do not fit in that."""
+        splits, misfits = self._rounds((FULL,), leaves_whole=True).first()
+        chosen: dict[str, Option] = {each.name: (splits.get(each.name),) for each in self.problem.graph.operators}
+        return CombinationSearch(self.problem, self._geometries, self.chooser, chosen, leaves_whole), misfits
+
+    def _unfound(self, search: CombinationSearch, misfits: tuple[str, ...]) -> UnsplitError:
+        """Name the first operator of which no split fits alone, else the first that others' bands make too large."""
+        named = next((name for name in misfits if not search.may_fit_alone(name)), misfits[0])
+        more, why = "", "no split of it fits"
+        if search.may_fit_alone(named):
+            operator = self.problem.graph.operator[named]
+            need, beside = operator_need(self.problem, operator).need_bytes, search.need_in_bands(named)
+            more = f", in the bands of its neighbours' tiles {beside}" if beside not in (None, need) else ""
+            why = "no combination of splits fits"
+        if not search.is_complete:
+            why = "no combination of splits that fits was found"
+        return self._refusal(self.problem.graph.operator[named], why, more, is_proven=search.is_complete)
+
+    def _refusal(self, operator: Operator, why: str, more: str = "", *, is_proven: bool) -> UnsplitError:
+        geometry = self._geometries[operator.name]
+        need = operator_need(self.problem, operator).need_bytes
+        smallest = smallest_part_bytes(self.problem, operator, geometry)
+        part = f", its smallest part {smallest}"
+        if smallest == need:
+            part = "" if geometry is None else ", as does its smallest part"
+        if geometry is None:
+            is_bounded = has_bounded_operand(operator, self.problem.graph)
+            part += ", and it is cut along no axis" + (", as shapes are known only when it runs" if is_bounded else "")
+        listed = ", ".join(f"{memory.capacity_bytes} of {memory.name!r}" for memory in self.problem.memories)
+        return UnsplitError(
+            f"{why}: its operands take {need} bytes ({operator.kind}){part}{more}",
+            operator=operator.name,
+            need_bytes=need,
+            smallest_part_bytes=smallest,
+            capacity_bytes=sum(memory.capacity_bytes for memory in self.problem.memories),
+            is_proven=is_proven,
+            expected=f"operands that fit, each in one scratchpad: bytes {listed}",
+        )
+
+
+def _found(search: CombinationSearch, misfits: tuple[str, ...]) -> dict[str, TileChoice] | None:
+    try:
+        return search.find(misfits)
+    except OutOfWorkError:
+        search.is_complete = False
+        return None

@@ -1,0 +1,1 @@
+"""Choice among candidate groups."""

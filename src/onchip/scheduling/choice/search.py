@@ -1,0 +1,241 @@
+"""The cheapest way through a network of choices whose true costs are dear to learn.
+
+Every choice has a bound that is cheap. The cheapest way by bounds is found; its choices are costed; and so on until
+the cheapest way has none that is only a bound. It is then the best of all, and a choice whose bound is too high has
+never been costed (lazy shortest paths, Dellin and Srinivasa, ICAPS 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from typing import Final, Generic, TypeVar
+
+from onchip.answer.result import Status, Stop
+from onchip.scheduling.choice.ways import (
+    SECONDS_OF_A_LOOK,
+    Arc,
+    NoBoundError,
+    PathToPlace,
+    cheapest_way,
+    ensure_time,
+    front_of,
+)
+from onchip.scheduling.fronts.cost_table import Ledger
+from onchip.search.budget.limits import Run
+from onchip.solve.stacks.objective import Criteria, sum_of, value_of
+
+ChoiceT = TypeVar("ChoiceT", bound=Hashable)
+
+FAR: Final = 1.13
+"""Times the bound: as long as the best way known is above that, ways are costed as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWay(Generic[ChoiceT]):
+    """The best way, or the best so far; `lower_bound` is of any way."""
+
+    status: Status
+    way: PathToPlace[ChoiceT] | None
+    lower_bound: int
+    stopped_by: Stop
+
+
+@dataclass(slots=True)
+class LazySearch(Generic[ChoiceT]):
+    """Ways from place 0 to `last`, which begin with the cost `begun`.
+
+    So many choices are costed at a time (`ahead`), where there are as many.
+
+    Where one stands for many choices these are looked at only when the cheapest way leads over it. An arc is looked at
+    only where its floor says that a way to its end might be cheaper over it, and not once `listing` has to stop; the
+    floors of the others stand for them until the cheapest way leads there. NoBoundError is raised where the `run` has
+    to stop before there is any bound.
+    """
+
+    arcs: Sequence[Arc[ChoiceT]]
+    last: int
+    begun: Criteria
+    ledger: Ledger[ChoiceT]
+    ahead: int = 1
+    run: Run = field(default_factory=Run)
+    listing: Run | None = None
+    way: PathToPlace[ChoiceT] | None = field(init=False)
+    best: PathToPlace[ChoiceT] | None = field(init=False, default=None)
+    _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
+    _known: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
+    _arcs_of: dict[ChoiceT, list[int]] = field(init=False, default_factory=dict)
+    _choices: list[list[ChoiceT]] = field(init=False)
+    _not_looked_at: set[int] = field(init=False, default_factory=set)
+    _into: list[list[int]] = field(init=False)
+    """By place the arcs that lead there, the shortest first."""
+
+    def __post_init__(self) -> None:
+        self._known = [() for _ in self.arcs]
+        self._fronts = [() for _ in self.arcs]
+        self._choices = [[] for _ in self.arcs]
+        self._into = [[] for _ in range(self.last + 1)]
+        for at, arc in enumerate(self.arcs):
+            self._take(at, arc.choices)
+            self._into[arc.target].append(at)
+            if arc.choices:
+                self._not_looked_at.add(at)
+                self._fronts[at] = (PathToPlace(self.ledger.costs.least(arc.choices), arc.choices[0]),)
+        for own in self._into:
+            own.sort(key=lambda at: -self.arcs[at].source)
+        self._look_where_cheaper(self.listing or self.run)
+        self._find_ways()
+
+    @property
+    def looked_at(self) -> list[bool]:
+        """Return of each arc whether it has been looked at."""
+        return [at not in self._not_looked_at for at in range(len(self.arcs))]
+
+    def refresh(self) -> None:
+        """Take note of what the ledger has learned elsewhere, if there is time."""
+        with suppress(NoBoundError):
+            for at in range(len(self.arcs)):
+                ensure_time(self.run)
+                if at not in self._not_looked_at:
+                    self._look_at(at)
+            self._find_ways()
+
+    def advance(self, run: Run, at_most: int | None = None) -> None:
+        """Look at what is new on the cheapest way; divide what stands for several choices; bring its bounds closer.
+
+        Where nothing of that is left to do, cost some, the dearest first; all of it, as long as no way is known
+        that costs `at_most` so much, or only one that is FAR above it.
+        """
+        own = self.way.choices if self.way else ()
+        if unseen := {at for choice in own for at in self._arcs_of[choice]} & self._not_looked_at:
+            self._look_where_cheaper(run)
+            for at in sorted(unseen & self._not_looked_at):
+                if not self._raise_floor(at):
+                    self._not_looked_at.remove(at)
+                    self._look_at(at)
+            self._find_ways()
+            return
+        several = {choice: parts for choice in own if (parts := self.ledger.costs.parts(choice))}
+        if not several:
+            if self.ledger.bring_closer(own, run):
+                self._refresh(own)
+                self._find_ways()
+            else:
+                self._cost(run, at_most)
+            return
+        concerned = {at for choice in several for at in self._arcs_of[choice]}
+        for at in sorted(concerned):
+            for choice in [one for one in self._choices[at] if one in several]:
+                self._choices[at].remove(choice)
+                self._take(at, several[choice])
+            self._look_at(at)
+        self._find_ways()
+
+    def _look_where_cheaper(self, run: Run) -> None:
+        """Look at arcs over which a way to their ends may be the cheapest, from place to place, until the run stops."""
+        reached: list[Criteria | None] = [self.begun] + [None] * self.last
+        for place in range(1, self.last + 1):
+            for at in self._into[place]:
+                before, known = reached[self.arcs[at].source], reached[place]
+                if before is None or not self._fronts[at]:
+                    continue
+                if at in self._not_looked_at and run.stop is None and self._may_be_cheaper(at, before, known):
+                    self._raise_floor(at)
+                    if self._may_be_cheaper(at, before, known):
+                        self._not_looked_at.remove(at)
+                        self._look_at(at)
+                if self._fronts[at]:
+                    own = sum_of([before, _least_of(self._fronts[at])])
+                    reached[place] = own if known is None else tuple(map(min, own, known))
+
+    def _may_be_cheaper(self, at: int, before: Criteria, known: Criteria | None) -> bool:
+        return known is None or any(map(int.__lt__, sum_of([before, _least_of(self._fronts[at])]), known))
+
+    def _raise_floor(self, at: int) -> bool:
+        """Of an arc that is not looked at, by what is known now of others; return whether it is higher now."""
+        choices, before = self._choices[at], self._fronts[at][0].cost
+        floor = tuple(map(max, before, self.ledger.costs.least(choices)))
+        self._fronts[at] = (PathToPlace(floor, choices[0]),)
+        return floor != before
+
+    def _take(self, at: int, choices: Sequence[ChoiceT]) -> None:
+        self._choices[at].extend(choices)
+        for choice in choices:
+            self._arcs_of.setdefault(choice, []).append(at)
+
+    def _cost(self, run: Run, at_most: int | None) -> None:
+        own = list(dict.fromkeys(self.way.choices)) if self.way else []
+        unknown = [choice for choice in own if choice not in self.ledger.known]
+        unknown.sort(key=self._least_value, reverse=True)
+        at_least = self.way.value if self.way else 0
+        is_far = at_most is None or at_most > FAR * at_least
+        batch = [*unknown[: self.ahead], *self._beside(unknown)]
+        while batch:
+            self.ledger.learn(batch)
+            self._refresh([*own, *batch])
+            unknown = [choice for choice in unknown if choice not in self.ledger.known]
+            batch = unknown[: self.ahead] if is_far and run.stop is None else []
+        self._refresh(own)
+        self._find_ways()
+
+    def _least_value(self, choice: ChoiceT) -> int:
+        return value_of(self.ledger.bound(choice) or ())
+
+    def _refresh(self, choices: Sequence[ChoiceT]) -> None:
+        for at in {at for choice in choices for at in self._arcs_of[choice]}:
+            self._look_at(at)
+
+    def _look_at(self, at: int) -> None:
+        self._fronts[at] = front_of(self._choices[at], self.ledger.at_least)
+        self._known[at] = front_of(self._choices[at], self.ledger.true)
+
+    def _beside(self, unknown: Sequence[ChoiceT]) -> list[ChoiceT]:
+        """What is next best on the same arcs, where the way has fewer choices than are costed at a time."""
+        room = self.ahead - len(unknown)
+        if not unknown or room <= 0:
+            return []
+        arcs = {at for choice in unknown for at in self._arcs_of[choice]}
+        others = dict.fromkeys(choice for at in sorted(arcs) for choice in self._choices[at])
+        bounds = {one: self.ledger.bound(one) for one in others if one not in self.ledger.known and one not in unknown}
+        left = [(value_of(bound), choice) for choice, bound in bounds.items() if bound is not None]
+        best = sorted(left, key=itemgetter(0))
+        return list(islice((choice for _, choice in best if not self.ledger.costs.parts(choice)), room))
+
+    def _find_ways(self) -> None:
+        self.best = cheapest_way(self.arcs, self._known, self.last, self.begun)
+        at_most = None if self.best is None else self.best.value
+        self.way = cheapest_way(self.arcs, self._fronts, self.last, self.begun, at_most, self.run)
+
+
+def _least_of(front: Sequence[PathToPlace[ChoiceT]]) -> Criteria:
+    """Each criterion for itself."""
+    return front[0].cost if len(front) == 1 else tuple(map(min, *(way.cost for way in front)))
+
+
+def best_of(
+    searches: Sequence[LazySearch[ChoiceT]], run: Run, phase: str, start: PathToPlace[ChoiceT] | None = None
+) -> FoundWay[ChoiceT]:
+    """The cheapest way of all searches, which share a ledger: always the one of the least bound goes on.
+
+    `start` is a way, all of it costed, to improve on.
+    """
+    proven = 0
+    while True:
+        bounds = [search.way.value for search in searches if search.way is not None]
+        known = [way for way in (start, *(search.best for search in searches)) if way is not None]
+        best = min(known, key=lambda way: way.value, default=None)
+        if not bounds:
+            return FoundWay(Status.INFEASIBLE, None, 0, Stop.COMPLETED)
+        proven = max(proven, min(bounds))
+        if best is not None and best.value <= proven:
+            return FoundWay(Status.OPTIMAL, best, best.value, Stop.COMPLETED)
+        if stopped := run.stop:
+            return FoundWay(Status.UNKNOWN if best is None else Status.FEASIBLE, best, proven, stopped)
+        run.spend(SECONDS_OF_A_LOOK)
+        run.report(None if best is None else best.value, proven, phase)
+        least = next(search for search in searches if search.way is not None and search.way.value == min(bounds))
+        with suppress(NoBoundError):  # the run has to stop, as is seen next
+            least.advance(run, None if best is None else best.value)

@@ -1,0 +1,1 @@
+"""Costs of candidate groups, as fronts."""

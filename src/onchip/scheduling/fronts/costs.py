@@ -1,0 +1,148 @@
+"""The cost model of fused stacks, as the search asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import DRAM
+from onchip.bounds.group.bounds import StackBounds
+from onchip.bounds.group.rehearsal import Rehearsal
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
+from onchip.errors import InputError
+from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
+from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.mapper import Mapper
+from onchip.model.group.sums import FusedSums
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.fronts.cost_table import UnsureError
+from onchip.scheduling.fronts.mappers import UnmappableError
+from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
+from onchip.transform.groups.stacks import LayerSpan, stack_of
+
+PROVEN: Final = (OURS, DEFINES)
+"""Conventions for which bounds are."""
+
+
+@dataclass(slots=True)
+class StackCosts:
+    """Costs that have been asked for are kept, and why others cannot be; `mapper` is to remember its answers.
+
+    `sharing` is what is known of these; without it they may be any mappings, counted as the interpreter does. With a
+    `rehearsal` of the mapper single choices have closer bounds.
+    """
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    mapper: Mapper
+    conventions: Conventions = OURS
+    sharing: Sharing | None = None
+    rehearsal: Rehearsal | None = None
+    found: dict[StackChoice, StackCost] = field(default_factory=dict)
+    refusals: dict[StackChoice, InputError] = field(default_factory=dict)
+    _bounds: StackBounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        sharing = self.sharing or AnyUnrolling(self.accelerator)
+        self._bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
+
+    def bound(self, choice: StackChoice) -> Criteria | None:
+        """Nothing for conventions of which it is not proven: it is for ours, and for DeFiNES's."""
+        try:
+            bound = self._bounds.bound(choice)
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return bound if self.conventions in PROVEN else self.objective.zero
+
+    def closer(self, choice: StackChoice) -> Criteria | None:
+        """Return a bound nearer the cost, of the stack run with floors of its mappings; None where nothing fits.
+
+        Raises UnsureError where none is known.
+        """
+        if self.rehearsal is None or choice.box is not None or self.network.layers[choice.span.start].runs_alone:
+            raise UnsureError
+        try:
+            sums = self._run(choice, self.rehearsal).sums
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return self._bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
+
+    def floor(self) -> Criteria:
+        """Return what any strategy costs at least, each of its stacks rounded; nothing for other conventions."""
+        layers = self.network.layers
+        if self.conventions not in PROVEN or not layers:
+            return self.objective.zero
+        together = self._bounds.floor(LayerSpan(0, len(layers)))
+        return tuple(max(part - len(layers), 0) for part in together)
+
+    def least(self, choices: Sequence[StackChoice]) -> Criteria:
+        """Return a floor of stacks that differ in their tiles alone; nothing for other conventions."""
+        return self._bounds.least(choices) if self.conventions in PROVEN else self.objective.zero
+
+    def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
+        """Those of a box of tilings."""
+        return choice.parts()
+
+    def by_bound(self, choice: StackChoice) -> Iterator[StackChoice]:
+        """Itself, or all choices of its box, the least bound first."""
+        if choice.box is None:
+            yield choice
+            return
+        in_order = self._bounds.in_order(choice) if self.conventions in PROVEN else None
+        if in_order is not None:
+            yield from (replace(choice, tiling=one, box=None) for one in in_order)
+            return
+        bounds = [(bound, one) for one in choice.singly() if (bound := self.bound(one)) is not None]
+        yield from (one for _, one in sorted(bounds, key=lambda pair: value_of(pair[0])))
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
+        """Return the cost of each choice, None for one that cannot be, one after the other."""
+        return [self._criteria(choice) for choice in choices]
+
+    def _criteria(self, choice: StackChoice) -> Criteria | None:
+        try:
+            self.found[choice] = self.cost(choice)
+        except UnmappableError:
+            raise
+        except InputError as error:
+            self.refusals[choice] = error
+            return None
+        return criteria_of(self.objective, self.found[choice].sums)
+
+    def cost(self, choice: StackChoice) -> StackCost:
+        """Raises InputError where nothing fits."""
+        return self._run(choice, self.mapper)
+
+    def _run(self, choice: StackChoice, mapper: Mapper) -> StackCost:
+        stack, homes = stack_of(self.network, choice.span), dict(choice.homes)
+        read = {one.name for one in stack.inputs}
+        maps, resident_bits = self.network.maps, dict[str, int]()
+        for name, memory in choice.homes:
+            if name not in read:
+                resident_bits[memory] = resident_bits.get(memory, 0) + maps[name].size_bits
+        return stack_cost(
+            stack,
+            self.accelerator,
+            choice.tiling,
+            mapper,
+            self.conventions,
+            {name: memory for name, memory in homes.items() if name in read},
+            choice.output_home,
+            resident_bits,
+        )
+
+
+def criteria_of(objective: FusionObjective, sums: FusedSums) -> Criteria:
+    """Return what one stack costs in whole numbers, one for each criterion of the objective."""
+    return objective.criteria(sums.stated_energy_pj, sums.cycles, dram_bits_of(sums))
+
+
+def dram_bits_of(sums: FusedSums) -> int:
+    """What DRAM reads and writes."""
+    return sums.moved_bits.get(DRAM, 0)

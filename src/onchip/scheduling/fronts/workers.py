@@ -1,0 +1,188 @@
+"""Stacks costed with the help of several workers, which map layers; this process remembers all that is mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.accelerator import Accelerator
+from onchip.bounds.group.given_unrolling import GivenUnrolling
+from onchip.bounds.group.problem_floors import ProblemFloors
+from onchip.bounds.group.rehearsal import Rehearsal
+from onchip.bounds.layer.layer_floors import MachineFloors
+from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
+from onchip.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import composing_method
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import conventions_of
+from onchip.model.group.mapper import Mapper, Memoized
+from onchip.model.layer.cost import LayerCost
+from onchip.model.layer.latency import Latency
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.fronts.cost_table import CostingStoppedError
+from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.fronts.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
+from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import TaskPool, processes
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.stacks.objective import Criteria, FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+
+SECONDS_BETWEEN_LOOKS: Final = 0.1
+KEEPING: Final = (EXACT, LOMA)
+"""Methods whose mappings leave out no memory that holds an operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileMethod:
+    """Which method maps the layers of tiles for what, and how these are counted."""
+
+    method: str
+    objective: MappingObjective
+    use_cache: bool
+    accounting: AccountingName
+
+    def mapper(self, run: Run) -> Mapper:
+        """Return what maps as long as the run need not stop; as DeFiNES counts nothing is kept for a later run."""
+        if self.accounting is AccountingName.DEFINES:
+            return RuleMapper(TemporalMethod(self.method), self.objective, run)
+        cache = MappingCache.opened() if self.use_cache else None
+        return LayerMapper(composing_method(self.method), self.objective, run, cache)
+
+    def answer(self, question: tuple[LayerProblem, Limits]) -> LayerCost | None:
+        """Return the cost of a layer within limits that begin now; raises what the mapper raises."""
+        problem, limits = question
+        return self.mapper(Run(limits))(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """What is costed, which method maps the layers of tiles, and how these are counted."""
+
+    network: FusableNetwork
+    accelerator: Accelerator
+    objective: FusionObjective
+    mapper: str
+    use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+    def within(self, options: FusionOptions) -> FusionOptions:
+        """Return the options without what these conventions do not know: DeFiNES has maps between stacks in DRAM."""
+        always_dram = conventions_of(self.accounting).maps_between_stacks_are_in_dram
+        return replace(options, maps_stay=options.maps_stay and not always_dram)
+
+    def costs(self, run: Run) -> StackCosts:
+        """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
+        known: dict[LayerProblem, LayerCost | None] = {}
+        mapper = self.mapping.mapper(run)
+        memory = Memoized(RoomierFirst(mapper, Roomier(known)) if self._proves else mapper, known)
+        return StackCosts(
+            self.network,
+            self.accelerator,
+            self.objective,
+            MapperInTime(memory, run),
+            conventions_of(self.accounting),
+            self._sharing,
+            self.rehearsal(memory),
+        )
+
+    def rehearsal(self, memory: Memoized) -> Rehearsal | None:
+        """Return what bounds stacks closely, knowing what is remembered; None for mappers of which it is not proven."""
+        if not self._proves:
+            return None
+        by_energy = self.objective.of_layers is MappingObjective.ENERGY
+        return Rehearsal(ProblemFloors(MachineFloors(self.accelerator, self._sharing)), memory.known, by_energy)
+
+    @property
+    def _proves(self) -> bool:
+        """Whether mappings are the best of their mapspace, which less room makes smaller."""
+        return self.mapper == EXACT and self.accounting is AccountingName.INTERPRETER
+
+    @property
+    def mapping(self) -> TileMethod:
+        """Return how layers of tiles are mapped."""
+        return TileMethod(self.mapper, self.objective.of_layers, self.use_cache, self.accounting)
+
+    @property
+    def _sharing(self) -> Sharing:
+        if self.accounting is AccountingName.DEFINES:
+            return GivenUnrolling(unrolling_groups(self.accelerator), unrollings_for)
+        return AnyUnrolling(self.accelerator, self.mapper in KEEPING, divides_loops=self.mapper == EXACT)
+
+
+@contextmanager
+def costs_of(costing: Costing, run: Run, pool: TaskPool | None = None) -> Iterator[StackCosts]:
+    """Layers are mapped by the pool, or in as many processes as the run has workers; these end with the context."""
+    costs = costing.costs(run)
+    if pool is None and run.limits.workers == 1:
+        yield costs
+        return
+    memory = Memoized(costs.mapper)
+    with processes(run.limits.workers) if pool is None else nullcontext(pool) as own:
+        yield _CostsByPool(
+            costing.network,
+            costing.accelerator,
+            costing.objective,
+            MapperInTime(memory, run),
+            costs.conventions,
+            costs.sharing,
+            costing.rehearsal(memory),
+            memory=memory,
+            mapping=costing.mapping,
+            pool=own,
+            run=run,
+        )
+
+
+@dataclass(slots=True)
+class _CostsByPool(StackCosts):
+    """As `StackCosts`; what has to be mapped for some stacks is found out first, and mapped several at a time."""
+
+    memory: Memoized = field(kw_only=True)
+    mapping: TileMethod = field(kw_only=True)
+    pool: TaskPool = field(kw_only=True)
+    run: Run = field(kw_only=True)
+
+    def costs(self, choices: Sequence[StackChoice]) -> list[Criteria | None]:
+        """Raises CostingStoppedError where the run has to stop first."""
+        limits = replace(self.run.limits_left, workers=1)
+        asked = self._asked(choices)
+        pending = [self.pool.submit(self.mapping.answer, (problem, limits)) for problem in asked]
+        for problem, one in zip(asked, pending, strict=True):
+            while not one.ready():
+                if self.run.stop is not None:
+                    raise CostingStoppedError
+                one.wait(SECONDS_BETWEEN_LOOKS)
+            self.memory.known[problem] = one.get()
+        return StackCosts.costs(self, choices)
+
+    def _asked(self, choices: Sequence[StackChoice]) -> list[LayerProblem]:
+        """What is not known yet, if everything fits where it is tried first."""
+        recorder = _Recorder(self.memory)
+        rehearsal = StackCosts(self.network, self.accelerator, self.objective, recorder, self.conventions)
+        rehearsal.costs(choices)
+        return list(recorder.asked)
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """A mapper that remembers what it is asked, and answers nothing of use unless it is known."""
+
+    memory: Memoized
+    asked: dict[LayerProblem, None] = field(default_factory=dict)
+
+    def __call__(self, problem: LayerProblem) -> LayerCost | None:
+        if problem in self.memory.known:
+            return self.memory.known[problem]
+        self.asked[problem] = None
+        return _NOT_YET
+
+
+_NOT_YET: Final = LayerCost(LayerMapping(()), 0, (), {}, 0.0, Latency(0, 0, 0, 0, 0, 0), 1)

@@ -1,0 +1,1 @@
+"""Mappings of loop nests at given placements."""

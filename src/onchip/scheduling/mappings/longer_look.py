@@ -1,0 +1,100 @@
+"""A longer look for the mappings of a schedule that are not proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final, TypeAlias
+
+from onchip.scheduling.mappings.mapped import KnownMappings, NestKey, is_within, key_of
+from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.program.attempt import ScheduleAttempt
+from onchip.scheduling.program.composition import NestRoom
+from onchip.scheduling.program.runs import NestPlace
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+
+SECONDS_OF_A_LONGER_LOOK: Final = 0.1
+"""At least, for the mapping of a nest."""
+LONGER: Final = 1.5
+"""Times as long as a nest's layer was searched for before: in less than that nothing new is found."""
+MappedAtPlace: TypeAlias = tuple[NestPlace, NestRoom, MappedNest]
+
+
+@dataclass(frozen=True, slots=True)
+class LongerLook:
+    """Asks again, those nests first that may gain most.
+
+    With `counts_cycles` that is by their cycles, and they have as much more time; else by their energy, and all have
+    the same. Nests of several stacks that are alike at their homes are asked for once, in the room of any of them where
+    what is found for a larger one does not fit.
+    """
+
+    mappings: KnownMappings
+    mapper: BestMapper
+    counts_cycles: bool
+    most_seconds: float = inf
+    """For one search, unless its layer was searched for as long as that before; then those alone are asked for that
+    were never searched for."""
+
+    def improve(self, best: ScheduleAttempt, left: Run) -> None:
+        """The best schedule has what is found, if it is better with that."""
+        groups = [(sum(map(self._to_gain, alike)), alike) for alike in self._alike(best)]
+        waiting = sorted((one for one in groups if one[0] > 0), key=lambda one: -one[0])
+        if left.deadline.is_set and waiting:
+            seconds = max(left.seconds_left / len(waiting), SECONDS_OF_A_LONGER_LOOK)
+            asked = [(nest, room.room) for _, alike in waiting for nest, room, _ in alike]
+            self.mapper.look_ahead(asked, [self.mapper.objective], min(seconds, self.most_seconds))
+        is_mapped = False
+        for at, (gain, alike) in enumerate(waiting):
+            if left.stop is not None:
+                break
+            share = gain / sum(gain for gain, _ in waiting[at:]) if self.counts_cycles else 1 / (len(waiting) - at)
+            is_mapped |= self._look(alike, share, left)
+        if is_mapped:
+            with self.mapper.quick():  # those for which there was no time stay as they are
+                best.compose_again()
+
+    def _alike(self, best: ScheduleAttempt) -> Iterable[Sequence[MappedAtPlace]]:
+        """The nests to ask for, those together that are the same layer at the same homes, the most room first."""
+        is_first = self.most_seconds < inf
+        found: dict[NestKey, list[MappedAtPlace]] = {}
+        for one in best.improver.best.composition.nests:
+            if not one[2].is_proven and not (is_first and self.mapper.seconds_of(one[0].layer)):
+                found.setdefault(key_of(one[0]), []).append(one)
+        return [sorted(alike, key=lambda one: -sum(one[1].room.values())) for alike in found.values()]
+
+    def _look(self, alike: Sequence[MappedAtPlace], share: float, left: Run) -> bool:
+        """Whether anything is found for nests that are alike, the one with most room first, in a share of the time.
+
+        Each has as much as a search needs that may find anything new; where less is left it is not begun.
+        """
+        found: list[tuple[Room, MappedNest]] = []
+        for at, (nest, room, known) in enumerate(alike):
+            if any(is_within(room.room, larger) and mapped.fits(room.room) for larger, mapped in found):
+                continue
+            before = self.mapper.seconds_of(nest.layer)
+            if left.stop is not None or left.seconds_left <= before:
+                break
+            others = {tuple(one.room.items()) for _, one, _ in alike[at:] if not is_within(one.room, room.room)}
+            least = max(SECONDS_OF_A_LONGER_LOOK, LONGER * before)
+            seconds = max(min(share * left.seconds_left / (1 + len(others)), self.most_seconds), least)
+            mapped = self.mapper.longer(nest, room.room, min(seconds, left.seconds_left))
+            if mapped is not None:
+                better = min(mapped, known, key=self.mapper.value_of)
+                found.append((room.room, replace(better, is_quick=False, is_proven=mapped.is_proven)))
+                self.mappings.replace(nest, *found[-1])
+        return bool(found)
+
+    def _to_gain(self, one: MappedAtPlace) -> float:
+        """How much less it may take at most: of its cycles those beyond the least of any mapping, else its energy."""
+        nest, room, known = one
+        if not self.counts_cycles:
+            return room.times * known.cost.energy_pj
+        least_gain = 0.0 if self.mapper.objective is MappingObjective.LATENCY else 1.0
+        return room.times * max(known.cost.cycles - self._least_cycles(nest), least_gain)
+
+    def _least_cycles(self, nest: NestPlace) -> float:
+        return self.mapper.floors.least_cycles(nest.layer, weight_is_an_input=nest.weight_is_an_input)

@@ -1,0 +1,174 @@
+"""The mappings of a schedule: one for each nest at its homes, within the room that every step leaves for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.schedule import Homes
+from onchip.ir.layer import Layer
+from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapping_front import MappingFront, OptionPrices
+from onchip.scheduling.program.runs import NestPlace
+
+Edition = tuple[int, bool]
+"""How often known mappings were replaced, or weighed otherwise, and whether quick ones will do."""
+
+
+class NestMapper(Protocol):
+    """Finds mappings of nests; a quick one takes the first that it has."""
+
+    is_quick: bool
+
+    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
+        """The best mapping of a nest within a room; None if none fits. `similar` are of its layer at other homes."""
+
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
+        """These nests in these rooms are asked for next."""
+
+
+@dataclass(slots=True)
+class KnownMappings:
+    """Remembers what a mapper found.
+
+    A mapping that is best in a room is best in every smaller one in which it fits; where none fits in a room, none
+    fits in a smaller one. With `prices` the best is that of the least price of all that was ever found of the nest at
+    its homes and fits; or one that is preferred, if it fits.
+    """
+
+    mapper: NestMapper
+    prices: OptionPrices | None = None
+    _found: dict[NestKey, list[_FoundInRoom]] = field(default_factory=dict)
+    _fronts: dict[NestKey, MappingFront] = field(default_factory=dict)
+    _preferred: dict[NestKey, LayerMapping] = field(default_factory=dict)
+    _replaced: int = 0
+
+    @property
+    def edition(self) -> Edition:
+        """Return what stays the same as long as what was best in a room still is."""
+        return self._replaced, self.mapper.is_quick
+
+    def best(self, nest: NestPlace, room: Room) -> MappedNest | None:
+        """Of a nest in a room; None if none fits."""
+        known = self._known(nest, room)
+        if known is not None:
+            return self._chosen(nest, room, known.mapped)
+        found = self.mapper(nest, room, self._similar(nest))
+        if found is None or not found.is_makeshift:
+            is_quick = self.mapper.is_quick if found is None else found.is_quick
+            self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, found, is_quick))
+            self._remember(nest, found)
+        return self._chosen(nest, room, found)
+
+    def learn(self, nest: NestPlace, others: Iterable[MappedNest]) -> None:
+        """Mappings of a nest that were found otherwise are weighed, too, from now on."""
+        self._fronts[key_of(nest)] = self._front(nest).with_options(others)
+        self._replaced += 1
+
+    def options(self, nest: NestPlace, room: Room) -> Sequence[MappedNest]:
+        """All on the nest's front that fit in the room, those of the least price first; none where none are weighed."""
+        prices = self.prices
+        if prices is None:
+            return ()
+        fitting = [one for one in self._front(nest).options if one.fits(room)]
+        return sorted(fitting, key=lambda one: prices.of(one.cost))
+
+    def weigh(self, prices: OptionPrices) -> None:
+        """From now on options are weighed so: all that was ever found, and what will be."""
+        if self.prices is None:
+            for key, found in self._found.items():
+                known = (one.mapped for one in reversed(found) if one.mapped is not None)
+                self._fronts[key] = MappingFront().with_options(known)
+        self.prices = prices
+        self._replaced += 1
+
+    def prefer(self, nest: NestPlace, mapping: LayerMapping | None) -> LayerMapping | None:
+        """From now on this option is taken wherever it fits (None: the cheapest); return the one before."""
+        before = self._preferred.pop(key_of(nest), None)
+        if mapping is not None:
+            self._preferred[key_of(nest)] = mapping
+        self._replaced += 1
+        return before
+
+    def announce(self, asked: Iterable[tuple[NestPlace, Room]]) -> None:
+        """Say which nests in which rooms are asked for next, so that the mapper can share its time among new ones."""
+        self.mapper.expect([(nest, room) for nest, room in asked if self._known(nest, room) is None])
+
+    def replace(self, nest: NestPlace, room: Room, better: MappedNest) -> None:
+        """From now on this one is the best of the nest in the room, and wherever it fits in a smaller one."""
+        self._doubt_quick(nest)
+        self._found.setdefault(key_of(nest), []).insert(0, _FoundInRoom(room, better, better.is_quick))
+        self._remember(nest, better)
+        self._replaced += 1
+
+    def _doubt_quick(self, nest: NestPlace) -> None:
+        """What was found at once of its layer, at any homes, is found anew: better may be made of what is known now."""
+        for key, found in self._found.items():
+            if (key[0], key[2]) == (nest.layer, nest.weight_is_an_input):
+                self._found[key] = [replace(one, is_doubted=one.is_quick) for one in found]
+
+    def _remember(self, nest: NestPlace, found: MappedNest | None) -> None:
+        """Its options join the front."""
+        if self.prices is not None and found is not None:
+            self._fronts[key_of(nest)] = self._front(nest).with_options((replace(found, others=()), *found.others))
+
+    def _front(self, nest: NestPlace) -> MappingFront:
+        return self._fronts.get(key_of(nest), MappingFront())
+
+    def _chosen(self, nest: NestPlace, room: Room, found: MappedNest | None) -> MappedNest | None:
+        """Of all options the preferred, or the cheapest; it is as well known as what was found in the room."""
+        if self.prices is None or found is None or found.is_makeshift:
+            return found
+        wanted = self._preferred.get(key_of(nest))
+        front = self._front(nest)
+        preferred = next((one for one in front.options if one.mapping == wanted and one.fits(room)), None)
+        best = preferred or front.least(room, self.prices)
+        return found if best is None else replace(best, is_quick=found.is_quick, is_proven=found.is_proven)
+
+    def _known(self, nest: NestPlace, room: Room) -> _FoundInRoom | None:
+        """What was found in a larger room, if it is what would be found in this one."""
+        is_quick = self.mapper.is_quick
+        found = self._found.get(key_of(nest), [])
+        usable = (one for one in found if not one.is_doubted and (is_quick or not one.is_quick))
+        return next((one for one in usable if one.holds_within(room)), None)
+
+    def _similar(self, nest: NestPlace) -> list[LayerMapping]:
+        """The last that was found of the same layer at each choice of homes, and what is doubted at its own."""
+        doubted = [one.mapped for one in self._found.get(key_of(nest), []) if one.is_doubted]
+        mapped = [
+            next((one.mapped for one in found if one.mapped is not None), None)
+            for (layer, _, is_input), found in self._found.items()
+            if (layer, is_input) == (nest.layer, nest.weight_is_an_input)
+        ]
+        return [one.mapping for one in (*mapped, *doubted) if one is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundInRoom:
+    """What was found in a room, quickly or not; None: nothing fits.
+
+    It is doubted where it was found quickly, before something better was known of its layer.
+    """
+
+    room: Room
+    mapped: MappedNest | None
+    is_quick: bool
+    is_doubted: bool = False
+
+    def holds_within(self, room: Room) -> bool:
+        return is_within(room, self.room) and (self.mapped is None or self.mapped.fits(room))
+
+
+NestKey = tuple[Layer, Homes, bool]
+
+
+def key_of(nest: NestPlace) -> NestKey:
+    """What nests have in common that have the same mappings."""
+    return nest.layer, nest.homes, nest.weight_is_an_input
+
+
+def is_within(room: Room, larger: Room) -> bool:
+    """Whether no memory has more of it than of the larger one."""
+    return all(size <= larger.get(memory, 0) for memory, size in room.items())

@@ -1,0 +1,1 @@
+"""From placements to movements, addresses and figures."""

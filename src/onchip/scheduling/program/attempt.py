@@ -1,0 +1,130 @@
+"""A schedule in stacks that are given, and all that its improvement needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias
+
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.model.program.figures import ScheduleFigures, schedule_figures
+from onchip.scheduling.mappings.mapped import KnownMappings
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.moves.improvement import Improver, Placed
+from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
+from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.search.budget.limits import Run
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.transform.groups.tile_graph import TileGraph
+from onchip.transform.groups.tiled import tile_graph
+
+SECONDS_OF_A_TILE_OPERATOR: Final = 1.5e-4
+"""To cut it out of its operator and to see what it reads, where work is counted."""
+SECONDS_OF_AN_INSTRUCTION: Final = 2e-5
+"""Of a program whose timeline is reckoned."""
+Listener: TypeAlias = Callable[[FoundSchedule], None]
+"""Hears of every schedule that is composed, the better and the worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleAttempt:
+    """A schedule in some stacks, with what makes it better; composing it once more takes about `seconds`."""
+
+    question: ScheduleQuestion
+    tiles: TileGraph
+    improver: Improver
+    seconds: float
+
+    @property
+    def stacks(self) -> Sequence[ScheduledStack]:
+        """Return the stacks in the order in which they run."""
+        return self.improver.composer.stacks
+
+    @property
+    def places(self) -> Places:
+        """Where everything lies in the best schedule so far."""
+        return self.improver.best.places
+
+    @property
+    def value(self) -> int:
+        """Of the best schedule so far, in the objective's unit."""
+        return self.improver.best.value
+
+    @property
+    def figures(self) -> ScheduleFigures:
+        """Return the figures of the best schedule so far."""
+        return _figures(self.question, self.tiles, self.improver.best.composition)
+
+    def found(self) -> FoundSchedule:
+        """The best schedule so far, with its figures."""
+        return FoundSchedule(self.improver.best.composition, self.tiles, self.figures)
+
+    def compose_again(self) -> bool:
+        """With the mappings that are known now, everything where it is; the better schedule is the best from now on.
+
+        Whether it is better.
+        """
+        try:
+            composition = self.improver.composer.composed(self.places)
+        except NoMappingError:
+            return False
+        value = self.improver.value_of(composition)
+        is_better = value < self.value
+        if is_better:
+            self.improver.best = Placed(self.places, composition, value)
+        return is_better
+
+
+@dataclass(slots=True)
+class AttemptMaker:
+    """Composes first schedules; what has been mapped for one is known for all."""
+
+    question: ScheduleQuestion
+    mappings: KnownMappings
+    mapper: BestMapper
+    run: Run
+    listener: Listener | None = None
+    _seconds_an_operator: float = field(default=0.0, init=False)
+
+    def made(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        """Raises NoMappingError where something does not fit, ScheduleError for stacks that are outside the space.
+
+        And for so many tiles that, at the pace of an earlier attempt, there is no time to compose them.
+        """
+        question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
+        tiles = tile_graph(question.network, stacks, question.precision)
+        count = len(tiles.graph.operators)
+        self.run.spend(SECONDS_OF_A_TILE_OPERATOR * count)
+        if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
+            raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
+        composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings, self.run)
+        composer.floors = self.mapper.floors
+        composition = composer.composed(places)
+        value_of = partial(self._value, tiles)
+        best = Placed(places, composition, value_of(composition))
+        improver = Improver(question.network, composer, value_of, question.lower_bound, best)
+        seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
+        self._seconds_an_operator = seconds / count
+        return ScheduleAttempt(question, tiles, improver, seconds)
+
+    def _value(self, tiles: TileGraph, composition: Composition) -> int:
+        """The objective's value, without a timeline where it needs none and nobody listens."""
+        question = self.question
+        if self.listener is not None or question.objective.is_timed:
+            instructions = sum(len(part.instructions) for part in composition.composed)
+            self.run.spend(SECONDS_OF_AN_INSTRUCTION * instructions)
+        if self.listener is not None:
+            found = FoundSchedule(composition, tiles, _figures(question, tiles, composition))
+            self.listener(found)
+            return question.objective.value_of(found.figures)
+        if question.objective.is_timed:
+            return question.objective.value_of(_figures(question, tiles, composition))
+        return composition.energy_fj if question.objective is ScheduleObjective.ENERGY else composition.traffic_bytes
+
+
+def _figures(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
+    program = composition.schedule.program
+    return schedule_figures(tiles.graph, question.accelerator, program, composition.costs)

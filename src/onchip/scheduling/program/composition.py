@@ -1,0 +1,280 @@
+"""From places to a whole schedule: movements, addresses, the room that is left, mappings within it, one program.
+
+A schedule is composed stack by stack: what happens in one depends only on where its own tensors are to lie and on
+what is on the chip when it begins. So stacks that a change of places does not touch are as they were.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.program import Allocate, Compute, Free, Instruction, Plan
+from onchip.answer.schedule import WORKSPACE, Homes, Schedule, ScheduledMapping, ScheduledStack
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory
+from onchip.ir.layer import Layer
+from onchip.model.program.compute_cost import (
+    ComputeCost,
+    OperandAtHome,
+    cost_of_nests,
+    cost_without_nest,
+    with_declared,
+)
+from onchip.model.program.copies import CopyPrices
+from onchip.model.program.figures import energy_and_traffic
+from onchip.scheduling.mappings.cycle_floors import CycleFloors
+from onchip.scheduling.mappings.mapped import Edition, KnownMappings, NestKey, key_of
+from onchip.scheduling.mappings.mapped_nest import MappedNest
+from onchip.scheduling.program.movements import OnChip, StackMovements, movements_of
+from onchip.scheduling.program.places import Places, StackPlaces
+from onchip.scheduling.program.runs import NestPlace, Step
+from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.search.budget.limits import Run
+
+SECONDS_OF_A_STEP: Final = 1e-4
+"""To move what it reads and writes, where work is counted, and as much again to price it."""
+MOST_KEPT_STEPS: Final = 100_000
+"""Of stacks that are kept for the next composition: some hundred bytes each."""
+
+
+@dataclass(slots=True)
+class NestRoom:
+    """A nest at its homes: one of its steps, how many steps there are, and the least room that all of them have."""
+
+    operator: str
+    room: dict[str, int]
+    times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedStack:
+    """A stack of a schedule: instructions, what each of its Computes costs, by operator, its nests, and two figures."""
+
+    instructions: tuple[Instruction, ...]
+    costs: Mapping[str, ComputeCost]
+    rooms: Mapping[NestPlace, NestRoom]
+    mapped: Mapping[NestPlace, MappedNest]
+    energy_fj: int
+    traffic_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A schedule: its stacks, and what is composed for each."""
+
+    stacks: tuple[ScheduledStack, ...]
+    memories: tuple[Memory, ...]
+    composed: tuple[ComposedStack, ...]
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule, in one piece."""
+        mappings = (one for part in self.composed for one in _of_schedule(part.mapped))
+        instructions = (one for part in self.composed for one in part.instructions)
+        return Schedule(self.stacks, tuple(mappings), Plan(self.memories, tuple(instructions)))
+
+    @property
+    def costs(self) -> Mapping[str, ComputeCost]:
+        """What each of its Computes costs, by operator."""
+        return {name: cost for part in self.composed for name, cost in part.costs.items()}
+
+    @property
+    def nests(self) -> Iterator[tuple[NestPlace, NestRoom, MappedNest]]:
+        """Every nest at its homes, with the room that it has and its mapping."""
+        for part in self.composed:
+            for nest, room in part.rooms.items():
+                yield nest, room, part.mapped[nest]
+
+    @property
+    def energy_fj(self) -> int:
+        """The energy of all stacks."""
+        return sum(part.energy_fj for part in self.composed)
+
+    @property
+    def traffic_bytes(self) -> int:
+        """The bytes from and to DRAM of all stacks."""
+        return sum(part.traffic_bytes for part in self.composed)
+
+
+class NoMappingError(Exception):
+    """No mapping of a step fits in the room that is left for it; `what` says of which part of it, and which room."""
+
+    def __init__(self, operator: str, what: str) -> None:
+        super().__init__(f"operator {operator!r}: {what}")
+        self.operator = operator
+
+
+@dataclass(slots=True)
+class _KnownStack:
+    """What happens in a stack, and the nests that run there; `composed` as long as mappings are those of `edition`."""
+
+    steps: Sequence[Step]
+    movements: StackMovements
+    rooms: Mapping[NestPlace, NestRoom]
+    composed: ComposedStack | None = None
+    edition: Edition | None = None
+
+
+@dataclass(slots=True)
+class Composer:
+    """Composes schedules of one network in one set of stacks."""
+
+    stacks: tuple[ScheduledStack, ...]
+    network: TiledNetwork
+    accelerator: Accelerator
+    mappings: KnownMappings
+    run: Run = field(default_factory=Run)
+    """In which work is counted, if it is."""
+    floors: CycleFloors = field(init=False)
+    """By which nests weigh; whoever composes in other stacks, too, may share them."""
+    _prices: CopyPrices = field(init=False)
+    _known: OrderedDict[tuple[int, StackPlaces, OnChip], _KnownStack] = field(default_factory=OrderedDict, init=False)
+    """The last used last."""
+    _known_steps: int = field(default=0, init=False)
+    _without_nest: dict[tuple[str, tuple[str | None, ...]], ComputeCost] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._prices = CopyPrices(self.accelerator)
+        self.floors = CycleFloors(self.accelerator)
+
+    def composed(self, places: Places) -> Composition:
+        """The schedule in which everything lies where `places` says; raises NoMappingError where no mapping fits."""
+        known = list(self._walked(places))
+        edition = self.mappings.edition
+        new = [one for one in known if one.edition != edition]
+        self._map(new)
+        for one in new:
+            self._compose(one, edition)
+        memories = tuple(level.memory for level in self.accelerator.addressed)
+        return Composition(self.stacks, memories, tuple(composed for one in known if (composed := one.composed)))
+
+    def _map(self, new: Sequence[_KnownStack]) -> None:
+        """Where quick mappings will do, the heaviest nests first: those that a limit leaves to makeshifts are light.
+
+        A nest weighs the least cycles of all its steps. Where one has no mapping the others need none.
+        """
+        asked = [(nest, one) for stack in new for nest, one in stack.rooms.items()]
+        is_quick = self.mappings.mapper.is_quick
+        if is_quick and len(asked) > 1:
+            weights: defaultdict[NestKey, float] = defaultdict(float)
+            for nest, one in asked:
+                least = self.floors.least_cycles(nest.layer, weight_is_an_input=nest.weight_is_an_input)
+                weights[key_of(nest)] += one.times * least
+            asked.sort(key=lambda pair: -weights[key_of(pair[0])])
+        self.mappings.announce((nest, one.room) for nest, one in asked)
+        for nest, one in asked if is_quick else ():
+            is_over = self.run.stop is not None and not self.run.deadline.has_time_beyond_work
+            if is_over or self.mappings.best(nest, one.room) is None:
+                break
+
+    def _walked(self, places: Places) -> Iterator[_KnownStack]:
+        """What happens in each stack after the one before."""
+        places_of, nothing, on_chip = places.by_stack(), StackPlaces(), OnChip()
+        for stack in range(len(self.stacks)):
+            key = stack, places_of.get(stack, nothing), on_chip
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = self._new(*key)
+                self._known_steps += len(known.steps)
+            else:
+                self._known.move_to_end(key)
+            yield known
+            on_chip = known.movements.after
+        while self._known_steps > MOST_KEPT_STEPS and len(self._known) > len(self.stacks):
+            _, forgotten = self._known.popitem(last=False)
+            self._known_steps -= len(forgotten.steps)
+
+    def _new(self, stack: int, places: StackPlaces, before: OnChip) -> _KnownStack:
+        moved = movements_of(self.network, self.accelerator.addressed, stack, places, before)
+        steps = [self.network.steps[at] for at in self.network.steps_of_stack[stack]]
+        self.run.spend(SECONDS_OF_A_STEP * len(steps))
+        rooms: dict[NestPlace, NestRoom] = {}
+        for step, homes, free in zip(steps, moved.homes, moved.free_below, strict=True):
+            left = self._beside_declared(step, free)
+            for nest in step.nest_places(homes):
+                one = rooms.setdefault(nest, NestRoom(step.operator, dict(left)))
+                one.times += 1
+                for memory, size in left.items():
+                    one.room[memory] = min(one.room[memory], size)
+        return _KnownStack(steps, moved, rooms)
+
+    def _beside_declared(self, step: Step, free: Mapping[str, int]) -> Mapping[str, int]:
+        """What the operator leaves of the room for mappings; raises NoMappingError where it has none for itself."""
+        last = self.accelerator.addressed[-1].memory.name
+        if free[last] < step.declared_bytes:
+            what = f"it needs {step.declared_bytes} bytes for itself in {last!r}, where {free[last]} are free"
+            raise NoMappingError(step.operator, what)
+        return {**free, last: free[last] - step.declared_bytes}
+
+    def _compose(self, known: _KnownStack, edition: Edition) -> None:
+        """Map its nests and price it; raises NoMappingError."""
+        self.run.spend(SECONDS_OF_A_STEP * len(known.steps))
+        mapped = {nest: self._mapped(nest, one) for nest, one in known.rooms.items()}
+        _ensure_one_mapping_a_layer(mapped, known.rooms)
+        moved, costs = known.movements, dict[str, ComputeCost]()
+        for step, homes, free in zip(known.steps, moved.homes, moved.free_below, strict=True):
+            cost = costs[step.operator] = self._cost(step, homes, mapped)
+            for memory, size in cost.workspace_bytes.items():
+                if size > free[memory]:
+                    what = f"it needs {size} bytes while it runs in {memory!r}, where {free[memory]} are free"
+                    raise NoMappingError(step.operator, what)
+        instructions = tuple(_with_workspaces(moved.instructions, costs))
+        figures = energy_and_traffic(self.network.graph, self._prices, instructions, costs)
+        known.composed = ComposedStack(instructions, costs, known.rooms, mapped, *figures)
+        known.edition = None if any(one.is_makeshift for one in mapped.values()) else edition
+
+    def _mapped(self, nest: NestPlace, one: NestRoom) -> MappedNest:
+        mapped = self.mappings.best(nest, one.room)
+        if mapped is None:
+            room = ", ".join(f"{size} bytes of {memory!r}" for memory, size in one.room.items())
+            loops = " ".join(f"{loop}={bound}" for loop, bound in nest.layer.bounds.items() if bound > 1)
+            raise NoMappingError(one.operator, f"no mapping of its loop nest ({loops or 'one step'}) fits in {room}")
+        return mapped
+
+    def _cost(self, step: Step, homes: Sequence[str | None], mapped: Mapping[NestPlace, MappedNest]) -> ComputeCost:
+        if step.nests or step.filled_bits:
+            costs = [mapped[nest].cost for nest in step.nest_places(homes)]
+            found = cost_of_nests(costs, step.filled(homes, self.accelerator))
+            return with_declared(found, self.accelerator, step.declared_bytes)
+        key = step.operator, tuple(homes)
+        if key not in self._without_nest:
+            operands = [
+                OperandAtHome(one.operand, one.bits, one.row_bits, home)
+                for one, home in zip(step.operands, homes, strict=True)
+            ]
+            found = cost_without_nest(operands, self.accelerator, step.declared_bytes)
+            self._without_nest[key] = with_declared(found, self.accelerator, step.declared_bytes)
+        return self._without_nest[key]
+
+
+def _ensure_one_mapping_a_layer(mapped: Mapping[NestPlace, MappedNest], rooms: Mapping[NestPlace, NestRoom]) -> None:
+    """Raises NoMappingError where a layer of the stack at the same homes, with a parameter and with a map, has two."""
+    known: dict[tuple[Layer, Homes], LayerMapping] = {}
+    for nest, found in mapped.items():
+        if known.setdefault((nest.layer, nest.homes), found.mapping) != found.mapping:
+            what = "loop nests of it that are alike have no mapping in common that fits each"
+            raise NoMappingError(rooms[nest].operator, what)
+
+
+def _of_schedule(mapped: Mapping[NestPlace, MappedNest]) -> Iterator[ScheduledMapping]:
+    """One for each layer and homes."""
+    found = {(nest.stack, nest.layer, nest.homes): one.mapping for nest, one in mapped.items()}
+    for key, mapping in found.items():
+        yield ScheduledMapping(*key, mapping)
+
+
+def _with_workspaces(instructions: Sequence[Instruction], costs: Mapping[str, ComputeCost]) -> Iterator[Instruction]:
+    for one in instructions:
+        if not isinstance(one, Compute):
+            yield one
+            continue
+        needs = costs[one.operator].workspace_bytes
+        for memory in needs:
+            yield Allocate(f"{one.operator}{WORKSPACE}", memory, 0)
+        yield one
+        for memory in needs:
+            yield Free(f"{one.operator}{WORKSPACE}", memory)

@@ -1,0 +1,110 @@
+"""Where the maps of fused stacks lie, as DeFiNES's rule chose for most of their tiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.arch.memory import DRAM
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+from onchip.model.group.cost import StackCost
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.program.places import Places, StackMap
+
+
+def stacks_of_strategy(
+    graph: Graph, network: FusableNetwork, choices: Sequence[StackChoice]
+) -> tuple[ScheduledStack, ...]:
+    """The stacks of a strategy; a view goes with the layers that read it, if they are all in one stack.
+
+    A layer alone in one tile runs whole, and so do its views and those of several stacks.
+    """
+    number_of = _stacks_of_operators(graph, network, choices)
+    left = Counter(number_of.values())
+    waiting: dict[int, list[str]] = {}
+    found: list[ScheduledStack] = []
+    for operator in graph.operators:
+        number = number_of.get(operator.name)
+        if number is None or _is_whole(choices[number], network):
+            found.append(ScheduledStack((operator.name,)))
+            continue
+        waiting.setdefault(number, []).append(operator.name)
+        left[number] -= 1
+        if not left[number]:
+            found.append(ScheduledStack(tuple(waiting[number]), choices[number].tiling))
+    return tuple(found)
+
+
+def places_of_strategy(
+    graph: Graph,
+    stacks: Sequence[ScheduledStack],
+    network: FusableNetwork,
+    costs: Sequence[tuple[StackChoice, StackCost]],
+) -> Places:
+    """Inputs, outputs, weights and caches where most tiles of each stack have them; what it does not say is in DRAM.
+
+    `graph` may be a part of the network whose `stacks` these are.
+    """
+    every = {name: at for at, stack in enumerate(stacks) for name in stack.operators}
+    number_of = {operator.name: every[operator.name] for operator in graph.operators}
+    layers = {layer.name for layer in network.layers}
+    views = {name: number for name, number in number_of.items() if name not in layers}
+    read: dict[StackMap, str] = {}
+    written: dict[StackMap, str] = {}
+    waiting: dict[StackMap, str | None] = {}
+    for choice, cost in costs:
+        common = max(cost.placed, key=lambda one: one.times)
+        levels_of = {one.name: one.levels for one in common.layers}
+        for layer in network.layers[choice.span.start : choice.span.stop]:
+            number, levels = number_of[layer.name], levels_of[layer.name]
+            operator = graph.operator[layer.name]
+            read |= {(number, name): levels.input for name in _seen_through(graph, operator.inputs, number, views)}
+            written[number, layer.output.name] = levels.output
+            if levels.weight is not None:
+                read |= {(number, name): levels.weight for name in operator.parameters}
+            if common.caches.rows_to is not None:
+                rows_to = common.caches.rows_to
+                waiting[number, layer.output.name] = None if rows_to == DRAM else rows_to
+    for view, number in views.items():
+        for name in graph.operator[view].outputs:
+            written |= {(number, name): read[number, name]} if (number, name) in read else {}
+    return Places(_on_chip(read), _on_chip(written), waiting)
+
+
+def _stacks_of_operators(graph: Graph, network: FusableNetwork, choices: Sequence[StackChoice]) -> Mapping[str, int]:
+    """The number of the choice, of layers and of views that only its layers read."""
+    found = {
+        network.layers[at].name: number
+        for number, choice in enumerate(choices)
+        for at in range(choice.span.start, choice.span.stop)
+    }
+    for operator in reversed(graph.operators):
+        readers = {found.get(reader.name) for name in operator.outputs for reader in graph.readers[name]}
+        is_output = any(graph.tensor[name].role is Role.OUTPUT for name in operator.outputs)
+        if operator.name not in found and len(readers) == 1 and not is_output:
+            (number,) = readers
+            if number is not None:
+                found[operator.name] = number
+    return found
+
+
+def _is_whole(choice: StackChoice, network: FusableNetwork) -> bool:
+    output = network.layers[choice.span.stop - 1].output
+    is_one_tile = (choice.tiling.columns, choice.tiling.rows) == (output.columns, output.rows)
+    return choice.span.length == 1 and is_one_tile
+
+
+def _seen_through(graph: Graph, names: Iterable[str], number: int, views: Mapping[str, int]) -> Iterator[str]:
+    """Tensors that a layer reads, and what it sees through views of its own stack."""
+    for name in names:
+        yield name
+        producer = graph.producer.get(name)
+        if producer is not None and views.get(producer.name) == number:
+            yield from _seen_through(graph, producer.inputs, number, views)
+
+
+def _on_chip(places: Mapping[StackMap, str]) -> Mapping[StackMap, str]:
+    return {key: memory for key, memory in places.items() if memory != DRAM}

@@ -1,0 +1,48 @@
+"""What a search of schedules is asked about, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onchip.arch.accelerator import Accelerator
+from onchip.ir.graph import Graph
+from onchip.model.program.figures import ScheduleFigures
+from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.program.composition import Composition
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.transform.groups.tile_graph import TileGraph
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleQuestion:
+    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least.
+
+    `seconds_to_check` is what the run's time limit leaves beyond it for checking what is found.
+    """
+
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    objective: ScheduleObjective
+    lower_bound: int = 0
+    uses_cache: bool = True
+    seconds_to_check: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSchedule:
+    """A schedule with what its Computes cost, the tile graph that it runs, and its figures.
+
+    Where stacks are given and none were found, every operator runs alone, and `why_alone` says it. Where some runs of
+    operators have none, `left_alone` has these by their first and last. `value_of_stages` is the objective value of the
+    schedule stage by stage that it began from, with mappings that are each best alone; `are_stages_cut` is whether the
+    time was over before their counted work was done, so that another run may find others.
+    """
+
+    composition: Composition
+    tiles: TileGraph
+    figures: ScheduleFigures
+    why_alone: str | None = None
+    left_alone: tuple[tuple[str, str], ...] = ()
+    value_of_stages: int | None = None
+    are_stages_cut: bool = False

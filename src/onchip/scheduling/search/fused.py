@@ -1,0 +1,165 @@
+"""Stacks in tiles as a start for schedules: the best of the fusion search, with maps where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.arch.accelerator import Accelerator
+from onchip.bounds.layer.needed import JOINS, VIEWS
+from onchip.errors import InputError
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.model.group.cost import StackCost
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import fusable_of
+from onchip.ops.derive.layers_of import Precision
+from onchip.scheduling.candidates.given_stacks import GivenStacks
+from onchip.scheduling.candidates.space import StackChoice
+from onchip.scheduling.choice.anytime import solve_in_time
+from onchip.scheduling.fronts.mappers import EXACT, UnmappableError
+from onchip.scheduling.fronts.workers import Costing
+from onchip.scheduling.program.from_strategy import places_of_strategy, stacks_of_strategy
+from onchip.scheduling.program.places import Places
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.pool import TaskPool
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.stacks.objective import FusionObjective
+from onchip.solve.stacks.options import FusionOptions
+from onchip.transform.groups.part_of_network import part_of_network
+
+FUSION_OBJECTIVES: Final = {
+    ScheduleObjective.ENERGY: FusionObjective.ENERGY,
+    ScheduleObjective.LATENCY: FusionObjective.LATENCY,
+    ScheduleObjective.EDP: FusionObjective.EDP,
+    ScheduleObjective.TRAFFIC: FusionObjective.DRAM,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FusionStart:
+    """Stacks, and where their maps lie by the model of stacks.
+
+    Of `left_alone`, runs of operators by their first and last, no stacks as asked for fit: each of them runs alone.
+    """
+
+    stacks: Sequence[ScheduledStack]
+    places: Places
+    left_alone: tuple[tuple[str, str], ...] = ()
+
+
+_Strategy: TypeAlias = tuple[tuple[StackChoice, StackCost], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusableRun:
+    """Operators of the network as a network of their own, and the same as fused stacks see it."""
+
+    graph: Graph
+    network: FusableNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundRun:
+    part: FusableRun
+    strategy: _Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSearch:
+    """Finds stacks in tiles of a network, run by run of operators that can be fused; a pool maps layers of tiles.
+
+    Stacks that are `given` stand in place of those that the options name.
+    """
+
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    objective: ScheduleObjective
+    options: FusionOptions
+    uses_cache: bool
+    pool: TaskPool | None = None
+    given: GivenStacks | None = None
+
+    def start(self, run: Run) -> FusionStart | None:
+        """The best strategies that are found in time; None where there are none.
+
+        Each run of operators has the share of the time that it has of the operators. Raises UsageError for a given
+        stack that is in no such run.
+        """
+        found: dict[str, _FoundRun] = {}
+        runs = tuple(self._runs())
+        if self.given is not None:
+            self.given.ensure_runs_have_them([one.network for one in runs])
+        for at, part in enumerate(runs):
+            left = sum(len(one.network.layers) for one in runs[at:])
+            share = len(part.network.layers) / left
+            strategy = self._strategy(
+                part.network, run.within(share * run.seconds_left) if run.deadline.is_set else run
+            )
+            if strategy:
+                found[part.graph.operators[0].name] = _FoundRun(part, strategy)
+        if not found:
+            return None
+        ends = [(one.graph.operators[0].name, one.graph.operators[-1].name) for one in runs]
+        return replace(self._joined(found), left_alone=tuple(pair for pair in ends if pair[0] not in found))
+
+    def _strategy(self, network: FusableNetwork, run: Run) -> _Strategy:
+        costing = Costing(network, self.accelerator, FUSION_OBJECTIVES[self.objective], EXACT, self.uses_cache)
+        stacks = self.options.stacks if self.given is None else self.given.of_run(network)
+        try:
+            return solve_in_time(costing, replace(self.options, stacks=stacks), run, self.pool).found.stacks
+        except (InputError, UnmappableError):
+            return ()
+
+    def _runs(self) -> Iterator[FusableRun]:
+        """Operators one after the other that can be fused each for itself; runs of one layer are left out."""
+        names: list[str] = []
+        for operator in self.network.operators:
+            if operator.kind not in VIEWS and not self._may_be_fused(operator):
+                yield from self._cut(names)
+                names = []
+            else:
+                names.append(operator.name)
+        yield from self._cut(names)
+
+    def _may_be_fused(self, operator: Operator) -> bool:
+        """Of what joins maps, together with those who see through it."""
+        readers = self.network.readers[operator.outputs[0]] if operator.kind in JOINS else ()
+        return self._fusable([operator.name, *(one.name for one in readers)]) is not None
+
+    def _cut(self, names: Sequence[str]) -> Iterator[FusableRun]:
+        """Where they cannot be fused together, in halves."""
+        found = self._fusable(names) if names else None
+        if found is not None and len(found.network.layers) > 1:
+            yield found
+        elif found is None and len(names) > 1:
+            middle = len(names) // 2
+            yield from self._cut(names[:middle])
+            yield from self._cut(names[middle:])
+
+    def _fusable(self, names: Sequence[str]) -> FusableRun | None:
+        part = part_of_network(self.network, names)
+        try:
+            return FusableRun(part, fusable_of(part, self.precision))
+        except InputError:
+            return None
+
+    def _joined(self, found: Mapping[str, _FoundRun]) -> FusionStart:
+        """The stacks of the runs, and between them every operator alone."""
+        stacks: list[ScheduledStack] = []
+        inside: set[str] = set()
+        for operator in self.network.operators:
+            if operator.name in found:
+                one = found[operator.name]
+                choices = [choice for choice, _ in one.strategy]
+                stacks += stacks_of_strategy(one.part.graph, one.part.network, choices)
+                inside |= {each.name for each in one.part.graph.operators}
+            elif operator.name not in inside:
+                stacks.append(ScheduledStack((operator.name,)))
+        places = Places()
+        for one in found.values():
+            places = places.with_all(places_of_strategy(one.part.graph, stacks, one.part.network, one.strategy))
+        return FusionStart(tuple(stacks), places)

@@ -1,0 +1,65 @@
+"""Operators on tensors whose shape is known only when they run stay whole, with the reason; others around are cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto
+
+from onchip.answer.document import Split
+from onchip.answer.problem import Problem
+from onchip.app.networks import read_network
+from onchip.arch.memory import Memory
+from onchip.errors import UnsplitError
+from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import operator_need
+from onchip.ops.registry.kinds import geometry_of
+from onchip.scheduling.candidates.split import split_operators
+from support.onnx_networks import make_node, model, value
+from support.tiled_values import difference_in_tiles
+
+pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Graph, Path]:
+    """Rows that are picked by a mask: how many there are, the values say."""
+    inputs = ["x", "x1", "x2", "x3"]
+    nodes = [
+        make_node("Sum", inputs, ["s"], name="sum"),
+        make_node("Compress", ["s", "mask"], ["p"], name="picked", axis=0),
+        make_node("Neg", ["p"], ["y"], name="after"),
+    ]
+    path = tmp_path / "network.onnx"
+    given = [*(value(one, [8, 16]) for one in inputs), value("mask", [8], TensorProto.BOOL)]
+    path.write_bytes(model(nodes, given, ["y"]).SerializeToString())
+    return read_network(str(path)), path
+
+
+def problem_of(whole: Graph, excess_bytes: int) -> Problem:
+    """With so many bytes more than the mask's reader needs."""
+    need = operator_need(Problem(whole, (Memory("sram", 2**40),)), whole.operator["picked"]).need_bytes
+    return Problem(whole, (Memory("sram", need + excess_bytes),))
+
+
+def test_what_reads_or_writes_a_bounded_shape_is_cut_along_no_axis(places: tuple[Graph, Path]) -> None:
+    whole, _ = places
+    found = {one.name: geometry_of(one, whole, is_model=True) is not None for one in whole.operators}
+    assert found == {"sum": True, "picked": False, "after": False}
+
+
+def test_it_is_named_with_the_reason(places: tuple[Graph, Path]) -> None:
+    whole, _ = places
+    reason = "operator 'picked': no split of it fits: .* cut along no axis, as shapes are known only when it runs"
+    with pytest.raises(UnsplitError, match=reason):
+        split_operators(problem_of(whole, -1), Split.AUTO, is_model=True)
+
+
+def test_operators_before_it_in_tiles_give_it_what_the_model_does(places: tuple[Graph, Path]) -> None:
+    whole, path = places
+    tiled = split_operators(problem_of(whole, 0), Split.AUTO, is_model=True)
+    counts = [sum(one.kind == kind for one in tiled.operators) for kind in ("Sum", "Compress", "Neg")]
+    assert counts[0] > 1
+    assert counts[1:] == [1, 1]
+    assert difference_in_tiles(tiled, whole, path) == 0

@@ -1,0 +1,130 @@
+"""Limits that end a first composition: what they leave to makeshifts is lighter than all that is mapped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.scheduling.mappings.makeshifts import SECONDS_OF_A_MAKESHIFT
+from onchip.scheduling.mappings.mapped import KnownMappings, key_of
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.program.composition import Composer, Composition
+from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.search.budget.clock import Deadline, WorkClock, WorkDeadline
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.transform.groups.tiled import tile_graph
+from support.skip_network import PRECISION, skip_chip
+
+CHANNELS = (2, 6, 4, 4, 4, 12, 8, 2, 2, 16, 3)
+"""Before the first convolution, and after each: neither the first nor the last is the heaviest."""
+CHIP = skip_chip(4000, 40_000)
+
+
+def chain() -> Graph:
+    """Convolutions of many sizes, the third and the fourth alike."""
+    roles = (Role.INPUT, *[Role.ACTIVATION] * (len(CHANNELS) - 2), Role.OUTPUT)
+    maps = [
+        Tensor.of_shape(f"m{at}", (1, count, 4, 4), 8, role)
+        for at, (count, role) in enumerate(zip(CHANNELS, roles, strict=True))
+    ]
+    sizes = [(CHANNELS[at + 1], CHANNELS[at], 3, 3) for at in range(len(CHANNELS) - 1)]
+    weights = [Tensor.of_shape(f"w{at}", size, 8, Role.PARAMETER) for at, size in enumerate(sizes)]
+    operators = (
+        Operator(
+            f"conv{at}", "Conv", (f"m{at}",), (f"m{at + 1}",), (f"w{at}",), {"kernel_shape": [3, 3], "pads": [1] * 4}
+        )
+        for at in range(len(sizes))
+    )
+    return Graph("chain", (*maps, *weights), tuple(operators))
+
+
+def cut_after(seconds: float) -> Run:
+    """A run that is over when so much work is done, and with it the time."""
+    clock = WorkClock()
+    latest = WorkDeadline(seconds, began=0.0, clock=clock, latest=Deadline(), latest_began=0.0)
+    return Run(deadline=replace(latest, latest=latest), watch=latest.stopwatch())
+
+
+def composed_within(run: Run) -> tuple[Composition, BestMapper]:
+    """Layer by layer, everything streamed, with mappings that are found at once."""
+    network = chain()
+    stacks = tuple(ScheduledStack((operator.name,)) for operator in network.operators)
+    mapper = BestMapper(CHIP, MappingObjective.LATENCY, run)
+    tiles = TiledNetwork.of(tile_graph(network, stacks, PRECISION))
+    composer = Composer(stacks, tiles, CHIP, KnownMappings(mapper), run)
+    with mapper.quick(is_sure=True):
+        return composer.composed(Places()), mapper
+
+
+def weights_of(composition: Composition, mapper: BestMapper) -> tuple[list[float], list[float]]:
+    """Of the nests that have makeshifts, and of the others: their least cycles, times how often they occur."""
+    nests = list(composition.nests)
+    times = Counter(key_of(nest) for nest, _, _ in nests)
+    weighed = [
+        (times[key_of(nest)] * mapper.floors.least_cycles(nest.layer, weight_is_an_input=False), mapped.is_makeshift)
+        for nest, _, mapped in nests
+    ]
+    return [one for one, is_makeshift in weighed if is_makeshift], [one for one, made in weighed if not made]
+
+
+def whole_work() -> float:
+    """Of the composition with all first steps; in a hurry it is about half as much."""
+    run = cut_after(1000.0)
+    composition, mapper = composed_within(run)
+    assert weights_of(composition, mapper)[0] == []
+    return run.seconds
+
+
+@pytest.mark.parametrize("part", [0.0, 0.05, 0.1, 0.2, 0.3, 0.4])
+def test_makeshifts_are_on_nests_that_are_no_heavier_than_any_that_is_mapped(part: float) -> None:
+    makeshifts, mapped = weights_of(*composed_within(cut_after(part * whole_work())))
+    assert makeshifts
+    assert mapped or not part
+    assert max(makeshifts) <= min(mapped, default=max(makeshifts))
+
+
+def test_the_heaviest_is_mapped_first_wherever_it_stands() -> None:
+    """So the order of the program, by which the first convolution would be, is another."""
+    composition, mapper = composed_within(cut_after(0.3 * whole_work()))
+    first, *_ = composition.nests
+    assert first[2].is_makeshift
+    makeshifts, mapped = weights_of(composition, mapper)
+    assert max(mapped) > max(makeshifts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Deadline):
+    """Searches take no time, so that what there is too little of says when they end: each look leaves one less."""
+
+    needs: list[float] = field(default_factory=list, kw_only=True)
+    searches: int = field(default=0, kw_only=True)
+
+    def is_too_short_for(self, processor_seconds: float) -> bool:
+        """Whether so many were searched for."""
+        self.needs.append(processor_seconds)
+        return len(self.needs) > self.searches
+
+
+@pytest.mark.parametrize("searches", range(10))
+def test_time_is_kept_back_for_makeshifts_of_all_nests_that_have_no_mapping_yet(searches: int) -> None:
+    """Two of the ten are alike. Once there is no time for more, none is searched for, though time is left."""
+    deadline = Ending(searches=searches)
+    composition, _ = composed_within(Run(deadline=deadline))
+    looks = min(searches + 1, 9)
+    assert deadline.needs[:looks] == [pytest.approx(SECONDS_OF_A_MAKESHIFT * (9 - at)) for at in range(looks)]
+    mapped = {key_of(nest): one.is_makeshift for nest, _, one in composition.nests}
+    assert len(mapped) == 9
+    assert sum(mapped.values()) == 9 - searches
+
+
+def test_the_same_is_mapped_within_the_same_work() -> None:
+    first, again = (composed_within(cut_after(0.4 * whole_work()))[0] for _ in range(2))
+    assert first == again

@@ -1,0 +1,223 @@
+"""Fronts of mappings: nothing that a schedule could want is missing, and what is dropped is never missed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import pytest
+
+from onchip.answer.layer_mapping import LayerMapping, MappingError
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.schedule import ScheduledStack
+from onchip.arch.accelerator import Accelerator
+from onchip.mapping.baselines.best import mapping_of
+from onchip.mapping.baselines.loma import LIMIT, filled_orders, unrolled_for
+from onchip.mapping.methods.layer_at import map_layer_at, mappings_of_front_at
+from onchip.model.accounting.accounting import INTERPRETER
+from onchip.model.layer.cost import layer_cost
+from onchip.model.program.compute_cost import NestCost
+from onchip.model.program.nest_cost import nest_cost
+from onchip.model.program.rates import MemoryRates
+from onchip.scheduling.mappings.mapped import KnownMappings
+from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.mappings.mapping_front import MappingFront, OptionPrices
+from onchip.scheduling.program.composition import Composer, NoMappingError
+from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.scheduling.program.runs import NestPlace
+from onchip.scheduling.program.tiled_network import TiledNetwork
+from onchip.scheduling.search.solve import solve_schedule
+from onchip.search.budget.limits import Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.solve.schedule.options import ScheduleOptions
+from onchip.transform.groups.tiled import tile_graph
+from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
+from scheduling.test_schedule_composition import STACKS, figures_of, random_places
+from support.series import with_slow
+from support.skip_network import PRECISION, skip_chip, skip_network
+
+
+def every_option(problem: LayerProblem) -> list[MappedNest]:
+    """Some hundreds of all mappings of a tiny layer, with what they cost."""
+    found = []
+    for mapping in islice(all_mappings(problem), 0, 3000, 7):
+        try:
+            found.append(MappedNest(mapping, nest_cost(problem, mapping)))
+        except MappingError:
+            continue
+    return found
+
+
+def numbers(cost: NestCost, memories: Sequence[str]) -> tuple[float, ...]:
+    sizes = (cost.workspace_bytes.get(name, 0) for name in memories)
+    return cost.energy_pj, cost.cycles, cost.dram_read_bits, cost.dram_written_bits, *sizes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_front_of_all_mappings_has_the_best_in_every_room_at_all_prices(seed: int) -> None:
+    chance = random.Random(seed)
+    problem = (toy, lean_toy, homed_toy)[seed % 3](seed)
+    options = every_option(problem)
+    memories = [level.memory.name for level in problem.accelerator.addressed]
+    front = MappingFront().with_options(chance.sample(options, len(options)))
+    points = {numbers(one.cost, memories) for one in options}
+    least = {
+        one
+        for one in points
+        if not any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in points)
+    }
+    assert {numbers(one.cost, memories) for one in front.options} == least
+    assert len(front.options) == len(least)
+    for _ in range(20):
+        room = {name: chance.choice((0, 2, 5, 20, 1 << 20)) for name in memories}
+        fitting = [one for one in options if one.fits(room)]
+        for objective in ScheduleObjective:
+            known = (None, None) if chance.random() < 0.5 else (chance.randint(1, 10**9), chance.randint(1, 10**5))
+            prices = OptionPrices(MemoryRates(problem.accelerator), objective, *known)
+            found = front.least(room, prices)
+            best = min((prices.of(one.cost) for one in fitting), default=None)
+            assert (None if found is None else prices.of(found.cost)) == best
+
+
+@pytest.mark.slow
+def test_fronts_are_of_several_options() -> None:
+    """So that the comparison above says something."""
+    sizes = [len(MappingFront().with_options(every_option(toy(seed))).options) for seed in range(6)]
+    assert sum(sizes) > 12, sizes
+
+
+def worse(cost: NestCost, room: Mapping[str, int], chance: random.Random) -> NestCost:
+    """A mapping that the other dominates: in some figures it takes more, and no more than the room."""
+    sizes = {
+        name: min(size, cost.workspace_bytes.get(name, 0) + chance.choice((0, 0, 1, 8, 1000)))
+        for name, size in room.items()
+    }
+    return replace(
+        cost,
+        stated_energy_pj=cost.energy_pj + chance.choice((0, 0.0003, 5, 900)),
+        cycles=cost.cycles + chance.choice((0, 0, 1, 40)),
+        dram_read_bits=cost.dram_read_bits + chance.choice((0, 0, 8, 800)),
+        dram_written_bits=cost.dram_written_bits + chance.choice((0, 0, 8, 800)),
+        workspace_bytes={name: size for name, size in sizes.items() if size},
+    )
+
+
+@dataclass(slots=True)
+class WorseMapper:
+    """LOMA's mapping of each nest, or one that is dominated by it."""
+
+    accelerator: Accelerator
+    is_worse: bool
+    seed: int
+    is_quick: bool = False
+
+    def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
+        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
+        found = map_layer_at(problem, MappingObjective.ENERGY, Run(), "loma").answer
+        if found is None:
+            return None
+        cost = nest_cost(problem, found)
+        chance = random.Random(f"{self.seed} {nest.layer} {nest.homes}")
+        return MappedNest(found, worse(cost, room, chance) if self.is_worse and chance.random() < 0.7 else cost)
+
+    def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
+        """It shares out no time."""
+
+
+@pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
+def test_what_dominates_an_option_may_take_its_place_in_any_schedule(stacks: tuple[ScheduledStack, ...]) -> None:
+    """Nothing of the schedule is more for it, wherever everything lies."""
+    tiles = tile_graph(skip_network(), stacks, PRECISION)
+    differ = 0
+    for seed in range(25):
+        chance = random.Random(seed)
+        accelerator = skip_chip(chance.choice((40, 60, 400)), chance.choice((90, 400, 4000)))
+        places = random_places(chance, stacks)
+        try:
+            better, other = (
+                figures_of(tiles, accelerator, composer.composed(places))
+                for composer in (
+                    Composer(stacks, TiledNetwork.of(tiles), accelerator, KnownMappings(mapper))
+                    for mapper in (WorseMapper(accelerator, is_worse, seed) for is_worse in (False, True))
+                )
+            )
+        except NoMappingError:
+            continue
+        assert better.energy_fj <= other.energy_fj
+        assert better.latency_cycles <= other.latency_cycles
+        assert better.traffic_bytes <= other.traffic_bytes
+        for memory, figures in better.memories.items():
+            assert figures.peak_bytes <= other.memories[memory].peak_bytes
+        differ += better.latency_cycles < other.latency_cycles and better.energy_fj < other.energy_fj
+    assert differ > 5, differ
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lomas_front_is_that_of_all_its_orders(seed: int) -> None:
+    problem = (toy, lean_toy)[seed % 2](seed)
+    costs = []
+    for chosen in filled_orders(problem, unrolled_for(problem, None), LIMIT, INTERPRETER):
+        for row in range(len(chosen.temporal_count)):
+            try:
+                cost = layer_cost(problem, mapping_of(chosen, row, problem))
+            except MappingError:
+                continue
+            costs.append((cost.energy_pj, cost.cycles))
+    front = [layer_cost(problem, one) for one in mappings_of_front_at(problem, Run())]
+    pairs = [(one.energy_pj, one.cycles) for one in front]
+    assert pairs == sorted(pairs)
+    for energy_pj, cycles in costs:
+        assert any(one[0] <= energy_pj * (1 + 1e-9) and one[1] <= cycles for one in pairs)
+    for one in pairs:
+        assert not any(other is not one and other[0] <= one[0] and other[1] <= one[1] for other in pairs)
+    assert len(pairs) <= len(costs)
+
+
+def solved(objective: ScheduleObjective, *, weighs: bool, sizes: tuple[int, int]) -> int:
+    question = ScheduleQuestion(skip_network(), skip_chip(*sizes), PRECISION, objective, uses_cache=False)
+    value = solve_schedule(question, ScheduleOptions(stacks="layers", weighs_mappings=weighs), Run()).objective_value
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize(
+    "objective", with_slow(ScheduleObjective, {ScheduleObjective.LATENCY, ScheduleObjective.EDP}.__contains__)
+)
+def test_weighing_mappings_is_never_worse_than_the_best_of_each_nest_alone(objective: ScheduleObjective) -> None:
+    joint, apart = (solved(objective, weighs=weighs, sizes=(60, 400)) for weighs in (True, False))
+    assert joint <= apart
+
+
+def test_an_option_that_is_preferred_is_taken_where_it_fits() -> None:
+    problem = toy(4)
+    options = every_option(problem)
+    prices = OptionPrices(MemoryRates(problem.accelerator), ScheduleObjective.ENERGY)
+
+    class Knowing:
+        is_quick = False
+
+        def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping]) -> MappedNest | None:
+            return options[0]
+
+        def expect(self, asked: Sequence[tuple[NestPlace, Room]]) -> None:
+            """It shares out no time."""
+
+    known = KnownMappings(Knowing())
+    known.weigh(prices)
+    nest = NestPlace(0, problem.layer, problem.homes, problem.weight_is_an_input)
+    room = {level.memory.name: 1 << 30 for level in problem.accelerator.addressed}
+    assert known.best(nest, room) == options[0]
+    edition = known.edition
+    known.learn(nest, options)
+    assert known.edition != edition
+    cheapest = known.best(nest, room)
+    assert cheapest is not None
+    assert prices.of(cheapest.cost) == min(prices.of(one.cost) for one in options)
+    dearest = known.options(nest, room)[-1]
+    assert known.prefer(nest, dearest.mapping) is None
+    assert known.best(nest, room) == dearest
+    assert known.prefer(nest, None) == dearest.mapping
+    assert known.best(nest, room) == cheapest

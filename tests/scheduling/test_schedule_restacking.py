@@ -1,0 +1,180 @@
+"""Other stacks in the place of one in tiles: kept where the schedule's own figures are better, numbers that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from onchip.answer.schedule import ScheduledStack
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.accelerator import Accelerator
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role, Tensor
+from onchip.model.program.nest_cost import nest_cost
+from onchip.scheduling.mappings.mapped import KnownMappings
+from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.moves.restacking import Restacker
+from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.question import ScheduleQuestion
+from onchip.search.budget.limits import Limits, Run
+from onchip.solve.mapping.objective import MappingObjective
+from onchip.solve.schedule.objective import ScheduleObjective
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.verifier import verify_schedule
+from support.skip_network import PRECISION, skip_chip, skip_network
+
+ALONE = tuple(ScheduledStack((name,)) for name in ("first", "second", "add", "soft"))
+WORST = Tiling(1, 1, OverlapMode.RECOMPUTE)
+"""Every pixel with all of its halo, again and again."""
+
+
+def maker(accelerator: Accelerator, run: Run | None = None, network: Graph | None = None) -> AttemptMaker:
+    graph = network or skip_network()
+    question = ScheduleQuestion(graph, accelerator, PRECISION, ScheduleObjective.ENERGY, uses_cache=False)
+    mapper = BestMapper(accelerator, MappingObjective.ENERGY, run or Run())
+    return AttemptMaker(question, KnownMappings(mapper), mapper, run or Run())
+
+
+def fused(tiling: Tiling) -> tuple[ScheduledStack, ...]:
+    return ScheduledStack(("first", "second", "add"), tiling), ScheduledStack(("soft",))
+
+
+def is_legal(attempt: ScheduleAttempt, accelerator: Accelerator) -> bool:
+    setting = ScheduleSetting(skip_network(), accelerator, attempt.tiles.graph, 16)
+    return not verify_schedule(setting, attempt.found().composition.schedule, None, nest_cost).violations
+
+
+@pytest.mark.parametrize("far_bytes", [90, 400])
+def test_a_stack_in_bad_tiles_is_given_up_for_something_better(far_bytes: int) -> None:
+    accelerator = skip_chip(40, far_bytes)
+    making = maker(accelerator)
+    alone, start = making.made(ALONE, Places()), making.made(fused(WORST), Places())
+
+    found = Restacker(making, alone).improved(start, Run())
+
+    assert found.value < start.value
+    assert found.value <= alone.value
+    assert is_legal(found, accelerator)
+
+
+def test_operators_that_come_to_stand_alone_keep_their_places_of_a_schedule_layer_by_layer() -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    alone = making.made(ALONE, Places().with_map("b", 1, frozenset({2}), "far"))
+    start = making.made(fused(WORST), Places().with_map("c", 0, frozenset({1}), "far"))
+
+    found = Restacker(making, alone).improved(start, Run())
+
+    assert tuple(found.stacks) == ALONE
+    assert found.places.read[2, "b"] == found.places.written[1, "b"] == "far"
+    assert found.places.read[3, "c"] == "far"
+
+
+def improved(attempt: ScheduleAttempt) -> ScheduleAttempt:
+    attempt.improver.improve(Run())
+    return attempt
+
+
+@pytest.mark.parametrize(("far_bytes", "is_better_in_tiles"), [(130, True), (90, False)])
+def test_a_stack_in_tiles_comes_into_what_is_layer_by_layer_where_it_is_better(
+    far_bytes: int, is_better_in_tiles: bool
+) -> None:
+    accelerator = skip_chip(40, far_bytes)
+    making = maker(accelerator)
+    alone = improved(making.made(ALONE, Places()))
+    stacks = fused(Tiling(2, 2, OverlapMode.FULLY_CACHED))
+    tiled = improved(making.made(stacks, Places().with_map("x", None, frozenset({0}), "far")))
+
+    found = Restacker(making, alone).with_stacks_of(tiled, alone, Run())
+
+    assert (tuple(found.stacks) == stacks) is is_better_in_tiles
+    assert (found.value < alone.value) is is_better_in_tiles
+    assert is_legal(found, accelerator)
+
+
+def test_a_stack_in_tiles_takes_no_operator_from_another_one() -> None:
+    making = maker(skip_chip(40, 130))
+    tiling = Tiling(2, 2, OverlapMode.FULLY_CACHED)
+    start = making.made(fused(WORST), Places())
+    later = making.made((ALONE[0], ScheduledStack(("second", "add"), tiling), ALONE[3]), Places())
+
+    assert Restacker(making, None).with_stacks_of(later, start, Run()) is start
+    assert Restacker(making, None).with_stacks_of(making.made(fused(tiling), Places()), start, Run()) is not start
+    assert Restacker(making, None).with_stacks_of(later, start, Run(Limits(1e-6))) is start
+
+
+@pytest.mark.parametrize(("near_bytes", "far_bytes"), [(8, 70), (40, 64), (60, 70)])
+def test_several_maps_moved_at_once_are_better_where_no_single_one_is(near_bytes: int, far_bytes: int) -> None:
+    accelerator = skip_chip(near_bytes, far_bytes)
+    attempt = improved(maker(accelerator).made(ALONE, Places()))
+    before = attempt.value
+
+    attempt.improver.shake(Run())
+
+    assert attempt.value < before
+    assert attempt.value == attempt.found().figures.energy_fj
+    assert is_legal(attempt, accelerator)
+
+
+def test_an_input_that_nobody_reads_lies_nowhere() -> None:
+    plain = skip_network()
+    network = replace(plain, tensors=(*plain.tensors, Tensor.of_shape("unread", (4,), 8, Role.INPUT)))
+    attempt = improved(maker(skip_chip(40, 64), network=network).made(ALONE, Places()))
+
+    attempt.improver.shake(Run())
+
+    without = improved(maker(skip_chip(40, 64)).made(ALONE, Places()))
+    without.improver.shake(Run())
+    assert attempt.value == without.value
+
+
+def test_without_time_nothing_is_moved_and_worse_places_are_not_taken() -> None:
+    attempt = improved(maker(skip_chip(60, 70)).made(ALONE, Places()))
+    best = attempt.improver.best
+
+    attempt.improver.shake(Run(Limits(1e-6)))
+    attempt.improver.consider(Places(), Run())
+
+    assert attempt.improver.best is best
+
+
+@pytest.mark.parametrize("objective", ScheduleObjective)
+def test_the_value_of_an_attempt_is_that_of_its_figures(objective: ScheduleObjective) -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    making.question = replace(making.question, objective=objective)
+    for stacks, places in product(
+        (ALONE, fused(WORST)), (Places(), Places().with_map("x", None, frozenset({0}), "far"))
+    ):
+        attempt = making.made(stacks, places)
+        assert attempt.value == objective.value_of(attempt.found().figures)
+
+
+def test_where_no_schedule_runs_layer_by_layer_operators_that_come_to_stand_alone_are_streamed() -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    start = making.made(fused(WORST), Places())
+
+    found = Restacker(making, None).improved(start, Run())
+
+    assert found.value < start.value
+    assert is_legal(found, accelerator)
+
+
+def test_without_time_nothing_else_is_tried() -> None:
+    accelerator = skip_chip(40, 400)
+    making = maker(accelerator)
+    start = making.made(fused(WORST), Places())
+
+    assert Restacker(making, None).improved(start, Run(Limits(1e-6))) is start
+
+
+def test_places_of_stacks_that_are_gone_are_gone() -> None:
+    places = Places({(0, "x"): "near", (2, "y"): "far"}, {(1, "y"): "far"}, {(2, "y"): None})
+
+    moved = places.renumbered({2: 5, 1: 4})
+
+    assert moved == Places({(5, "y"): "far"}, {(4, "y"): "far"}, {(5, "y"): None})

@@ -1,0 +1,130 @@
+"""Operators that read through views, in tiles: their values are those of the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Split
+from onchip.answer.problem import Problem
+from onchip.app.networks import read_network
+from onchip.arch.memory import Memory
+from onchip.formats.onnx.kernels import OnnxKernels
+from onchip.formats.onnx.tiles import OnnxTileKernels
+from onchip.ir.graph import Graph
+from onchip.ir.operator import VIEWS
+from onchip.ir.tensor import Role
+from onchip.model.capacity.bounds import greatest_need
+from onchip.scheduling.candidates.split import split_operators
+from onchip.simulate.arithmetic_kernels import whole_tensor_differences
+from onchip.simulate.reference import run_in_given_order
+from support.onnx_networks import integers, make_node, model, value
+
+pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
+
+
+def random_weight(name: str, *shape: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.random.default_rng(7).normal(size=shape).astype(np.float32), name)
+
+
+READERS: dict[str, tuple[list[int], list[int], onnx.NodeProto, list[onnx.TensorProto]]] = {
+    "Transpose of channels in groups": (
+        [1, 24, 6, 5],
+        [1, 4, 6, 6, 5],
+        make_node("Transpose", ["v"], ["y"], perm=[0, 2, 1, 3, 4]),
+        [],
+    ),
+    "Conv of groups put together": (
+        [1, 6, 4, 6, 5],
+        [1, 24, 6, 5],
+        make_node("Conv", ["v", "w"], ["y"], group=24, pads=[1, 1, 1, 1]),
+        [random_weight("w", 24, 1, 3, 3)],
+    ),
+    "Conv along rows put together": (
+        [1, 3, 8, 6],
+        [1, 3, 48],
+        make_node("Conv", ["v", "w"], ["y"], strides=[2], pads=[1, 1]),
+        [random_weight("w", 4, 3, 5)],
+    ),
+    "Mul of rows in rows": ([12, 4], [6, 8], make_node("Mul", ["v", "v"], ["y"]), []),
+    "Mul of rows in rows that are longer": ([6, 8], [12, 4], make_node("Mul", ["v", "v"], ["y"]), []),
+    "Add of rows across rows": ([8, 9], [12, 6], make_node("Add", ["v", "w"], ["y"]), [random_weight("w", 12, 6)]),
+    "ReduceMax of groups": (
+        [1, 12, 10],
+        [1, 3, 4, 10],
+        make_node("ReduceMax", ["v", "a"], ["y"], keepdims=0),
+        [integers("a", [1])],
+    ),
+    "Slice of rows": (
+        [8, 4, 6],
+        [32, 6],
+        make_node("Slice", ["v", "from", "to", "on", "by"], ["y"]),
+        [integers("from", [3]), integers("to", [31]), integers("on", [0]), integers("by", [2])],
+    ),
+    "Split of rows": ([8, 4, 6], [32, 6], make_node("Split", ["v"], ["y", "y1"], axis=1, num_outputs=2), []),
+    "Concat of rows": ([8, 4, 6], [32, 6], make_node("Concat", ["v", "v"], ["y"], axis=0), []),
+    "MatMul of rows": ([4, 6, 8], [24, 8], make_node("MatMul", ["v", "w"], ["y"]), [random_weight("w", 8, 5)]),
+    "MaxPool of groups": ([1, 2, 3, 8, 8], [1, 6, 8, 8], make_node("MaxPool", ["v"], ["y"], kernel_shape=[2, 2]), []),
+    "Softmax of rows": ([4, 6, 8], [24, 8], make_node("Softmax", ["v"], ["y"], axis=1), []),
+}
+
+
+def network_through_a_view(name: str, folder: Path) -> tuple[Graph, Path]:
+    stored, seen, reader, parameters = READERS[name]
+    reader.name = "op"
+    nodes = [
+        make_node("Neg", ["x"], ["n"], name="before"),
+        make_node("Reshape", ["n", "shape"], ["v"], name="view"),
+        reader,
+        make_node("Neg", ["y"], ["z"], name="after"),
+    ]
+    outputs = ["z", *reader.output[1:]]
+    path = folder / "network.onnx"
+    network = model(nodes, [value("x", stored)], outputs, [integers("shape", seen), *parameters])
+    path.write_bytes(network.SerializeToString())
+    return read_network(str(path)), path
+
+
+def in_tiles(whole: Graph, *, is_model: bool) -> Graph:
+    """Split for as little as can be."""
+    need = greatest_need(Problem(whole, (Memory("sram", 2**40),))).need_bytes
+    problem = Problem(whole, (Memory("sram", int(0.7 * need)),))
+    tiled = split_operators(problem, Split.AUTO, is_model=is_model)
+    assert any(one.tile is not None and one.tile.operator == "op" for one in tiled.operators)
+    return tiled
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_tiles_of_what_is_read_through_a_view_give_what_the_model_gives(name: str, tmp_path: Path) -> None:
+    whole, path = network_through_a_view(name, tmp_path)
+    assert not VIEWS.isdisjoint(whole.operator["op"].attributes)
+    tiled = in_tiles(whole, is_model=True)
+    kernels = OnnxTileKernels(tiled, whole, OnnxKernels(whole, path, Bindings()))
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.with_role(Role.INPUT)}
+    outputs = run_in_given_order(Problem(tiled, (Memory("sram", 2**40),)), kernels, inputs).outputs
+    assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_tiles_of_what_is_read_through_a_view_give_the_made_up_values_of_the_whole(name: str, tmp_path: Path) -> None:
+    whole, _ = network_through_a_view(name, tmp_path)
+    assert whole_tensor_differences(in_tiles(whole, is_model=False), whole) == ()
+
+
+def test_a_parameter_that_is_seen_along_the_channels_is_cut_along_them(tmp_path: Path) -> None:
+    """As many channels as columns: as it is stored, it would lie along the columns."""
+    nodes = [make_node("Unsqueeze", ["w", "axes"], ["u"]), make_node("Mul", ["x", "u"], ["y"], name="op")]
+    path = tmp_path / "network.onnx"
+    parameters = [random_weight("w", 6), integers("axes", [1, 2])]
+    path.write_bytes(model(nodes, [value("x", [1, 6, 5, 6])], ["y"], parameters).SerializeToString())
+    whole = read_network(str(path))
+    tiled = in_tiles(whole, is_model=True)
+    kernels = OnnxTileKernels(tiled, whole, OnnxKernels(whole, path, Bindings()))
+    inputs = {tensor.name: kernels.network_input(tensor) for tensor in tiled.with_role(Role.INPUT)}
+    outputs = run_in_given_order(Problem(tiled, (Memory("sram", 2**40),)), kernels, inputs).outputs
+    assert kernels.difference_from_whole_model(inputs, outputs) < 1e-6
