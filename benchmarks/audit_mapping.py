@@ -15,9 +15,9 @@ from mapping_exact import proven_layers
 
 from onchip.answer.document import Claim
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.audits.mapping import audit_mapping
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.solve.mapping.objective import MappingObjective
 
 
 def main(

@@ -33,6 +33,7 @@ from shared.results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table, layer_tables
@@ -42,7 +43,6 @@ from onchip.mapping.cosa.machine import CosaWeights
 from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
 from onchip.simulate.network_on_chip.floor import floor_of_layer
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 
 ACCOUNTINGS = {"authors": False, "refills": True}

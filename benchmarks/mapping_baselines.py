@@ -26,6 +26,7 @@ from shared.processor import count_processor_seconds
 from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
@@ -35,7 +36,6 @@ from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 
 BASELINES: Final = ("loma", "cosa", "hybrid", "random")
 SECONDS_OF_BASELINE: Final = 2.0

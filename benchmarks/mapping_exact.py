@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -21,7 +22,6 @@ from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 
 
 class Row(NamedTuple):

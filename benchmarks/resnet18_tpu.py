@@ -19,6 +19,7 @@ from zigzag_peer import Peer, peer_inputs
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO, MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.formats.zigzag.hardware import ZigzagHardware, read_zigzag_hardware
 from onchip.ir.layer import Layer
@@ -27,7 +28,6 @@ from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import ZIGZAG
 from onchip.model.accounting.zigzag_batch import ZigzagCosts
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 
 HARDWARE: Final = Path(__file__).parents[1] / "tests" / "data" / "zigzag-systolic.yaml"
 UNROLLING: Final = {"D1": {"K": 32}, "D2": {"C": 32}}

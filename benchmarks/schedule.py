@@ -28,6 +28,8 @@ from typing import Final, TypeVar
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import ScheduleDocument
+from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.app.check_schedule import ScheduleFile
 from onchip.app.kernels import RunValues
 from onchip.app.run_schedule import run_schedule
@@ -36,8 +38,6 @@ from onchip.errors import OnchipError
 from onchip.formats.own.schedule_json_writer import write_schedule
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.search.budget.limits import Limits
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.stacks.options import LAYERS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models

@@ -31,13 +31,13 @@ from schedule import ACCELERATORS, GRACE, NetworkToSchedule, networks, of_anothe
 from shared.processor import count_processor_seconds
 
 from onchip.answer.bindings import Bindings
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import silent_run
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 
 BUSY: Final = 60
 """So many times longer than its seconds a row may take on a busy machine, where these are not of a wall clock."""

@@ -18,13 +18,13 @@ from pathlib import Path
 from time import process_time
 from typing import Final
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.search.budget.limits import Limits
-from onchip.solve.schedule.objective import ScheduleObjective
 
 LEVELS: Final = (64, 128, 256, 512, 1024)
 CLASSES: Final = 2

@@ -34,6 +34,7 @@ from shared.results import write_results
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
@@ -44,7 +45,6 @@ from onchip.mapping.cosa.cosa import VALUE_PER_BIT, solve_as_cosa
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, MipSolver, Run
-from onchip.solve.mapping.objective import MappingObjective
 
 WORKLOADS = ("resnet50", "resnext50", "resnext50-cosa", "deepbench", "deepbench-ocr", "deepbench-face-recognition")
 MACHINES = ("simba-cosa", "simba", "simba-64-pes", "simba-large-buffers")

@@ -13,6 +13,7 @@ from cosa import published
 
 from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
@@ -23,7 +24,6 @@ from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 
 EXACT, COSA = "exact", "cosa"
 ROUNDING = 1 + 1e-9

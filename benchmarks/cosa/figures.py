@@ -12,6 +12,7 @@ from cosa.against import COSA, EXACT, Compared, Row, row_of, row_of_all
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.mapping.cosa.objective import CosaObjective
@@ -20,7 +21,6 @@ from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
 from onchip.solve.mapping.cosa.reading import cosa_objective
-from onchip.solve.mapping.objective import MappingObjective
 
 RANDOM, HYBRID = "random", "hybrid"
 METHODS_TOLD: Final = (COSA, HYBRID, EXACT)

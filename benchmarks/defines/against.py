@@ -21,12 +21,12 @@ from typing import Final
 
 from shared.results import write_results
 
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.answer.strategy import StrategyFigures
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated
 from onchip.model.accounting.accounting import AccountingName
-from onchip.solve.stacks.options import FusionOptions
 
 WITHIN: Final = 0.01
 MACHINES: Final = {

@@ -12,6 +12,9 @@ from defines.fsrcnn import MILLION, conventions_of
 from defines.mappers import PARTIAL_BITS, Answers, Clock, TileMapper, machine, network
 
 from onchip import Graph
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
@@ -24,9 +27,6 @@ from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 MACHINE: Final = "depfin"

@@ -11,13 +11,13 @@ from defines import published
 from defines.fsrcnn import MILLION, NETWORK, PJ_OF_MJ, case_study_tilings, conventions_of, costs_of_all
 from defines.mappers import Answers, Clock, TileMapper, machine, network, peak_mib
 
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.cost import StackCost, stack_cost
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_of
 from onchip.transform.groups.tilings import whole
 

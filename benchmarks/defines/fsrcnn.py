@@ -11,6 +11,8 @@ from typing import Final
 from defines import published
 from defines.mappers import Answers, Clock, TileMapper, asked_by, machine, network, peak_mib, warm
 
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
@@ -22,8 +24,6 @@ from onchip.ops.derive.fusable import Stack
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
 

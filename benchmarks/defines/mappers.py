@@ -12,6 +12,7 @@ from typing import Final
 from onchip.answer.document import Reading
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.app.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.group.given_unrolling import GivenUnrolling
@@ -34,7 +35,6 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 MAPPERS: Final = ("loma", "uneven", "exact")
 PARTIAL_BITS: Final = 16

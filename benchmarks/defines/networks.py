@@ -11,6 +11,8 @@ from typing import Final
 from defines import published
 from defines.mappers import Answers, Clock, TileMapper, machine, network
 
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -21,8 +23,6 @@ from onchip.ops.derive.fusable import FusableNetwork, Stack
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from onchip.transform.groups.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
 from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
 

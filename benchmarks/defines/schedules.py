@@ -18,14 +18,14 @@ from defines.mappers import PARTIAL_BITS, Answers, Clock, TileMapper
 from defines.published import CASE_STUDY_MACHINE
 from schedule import WARMING_SECONDS, of_another_process
 
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
 from onchip.search.budget.limits import Limits
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 
 NETWORKS: Final = ("mc-cnn-defines", "fsrcnn-defines")
 OBJECTIVES: Final = (MappingObjective.ENERGY, MappingObjective.LATENCY)

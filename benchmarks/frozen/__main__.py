@@ -34,6 +34,7 @@ from thesis import pinning
 from thesis.published import TABLE_7_1
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.problem import Order
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -43,7 +44,6 @@ from onchip.mapping.cosa.cosa import solve_as_cosa
 from onchip.mapping.methods.registry import METHODS
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 
 FOLDER: Final = Path(__file__).parent
 PROOFS: Final = FOLDER.parent / "results" / "mapping_baselines.json"

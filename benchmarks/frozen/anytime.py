@@ -34,6 +34,9 @@ from shared.results import write_results
 from soma.dense import dense_net
 
 from onchip.answer.document import Reading
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Result
 from onchip.app.fuse import FusionRequest, fuse_network
@@ -45,9 +48,6 @@ from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.stacks.objective import FusionObjective
 
 SECONDS: Final = 120
 MARKS: Final = (1, 5, 20, SECONDS)

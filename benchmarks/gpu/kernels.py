@@ -18,6 +18,7 @@ from typing import Final
 from gpu.older_assembler import OlderAssembler
 from shared.results import write_results
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.app.map import MappingRequest, map_layers
 from onchip.arch.gpu_compiler import CompiledKernel, gpu_compiler
 from onchip.errors import InputError
@@ -26,7 +27,6 @@ from onchip.formats.gpu.gpu_source import GpuKernel, gpu_kernel
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.search.budget.limits import Limits
-from onchip.solve.mapping.objective import MappingObjective
 
 ARCHITECTURES: Final = {"h100-like": "sm_90", "k80-like": None}
 METHODS: Final = ("exact", "cosa", "random")

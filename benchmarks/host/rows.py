@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import NamedMapping
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.app.map import MappingRequest, map_layers
 from onchip.app.measure import MeasureRequest, measure_mapping
 from onchip.arch.host import HOST
@@ -17,7 +18,6 @@ from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
 from onchip.reports.mapping.measured import MeasuredMapping
 from onchip.search.budget.limits import Limits
-from onchip.solve.mapping.objective import MappingObjective
 
 SEARCH_SECONDS: Final = 20.0
 

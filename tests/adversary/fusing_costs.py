@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from adversary.frame import Facts, Json
 from adversary.fusing import graph_file, moved_elements
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -20,7 +21,6 @@ from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective
 from oracles.fusion import Costs, Placed
 
 FEMTO_PER_PICO = 1000

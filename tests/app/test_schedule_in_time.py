@@ -10,6 +10,8 @@ import pytest
 import onchip
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.app.schedule import CHECKING_TO_READING, SECONDS_TO_CHECK, SECONDS_TO_CHECK_AN_OPERATOR, seconds_to_check
@@ -21,8 +23,6 @@ from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.options import ScheduleOptions
 from onchip.verify.mapping import verify_mapping
 from support.small_schedules import chip, document, three
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.graph_json import graph_to_json
 from onchip.ir.graph import Graph
 from onchip.search.budget.limits import Limits
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 from support.fusable_graphs import conv
 from support.series import series
 from support.small_schedules import chip

@@ -10,12 +10,12 @@ import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.energies import unstated_accesses, unstated_energies, with_mac_energy
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import layer_cost
-from onchip.solve.mapping.objective import MappingObjective
 from support.diamond import Ended, Program
 
 GRAPH = """\

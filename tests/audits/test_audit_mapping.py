@@ -12,6 +12,7 @@ import pytest
 from onchip.answer.document import Claim
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Ruling
@@ -26,7 +27,6 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, least_values, narrow_toy, toy
 from support.series import series

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.alone_bounds import alone_bound
 from onchip.bounds.layer.layer_floors import MachineFloors
@@ -19,7 +20,6 @@ from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.fronts.costs import criteria_of
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan
 from onchip.transform.groups.tilings import whole
 from support.fused_files import CHIP

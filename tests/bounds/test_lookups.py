@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.app.moved_operators import moved_operators
 from onchip.app.schedule import ScheduleRequest, schedule_network
@@ -19,7 +20,6 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.ops.derive.moved_operators import moved_operators as moved_outside
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.tiled import tile_graph
 
 ROWS, WIDTH, LOOKED_UP = 400, 24, 5

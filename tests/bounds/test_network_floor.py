@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversary.fusing_machines import random_machine
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -28,7 +29,6 @@ from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
 from onchip.transform.groups.tilings import TileSizes
 from support import fused_files

@@ -9,6 +9,7 @@ from itertools import product
 
 import pytest
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -26,7 +27,6 @@ from onchip.scheduling.program.composition import Composer, NoMappingError
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.transform.groups.tiled import tile_graph
 from support.skip_network import PRECISION, skip_chip, skip_network
 

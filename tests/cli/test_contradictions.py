@@ -13,6 +13,8 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status
 from onchip.errors import InternalError
@@ -23,8 +25,6 @@ from onchip.scheduling.choice.anytime import FoundInTime, solve_in_time
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.options import FusionOptions
 from support.diamond import Ended, Program
 
 CONV = "conv:n1k8c4p6q6r3s3:pad1"

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.document import CostModel, Reading
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE
 from onchip.app.networks import read_network
@@ -35,8 +37,6 @@ from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.start import NoAnswerError
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from support.diamond import Ended, Program
 from support.fused_files import CHIP
 from support.series import series

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.stacks.objective import FusionObjective
 from support.diamond import Ended, Program
 from support.fused_files import CHIP
 from support.series import series

@@ -9,6 +9,7 @@ import pytest
 
 from onchip.answer.document import Document, Reading, Source
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.map import MappingRequest, map_layers
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -23,7 +24,6 @@ from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.reports.mapping.text import claim_words
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from support.diamond import Program
 from support.series import with_slow

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
+from onchip.answer.residencies import Began
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
 from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.facts.residencies import Began
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

@@ -13,6 +13,9 @@ import pytest
 from adversary.fusing import ODD_KINDS, graph_file, random_network
 from adversary.fusing_machines import random_machine
 from onchip.answer.document import Reading
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Result, Status
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.app.fusion_claims import NONE_OF_THESE, for_all_strategies, macs_of_schedules
@@ -25,9 +28,6 @@ from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.search.budget.limits import Limits
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from support.diamond import Program
 from support.fused_files import CHIP
 from support.series import series

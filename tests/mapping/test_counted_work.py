@@ -8,12 +8,12 @@ from math import inf
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Stop
 from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import ExactMapper, solve_exactly
 from onchip.search.budget.clock import Deadline, WorkDeadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from support.skip_network import skip_chip
 
 PROBLEM = LayerProblem(Layer(k=24, c=24, p=24, q=24, r=3, s=3, partial_bits=16), skip_chip(400, 4000))

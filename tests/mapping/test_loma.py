@@ -13,6 +13,7 @@ import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -31,7 +32,6 @@ from onchip.model.layer.limits import needed_bits
 from onchip.model.unrolling.factors import prime_counts
 from onchip.model.unrolling.unrolling import unrolled_as_asked
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles import mapping_unrolled as oracle
 from support.nests import beside_operands, random_layer

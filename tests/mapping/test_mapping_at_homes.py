@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
@@ -19,7 +20,6 @@ from onchip.ir.layer import Layer
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.layer_at import best_mapping_at, map_layer_at
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import tile_bits
 from oracles.mapspace import homed_toy, least_values
 from support.nests import workspace_of

@@ -10,6 +10,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Stop
 from onchip.bounds.layer.floors import floor_of_any
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -28,7 +29,6 @@ from onchip.model.layer.limits import array_of
 from onchip.native import least_chain
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.chains import least_of_all_chains
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping

@@ -9,6 +9,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.bounds.layer.floors import SAFE
@@ -22,7 +23,6 @@ from onchip.mapping.prove.wide import solve_widely
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from support.nests import random_case
 from support.own_chains import places_of
 from support.ragged_nests import random_ragged_mapping

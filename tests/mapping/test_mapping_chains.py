@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.layer_mapping import MappingError
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.mapping.chains.cells import cells_of
 from onchip.mapping.chains.chain_energy import ChainEnergy
 from onchip.mapping.chains.chain_time import ChainTime
@@ -22,7 +23,6 @@ from onchip.mapping.chains.starts import Units, starts_of
 from onchip.mapping.prove.together import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.chains import Row, Searched, Table, least_of_chains_together
 from support.nests import random_case
 from support.own_chains import kind_of, kinds_of

@@ -8,6 +8,7 @@ import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status, Stop
 from onchip.arch.memory import Operand
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -17,7 +18,6 @@ from onchip.mapping.tile_search.space import space_of, ways_of
 from onchip.model.layer.cost import layer_cost
 from onchip.native import ExactWay
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.mapspace import are_few, homed_toy, lean_toy, toy
 from support.best_mappings import ensure_best
 from support.nests import beside_operands

@@ -21,6 +21,7 @@ from adversary.levels.map_cases import random_layer as odd_layer
 from adversary.levels.map_cases import random_machine as odd_machine
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
@@ -30,7 +31,6 @@ from onchip.mapping.tile_search.space import space_of, ways_of
 from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.limits import array_of
 from onchip.native import ExactWay
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy, units_of
 from support.series import series
 

@@ -15,6 +15,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
@@ -27,7 +28,6 @@ from onchip.mapping.prove.wide import solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.mapspace import toy
 from oracles.wide_mapspace import every_cost, tiny
 from support.series import series

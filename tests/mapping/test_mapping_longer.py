@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.prove.longer import MOST_LENGTHENED, SMALL_PRIMES, longer_layers
@@ -14,7 +15,6 @@ from onchip.model.layer.cost import layer_cost
 from onchip.model.unrolling.factors import prime_counts
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 
 LAYER = Layer(n=512, k=64, c=64)

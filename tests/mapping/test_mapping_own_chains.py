@@ -10,13 +10,13 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.mapping.chains.chain_energy import ChainEnergy
 from onchip.mapping.chains.chain_time import ChainTime
 from onchip.mapping.chains.lattice import Lattice
 from onchip.mapping.prove.together import ChainsTogether
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.cost import layer_cost
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.chains import worth_of_chain
 from support.asked_chains import asked_of
 from support.longer_nests import random_long_mapping, random_long_problem

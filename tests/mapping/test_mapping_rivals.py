@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -20,7 +21,6 @@ from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import METHODS, method_named
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from support.series import series, with_slow
 

@@ -8,12 +8,12 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
 from onchip.mapping.prove.remainders import starts
 from onchip.mapping.prove.wide import solve_widely
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 SIMBA = load_accelerator("simba")
 ODD = Layer(k=31, c=37, p=11, q=11)

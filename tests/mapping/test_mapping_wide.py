@@ -13,6 +13,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -34,7 +35,6 @@ from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.ways import all_ways, some_ways
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import homed_toy, lean_toy, toy
 from oracles.wide_mapspace import every_cost, tiny

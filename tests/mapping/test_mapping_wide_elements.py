@@ -12,6 +12,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
@@ -27,7 +28,6 @@ from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.model.layer.batch import LayerCosts
 from onchip.search.budget.limits import Run
 from onchip.solve.mapping.cosa.reading import cosa_objective
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
 from oracles.mapspace import all_mappings, narrow_toy

@@ -10,6 +10,7 @@ from math import isfinite
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status, Stop
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -19,7 +20,6 @@ from onchip.mapping.space.spaces import padded_mappings
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import are_few, homed_toy, lean_toy, least_values, toy
 from support.series import series

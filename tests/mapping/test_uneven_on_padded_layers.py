@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -18,7 +19,6 @@ from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping_unrolled import least_uneven_pj
 from support.series import with_slow

@@ -15,12 +15,12 @@ from typing import TypeAlias
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
 from onchip.model.layer.cost import layer_cost
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.kept_operands import StandingLevels, standing_levels
 from support.nests import beside_operands, random_accelerator, random_layer, random_problem
 

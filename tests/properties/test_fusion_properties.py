@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.result import Status
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.window import Window
@@ -10,8 +12,6 @@ from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from onchip.transform.groups.stacks import LayerSpan
 from onchip.transform.groups.tilings import TileSizes
 from support.stacks import chain, tilings_of

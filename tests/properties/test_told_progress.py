@@ -15,6 +15,11 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.document import Reading
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.app.map import MappingRequest, map_layers
@@ -29,12 +34,7 @@ from onchip.reports.shared.progress import ProgressLine
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.search.strategy import interruptible
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.solve.run.budgets import Budget
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from oracles.one_scratchpad import random_graph
 from support.series import series
 from support.timed_problems import UNTIMED

@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from onchip.answer.document import Reading
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.app.networks import read_network
@@ -22,7 +23,6 @@ from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.stacks import fsrcnn
 

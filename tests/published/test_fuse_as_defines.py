@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated
 from onchip.model.accounting.accounting import AccountingName
-from onchip.solve.stacks.options import FusionOptions
 from support.series import with_slow
 
 FULLY, H, NOT = OverlapMode.FULLY_CACHED, OverlapMode.H_CACHED, OverlapMode.RECOMPUTE

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -17,7 +18,6 @@ from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from support.skip_network import skip_network

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_objective import FusionObjective, value_of
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -33,7 +34,6 @@ from onchip.scheduling.candidates.space import StackChoice, StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective, value_of
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
 from onchip.transform.groups.tilings import TileBox, TileSizes, boxes_of
 from support import fused_files

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
@@ -27,7 +28,6 @@ from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan
 from support.series import series, with_slow
 from support.stacks import ONE, convolution, pool

@@ -14,6 +14,7 @@ import pytest
 from adversary.fusing_machines import random_machine
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -31,7 +32,6 @@ from onchip.scheduling.candidates.space import StackChoice, StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
 from onchip.transform.groups.tilings import TileBox, TileSizes, boxes_of
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy

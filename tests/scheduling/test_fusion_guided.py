@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_objective import sum_of
 from onchip.answer.result import Status
 from onchip.scheduling.choice.guided import Estimates, GuidedSearch
 from onchip.scheduling.choice.search import LazySearch, best_of
 from onchip.scheduling.choice.ways import Arc, PathToPlace
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.stacks.objective import sum_of
 from support.choice_problems import Problem, Table, problems, stopped_after
 
 

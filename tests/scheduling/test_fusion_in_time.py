@@ -8,6 +8,9 @@ import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import LAYERS, FusionOptions
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -28,9 +31,6 @@ from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper, MapperInTime
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Limits, Progress, Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import LAYERS, FusionOptions
 from onchip.transform.groups.stacks import LayerSpan
 from onchip.verify.mapping import verify_mapping
 from support.fusable_networks import chain, network_of

@@ -9,6 +9,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import Operand
@@ -30,7 +31,6 @@ from onchip.scheduling.fronts.mappers import (
     mapper_named,
 )
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 from support.fused_files import CHIP

@@ -13,6 +13,8 @@ import pytest
 from adversary.fusing_machines import random_machine
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -32,8 +34,6 @@ from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
 from onchip.transform.groups.tilings import TileSizes
 from onchip.verify.mapping import verify_mapping

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_objective import Criteria, sum_of
 from onchip.answer.result import Status, Stop
 from onchip.errors import InternalError
 from onchip.scheduling.choice.search import LazySearch, best_of
 from onchip.scheduling.choice.ways import Arc, PathToPlace, pareto
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.stacks.objective import Criteria, sum_of
 from support.choice_problems import Problem, Table, problems, stopped_after
 
 

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from onchip.answer.options.fusion_options import Combination, FusionOptions
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ops.derive.fusable import FusableNetwork
@@ -16,7 +17,6 @@ from onchip.scheduling.choice.solve import Solver
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.stacks.options import Combination, FusionOptions
 from onchip.transform.groups.stacks import legal_spans, stack_of
 from onchip.transform.groups.tilings import TileSizes, whole
 from support.fusable_networks import chain

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_objective import sum_of, value_of
 from onchip.answer.stacks import LayerInNetwork, OverlapMode, Tiling
 from onchip.answer.strategy import FusionStrategy
 from onchip.arch.accelerator import Accelerator
@@ -21,7 +22,6 @@ from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import sum_of, value_of
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, spans_of, stack_of
 from onchip.transform.groups.tilings import whole
 from onchip.verify.rules import Rule

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import InputError
@@ -19,7 +20,6 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.fronts.workers import Costing, costs_of
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from support.series import series
 from support.stacks import fsrcnn

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -19,7 +20,6 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.clock import Deadline, WorkClock, WorkDeadline
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.transform.groups.tiled import tile_graph
 from support.skip_network import PRECISION, skip_chip
 

@@ -10,6 +10,8 @@ from math import inf
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Status
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.errors import InputError
@@ -25,8 +27,6 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.verify.mapping import verify_mapping
 from support.skip_network import PRECISION, skip_chip, skip_network
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import Homes
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
@@ -18,9 +21,6 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import AnswerT, LocalPool, Pending, QuestionT, threads
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 CHIP = skip_chip(400, 4000)

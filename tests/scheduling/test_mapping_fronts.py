@@ -11,6 +11,9 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.mapping.baselines.best import mapping_of
@@ -30,9 +33,6 @@ from onchip.scheduling.program.runs import NestPlace
 from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from scheduling.test_schedule_composition import STACKS, figures_of, random_places

@@ -10,6 +10,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.layer_at import map_layer_at
@@ -20,7 +21,6 @@ from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.mappings.nest_mapper import BestMapper
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from support.series import series
 from support.skip_network import skip_chip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Compute
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
@@ -18,9 +21,6 @@ from onchip.scheduling.program.first_places import FirstPlaces
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.stacks.options import LAYERS
 
 MAPS = (Operand.INPUT, Operand.OUTPUT)
 ROWS = Memory("rows", 8)

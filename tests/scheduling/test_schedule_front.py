@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.scheduling.program.composition import Composition
@@ -17,9 +20,6 @@ from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.stacks.options import LAYERS
 from onchip.transform.groups.tiled import tile_graph
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.layer_at import map_layer_at
@@ -19,8 +21,6 @@ from onchip.scheduling.moves.refining import Refiner
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
 from support.skip_network import PRECISION, skip_chip, skip_network
 
 CHIP = skip_chip(400, 4000)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.app.schedule import ScheduleRequest, schedule_network
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network
 

@@ -9,6 +9,7 @@ from itertools import product
 
 import pytest
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
 from onchip.scheduling.fronts.stack_front import (
@@ -21,7 +22,6 @@ from onchip.scheduling.fronts.stack_front import (
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.even_tiles import EvenTiles
 from onchip.scheduling.program.places import Places
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.tiled import tile_graph
 from support.series import series
 from support.skip_network import PRECISION, skip_chip, skip_network

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from onchip.answer.problem import Placement, Problem
 from onchip.answer.program import Copy, Plan
+from onchip.answer.residencies import Began, TransferKind, residencies_of, transfers_of
 from onchip.arch.memory import DRAM
-from onchip.facts.residencies import Began, TransferKind, residencies_of, transfers_of
 from onchip.simulate.machine import MachineError
 from onchip.verify.rules import Rule
 from onchip.verify.verifier import verify

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.mapping.prove import together
 from onchip.mapping.prove.together import ChainsTogether
-from onchip.solve.mapping.objective import MappingObjective
 from oracles.chains import Searched
 
 ENOUGH = float(1 << 60)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from onchip.answer.options.fusion_objective import Criteria, sum_of, value_of
 from onchip.scheduling.choice.search import FoundWay, LazySearch, best_of
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import Ledger, UnsureError
 from onchip.search.budget.limits import Progress, Run
-from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 
 
 @dataclass

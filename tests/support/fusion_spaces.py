@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from onchip.answer.options.fusion_objective import Criteria
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.choice.ways import Arc
 from onchip.scheduling.fronts.cost_table import UnsureError
-from onchip.solve.stacks.objective import Criteria
 
 MEMORIES = """\
 format: onchip-accelerator

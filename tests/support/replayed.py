@@ -9,6 +9,7 @@ from typing import Final
 from zlib import crc32
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.arch.accelerator import Accelerator
@@ -26,7 +27,6 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
-from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
 from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
 from onchip.transform.groups.stacks import LayerSpan, legal_spans
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy

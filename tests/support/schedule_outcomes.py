@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from onchip.answer.document import Claim, Document, Reading, Source
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
@@ -23,7 +24,6 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import schedule_figures
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
-from onchip.solve.schedule.options import ScheduleOptions
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP, three_convolutions
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -16,8 +18,6 @@ from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.part_of_network import part_of_network
 from support.skip_network import PRECISION, skip_chip
 

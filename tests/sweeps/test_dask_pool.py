@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from onchip import schedule_front
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.errors import InputError
 from onchip.search.strategy.dask_pool import DaskPool, dask_pool
 from onchip.search.strategy.start import NoAnswerError
-from onchip.solve.schedule.options import ScheduleOptions
 from support.diamond import Program
 from support.small_schedules import chip, three
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.strategy import StrategyFigures
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
-from onchip.solve.stacks.objective import FusionObjective
 from support.replayed import random_strategy
 from support.series import with_slow
 

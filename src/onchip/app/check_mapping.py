@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.app.map import MappingRequest, layers_asked_for
 from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
@@ -21,7 +22,6 @@ from onchip.ir.layer import Layer
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.layers_of import NetworkLayers, Precision
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.mapping_claim import is_value_of, mapping_claim_violations
 from onchip.verify.rules import Rule, Violation

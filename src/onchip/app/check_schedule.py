@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onchip.answer.document import ScheduleDocument
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduleError
 from onchip.app.insisted import ensure_reading_is
 from onchip.app.networks import network_to_schedule
@@ -21,7 +22,6 @@ from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.scheduling.program.usable import ensure_usable
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.outside_checks import outside_violations

@@ -9,6 +9,7 @@ from math import ceil, prod
 from typing import Final
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.problem import Durations
 from onchip.answer.schedule import Homes
 from onchip.app.phases import phase
@@ -30,7 +31,6 @@ from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests_of_operator import nests_of_operator
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 MAPPING: Final = "mapping"
 """The name of this way to count."""

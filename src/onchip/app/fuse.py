@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
+from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
+from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.strategy import FusionStrategy, StrategyFigures
 from onchip.app.check_strategy import (
     BOUND,
@@ -51,8 +53,6 @@ from onchip.search.budget.limits import Limits
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
-from onchip.solve.stacks.objective import FusionObjective, sum_of, value_of
-from onchip.solve.stacks.options import FusionOptions
 from onchip.transform.groups.replayed_network import layers_in_network
 from onchip.transform.groups.stacks import spans_of
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim

@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import floor
 from typing import Final
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.result import Result, Status
 from onchip.answer.strategy import FusionStrategy
 from onchip.app.networks import taken_apart
@@ -21,7 +22,6 @@ from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests import NestsOfNetwork
-from onchip.solve.stacks.objective import FusionObjective
 
 NONE_OF_THESE: Final = "no strategy of these stacks and tiles fits; another may"
 

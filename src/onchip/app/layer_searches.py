@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.layer_progress import LayerProgress
 from onchip.errors import InputError, UsageError
@@ -19,7 +20,6 @@ from onchip.model.accounting.accounting import AccountingName
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import Pending, TaskPool
-from onchip.solve.mapping.objective import MappingObjective
 
 COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
 EXACT, EVEN = "exact", "exact-even"

@@ -19,6 +19,8 @@ from onchip.errors import UsageError
 from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
+    from onchip.answer.options.fusion_options import FusionOptions
+    from onchip.answer.options.schedule_options import ScheduleOptions
     from onchip.app.schedule import ScheduleRequest
     from onchip.reports.mapping.outcome import MappingOutcome
     from onchip.reports.packing import PackingOutcome
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from onchip.reports.schedule.front import FrontOutcome
     from onchip.reports.schedule.outcome import ScheduleOutcome
     from onchip.reports.stack.outcome import FusionOutcome
-    from onchip.solve.schedule.options import ScheduleOptions
-    from onchip.solve.stacks.options import FusionOptions
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
 File: TypeAlias = str | Path
@@ -106,9 +106,9 @@ def _schedule_request(
     elements: Elements,
     limits: Limits,
 ) -> ScheduleRequest:
+    from onchip.answer.options.schedule_objective import ScheduleObjective
+    from onchip.answer.options.schedule_options import ScheduleOptions
     from onchip.app.schedule import ScheduleRequest
-    from onchip.solve.schedule.objective import ScheduleObjective
-    from onchip.solve.schedule.options import ScheduleOptions
 
     read_as = elements.bits, elements.partial_bits, elements.bindings, elements.granularity
     asked = str(network), str(accelerator), _one_of(ScheduleObjective, objective), options or ScheduleOptions()
@@ -154,8 +154,8 @@ def map_layer(
     Layers are searched by workers of the scheduler of Dask at the address `dask`, if it is given. Raises InputError for
     what cannot be read or mapped, and where no scheduler answers.
     """
+    from onchip.answer.options.mapping_objective import MappingObjective
     from onchip.app.map import MappingRequest, map_layers
-    from onchip.solve.mapping.objective import MappingObjective
 
     wanted = _one_of(MappingObjective, objective)
     request = MappingRequest(
@@ -187,9 +187,9 @@ def fuse(
 
     Layers of tiles are mapped by workers of the scheduler of Dask at the address `dask`, if it is given.
     """
+    from onchip.answer.options.fusion_objective import FusionObjective
+    from onchip.answer.options.fusion_options import FusionOptions
     from onchip.app.fuse import FusionRequest, fuse_network
-    from onchip.solve.stacks.objective import FusionObjective
-    from onchip.solve.stacks.options import FusionOptions
 
     read_as = _said(elements.bits), elements.partial_bits, elements.bindings, elements.granularity
     asked = str(network), str(accelerator), _one_of(FusionObjective, objective), options or FusionOptions()

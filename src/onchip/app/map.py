@@ -9,6 +9,7 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result
 from onchip.app.layer_progress import LayerProgress
 from onchip.app.layer_searches import COSA, EVEN, EXACT, LayerSearch, LayerSearches, SearchedLayer
@@ -34,7 +35,6 @@ from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.pool import TaskPool, threads
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 
 UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}

@@ -124,10 +124,10 @@ def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
 
 
 def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.answer.options.schedule_objective import ScheduleObjective
+    from onchip.answer.options.schedule_options import ScheduleOptions
     from onchip.app.schedule import ScheduleRequest, schedule_network
     from onchip.formats.own.schedule_json_writer import schedule_to_json
-    from onchip.solve.schedule.objective import ScheduleObjective
-    from onchip.solve.schedule.options import ScheduleOptions
 
     bits = None if options["bits"] == "model" else options["bits"]
     with _machine_file(point) as file:
@@ -166,9 +166,9 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
 
 
 def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.answer.options.mapping_objective import MappingObjective
     from onchip.app.map import MappingRequest, map_layers
     from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
-    from onchip.solve.mapping.objective import MappingObjective
 
     with _machine_file(point) as file:
         outcome = map_layers(
@@ -205,10 +205,10 @@ def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
 
 
 def _fused(point: SweepPoint, options: Options) -> PointAnswer:
+    from onchip.answer.options.fusion_objective import FusionObjective
+    from onchip.answer.options.fusion_options import Combination, FusionOptions
     from onchip.app.fuse import FusionRequest, fuse_network
     from onchip.formats.own.strategy_json_writer import strategy_to_json
-    from onchip.solve.stacks.objective import FusionObjective
-    from onchip.solve.stacks.options import Combination, FusionOptions
 
     combination = Combination(options["combination"])
     given = FusionOptions(options["stacks"], _tile(options), _mode(options), combination=combination)

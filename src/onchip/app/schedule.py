@@ -15,6 +15,9 @@ from onchip.answer.document import (
     Source,
     schedule_claim_figures,
 )
+from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Count
 from onchip.answer.result import Result, Stop
 from onchip.answer.schedule import Schedule, ScheduledStack
@@ -39,9 +42,6 @@ from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.stacks.options import LAYERS
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.app.phases import phase
 from onchip.app.schedule import (
@@ -22,7 +23,6 @@ from onchip.scheduling.search.solve import METHOD
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.schedule.objective import ScheduleObjective
 
 SHARE_OF_VERIFYING: Final = 0.1
 """Share of a time limit for verifying points; without time, only points that are least along an axis are verified."""

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Final
 
 from onchip.answer.document import Claim
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.app.check_schedule import ScheduleFile, check_schedule_file, precision_of
@@ -19,7 +20,6 @@ from onchip.formats.own.schedule_json import DECISIONS
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.search.budget.clock import Stopwatch
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.tiled import tile_graph
 
 ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")

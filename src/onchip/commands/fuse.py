@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import Reading, StrategyDocument
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import Combination, FusionOptions
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
     AsJson,
@@ -27,8 +29,6 @@ from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 from onchip.model.accounting.accounting import AccountingName
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import Combination, FusionOptions
 from onchip.transform.groups.tilings import TileSizes
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson, Dask, LayerReadingOptions, Seed, UsesCache, Workers, seconds_of
 from onchip.commands.completion import accelerator_names
@@ -18,7 +19,6 @@ from onchip.commands.show import show_tables
 from onchip.model.accounting.accounting import AccountingName
 from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits, MipSolver
-from onchip.solve.mapping.objective import MappingObjective
 
 if TYPE_CHECKING:
     from onchip.app.map import MappingRequest

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onchip.answer.document import ScheduleDocument
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
@@ -27,8 +29,6 @@ from onchip.commands.exit_code import ExitCode, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 
 if TYPE_CHECKING:
     from onchip.app.schedule import ScheduleRequest

@@ -10,7 +10,7 @@ from math import gcd
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Free, Plan
-from onchip.facts.residencies import Residency, Transfer, residencies_of, transfers_of
+from onchip.answer.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.model.lifetimes.overwriting import inside_others, overwritable_inputs

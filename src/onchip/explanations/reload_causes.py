@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from onchip.answer.residencies import Residency, Transfer, TransferKind
 from onchip.arch.memory import Memory
 from onchip.explanations.history import History, aligned
-from onchip.facts.residencies import Residency, Transfer, TransferKind
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import accumulate
 
 from onchip.answer.program import Allocate, Compute, Copy, Free
+from onchip.answer.residencies import Began, Residency
 from onchip.answer.schedule import WORKSPACE, Schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
-from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.homes import homes_of_computes

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from onchip.answer.residencies import Residency
 from onchip.arch.memory import Memory, Operand
 from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.facts.residencies import Residency
 
 
 @dataclass(frozen=True, slots=True)

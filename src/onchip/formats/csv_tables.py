@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 
 from onchip.answer.program import Plan
-from onchip.facts.residencies import residencies_of, transfers_of
+from onchip.answer.residencies import residencies_of, transfers_of
 from onchip.ir.graph import Graph
 
 RESIDENCY_COLUMNS = (

@@ -9,16 +9,16 @@ from enum import StrEnum
 from typing import Final
 
 from onchip.answer.document import Granularity, Split
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import Combination
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Objective, Order, Placement
 from onchip.answer.recomputation import Recompute
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.arch.sharing import Share
 from onchip.errors import InputError, UsageError
 from onchip.model.accounting.accounting import AccountingName
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import Combination
 
 OptionValue = object
 GREATEST_WHOLE: Final = 2**31 - 1

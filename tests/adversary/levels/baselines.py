@@ -11,13 +11,13 @@ from adversary.frame import Ended, Facts, Json, Program, Verdict
 from adversary.levels.baselines_cases import machine_of, padded_layers, random_facts, renamed
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.ops.derive.layers_of import Precision
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping_cosa import least_objective
 from oracles.mapping_unrolled import filled_mappings, least_uneven_pj

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import floor
 from typing import Final
 
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
@@ -28,7 +29,6 @@ from onchip.bounds.layer.unit_shares import Sharing
 from onchip.errors import InputError
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.candidates.space import StackChoice
-from onchip.solve.stacks.objective import Criteria, FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, first_starts
 from onchip.transform.groups.tilings import TileBox
 

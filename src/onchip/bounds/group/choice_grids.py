@@ -9,6 +9,7 @@ from operator import mul
 
 import numpy as np
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.alone_bounds import AloneBound
@@ -17,7 +18,6 @@ from onchip.bounds.group.stack_grids import GridSums, Places, StackGrids, TileGr
 from onchip.bounds.layer.unit_shares import Sharing
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import FEW_TILINGS, StackChoice
-from onchip.solve.stacks.objective import FusionObjective
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.groups.tilings import TileBox
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import Move
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.nest_work import NestWork, work_of_all
@@ -18,7 +19,6 @@ from onchip.mapping.space.padding import floor_of
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.ports import port_for
 from onchip.model.unrolling.ways import all_ways
-from onchip.solve.mapping.objective import MappingObjective
 
 SAFE: Final = 1 - 1e-9
 """Sums in another order differ by less."""

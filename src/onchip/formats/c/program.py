@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
+from onchip.answer.residencies import Residency, residencies_of
 from onchip.arch.memory import DRAM, Memory
-from onchip.facts.residencies import Residency, residencies_of
 from onchip.formats.c.names import fits_in_32_bits, identifier, unique_identifiers
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor

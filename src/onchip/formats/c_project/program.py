@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Plan
+from onchip.answer.residencies import residencies_of
 from onchip.arch.memory import DRAM, Memory
 from onchip.errors import GraphError, PlanError
-from onchip.facts.residencies import residencies_of
 from onchip.formats.c.names import comment, identifier, unique_identifiers
 from onchip.formats.c_project.call_text import CallText
 from onchip.formats.c_project.calls import (

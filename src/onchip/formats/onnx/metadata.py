@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onchip.answer.document import PlanDocument
 from onchip.answer.program import Compute
+from onchip.answer.residencies import residencies_of
 from onchip.errors import InputError, PlanError
-from onchip.facts.residencies import residencies_of
 from onchip.formats.canonical import to_json
 from onchip.formats.files import read_file
 from onchip.formats.own.plan_json_writer import memory_fields, plan_to_json

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Compute, Copy, Plan
+from onchip.answer.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.arch.memory import DRAM
 from onchip.errors import PlanError
-from onchip.facts.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.formats.canonical import to_json
 from onchip.formats.trace.spans import TracedWaits, TraceSpan, spans_in_steps
 

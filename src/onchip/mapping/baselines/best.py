@@ -11,6 +11,7 @@ import numpy as np
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
@@ -21,7 +22,6 @@ from onchip.model.layer.limits import array_of, check_memories
 from onchip.model.layer.tables import Chosen, Costs, CostStatus
 from onchip.model.unrolling.unrolling import Unrolled
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 RankOfRow: TypeAlias = Callable[[Chosen, int], float]
 """Of rows that are equally good the one of the least is the best."""

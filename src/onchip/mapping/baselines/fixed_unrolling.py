@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
@@ -21,7 +22,6 @@ from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.unrolling import Unrolling
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]
 """Of a layer, the one to be tried first in front."""

@@ -15,6 +15,7 @@ from typing import Final
 from onchip.answer import layer_mapping as plan
 from onchip.answer.layer_mapping import Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Stop
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import LOOPS, OUTPUT, RELEVANT
@@ -29,7 +30,6 @@ from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.model.unrolling.unrolling import Unrolled, Unrolling, unrolled_as_asked, unrolled_greedily
 from onchip.native import FactorKind, FilledLevel, LomaOrders
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 METHOD: Final = "loma"
 LIMIT: Final = 6

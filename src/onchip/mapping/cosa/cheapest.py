@@ -7,13 +7,13 @@ from math import inf, isfinite
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result
 from onchip.errors import AcceleratorError, InputError
 from onchip.mapping.cosa.cosa import solve_as_cosa
 from onchip.mapping.cosa.machine import CosaWeights
 from onchip.model.layer.batch import LayerCosts
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 
 def solve_as_cosa_by_cost(

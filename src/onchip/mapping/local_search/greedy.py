@@ -13,6 +13,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.layer import INPUT, RELEVANT
 from onchip.mapping.baselines.loma import inside_first, last_apart
@@ -20,7 +21,6 @@ from onchip.mapping.local_search.one_by_one import one_by_one
 from onchip.model.layer.batch import LayerCosts
 from onchip.model.unrolling.factors import prime_counts
 from onchip.model.unrolling.unrolling import Unrolled, unrolled_greedily
-from onchip.solve.mapping.objective import MappingObjective
 
 ORDERS: Final = (
     ("S", "R", "C", "Q", "P", "K", "G", "N"),

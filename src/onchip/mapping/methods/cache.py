@@ -19,13 +19,13 @@ from typing import Any, Final, Self
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import CacheWarning, InputError
 from onchip.kept_folder import FOLDER_VARIABLE, cache_folder
 from onchip.mapping.methods.registry import MappingMethod
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 

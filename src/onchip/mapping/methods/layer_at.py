@@ -7,12 +7,12 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InputError, InternalError
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.registry import MappingMethod, composing_method, method_named
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 
 SECONDS_OF_LOMA: Final = 1.0

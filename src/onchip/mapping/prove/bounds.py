@@ -17,6 +17,7 @@ import numpy as np
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.bounds.layer.floors import SAFE, floor_of_any
 from onchip.ir.layer import LOOPS
 from onchip.mapping.chains.chain_energy import ChainEnergy
@@ -28,7 +29,6 @@ from onchip.mapping.prove.together import Found, least_together
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (8_000, ()), (20_000, ()))
 """Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.

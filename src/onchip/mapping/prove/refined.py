@@ -7,6 +7,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.tile_search.exact import OBJECTIVES, mapping_of
 from onchip.model.layer.batch import LayerCosts
@@ -14,7 +15,6 @@ from onchip.model.layer.limits import array_of
 from onchip.model.layer.native_layer import native_layer, native_machine
 from onchip.native import ExactRefiner
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 MAPPINGS_AT_ONCE: Final = 20_000
 SEED: Final = 1

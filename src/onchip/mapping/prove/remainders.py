@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.turns import turns_of
 from onchip.ir.layer import LOOPS, RELEVANT, Layer
@@ -23,7 +24,6 @@ from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.factors import padded_bound
 from onchip.model.unrolling.unrolling import Unrolled
 from onchip.model.unrolling.ways import Ways, some_ways
-from onchip.solve.mapping.objective import MappingObjective
 
 LARGEST_PRIME: Final = 5
 """Of a loop in time, so that it may be cut somewhere."""

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
 from onchip.mapping.chains.cells import Range
@@ -29,7 +30,6 @@ from onchip.mapping.chains.standing import may_stand_inside, single_cells
 from onchip.mapping.prove.unrolled_ways import CHANNELS, LEADING, OTHERS, UnrolledWays
 from onchip.native import least_chain_below
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 ROUNDS_IN_ANY_CASE: Final = 3
 """Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""

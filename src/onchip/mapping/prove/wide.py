@@ -9,6 +9,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.bounds.layer.floors import floor_of_any
 from onchip.errors import AcceleratorError, InputError
@@ -25,7 +26,6 @@ from onchip.mapping.tile_search.exact import METHOD, ExactMapper
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
-from onchip.solve.mapping.objective import MappingObjective
 
 WAYS: Final = 24
 MAPPINGS_OF_A_WAY: Final = 12_000

@@ -16,6 +16,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
@@ -27,7 +28,6 @@ from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.factors import prime_counts
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
-from onchip.solve.mapping.objective import MappingObjective
 
 MOST_PADDED_LAYERS: Final = 100_000
 NODES_AT_FIRST: Final = 100_000

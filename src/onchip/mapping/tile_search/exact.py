@@ -8,6 +8,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS
@@ -18,7 +19,6 @@ from onchip.native import ExactMapper as CompiledMapper
 from onchip.native import ExactNest, ExactObjective, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
-from onchip.solve.mapping.objective import MappingObjective
 
 METHOD: Final = "exact"
 NO_LEVEL: Final = -1

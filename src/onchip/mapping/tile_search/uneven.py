@@ -13,6 +13,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import FEMTO_PER_PICO, MappingObjective
 from onchip.answer.result import Result
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT
@@ -34,7 +35,6 @@ from onchip.model.unrolling.tiles import TileElements, Tiles, sides_of, tiles_of
 from onchip.model.unrolling.unrolling import Unrolled, Unrolling
 from onchip.native import UnevenCut, UnevenSearch
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import FEMTO_PER_PICO, MappingObjective
 
 METHOD: Final = "uneven"
 TILES_AT_ONCE: Final = 256

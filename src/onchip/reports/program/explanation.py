@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onchip.answer.residencies import Transfer
 from onchip.answer.result import Result, Status
 from onchip.explanations.history import History
 from onchip.explanations.reload_causes import (
@@ -13,7 +14,6 @@ from onchip.explanations.reload_causes import (
     moves,
     reload_causes,
 )
-from onchip.facts.residencies import Transfer
 from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
 from onchip.reports.program.json_view import Json, links_object, memory_object
 

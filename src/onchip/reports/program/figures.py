@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from onchip.answer.problem import Objective, Problem
+from onchip.answer.residencies import Began, Residency
 from onchip.arch.memory import Memory
-from onchip.facts.residencies import Began, Residency
 from onchip.ir.tensor import Role
 from onchip.model.timeline.plan_timeline import Timeline
 from onchip.reports.program.findings import Findings

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from platform import python_version
 
 from onchip.answer.problem import Objective, Placement
+from onchip.answer.residencies import TransferKind
 from onchip.arch.memory import Memory, Operand
-from onchip.facts.residencies import TransferKind
 from onchip.ir.tensor import Tensor
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import arenas_words, least_need_words, links_words, operand_words

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from onchip.answer.residencies import Began, Residency
 from onchip.answer.schedule import WORKSPACE
 from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.facts.residencies import Began, Residency
 from onchip.reports.shared.page import Json
 
 

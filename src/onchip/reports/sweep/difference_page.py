@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from onchip.answer.residencies import Residency
 from onchip.explanations.answer_difference import AnswerDifference
 from onchip.explanations.history import History
-from onchip.facts.residencies import Residency
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import exact_bytes, short_bytes
 from onchip.reports.sweep.difference import change_words, tensor_words

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.errors import UsageError
 from onchip.ir.graph import Graph
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.candidates.spaces import ensure_a_tile_fits
-from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 from onchip.transform.groups.stacks import PLACE, given_stacks, single_layers
 
 SEARCHED: Final = frozenset({OPTIMAL, LAYERS, "one", "greedy"})

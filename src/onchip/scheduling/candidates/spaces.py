@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
+from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.candidates.space import StackChoice, StackSpace
-from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
 from onchip.transform.groups.stacks import (
     LayerSpan,
     given_stacks,

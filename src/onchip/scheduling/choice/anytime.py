@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.answer.result import Status, Stop
 from onchip.scheduling.candidates.spaces import space_described, space_of
 from onchip.scheduling.choice.solve import FusionResult, least_value, solve_fusion
@@ -19,7 +20,6 @@ from onchip.scheduling.fronts.workers import Costing, costs_of
 from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.search.strategy.stage import without_bound
-from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 from onchip.transform.groups.stacks import single_layers, stack_count
 
 SECONDS_OF_A_STACK: Final = 2e-5

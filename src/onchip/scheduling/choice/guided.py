@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from onchip.answer.options.fusion_objective import Criteria
 from onchip.scheduling.choice.ways import (
     SECONDS_OF_A_LOOK,
     Arc,
@@ -22,7 +23,6 @@ from onchip.scheduling.choice.ways import (
 )
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import Criteria
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 

@@ -14,6 +14,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
+from onchip.answer.options.fusion_objective import Criteria, sum_of, value_of
 from onchip.answer.result import Status, Stop
 from onchip.scheduling.choice.ways import (
     SECONDS_OF_A_LOOK,
@@ -26,7 +27,6 @@ from onchip.scheduling.choice.ways import (
 )
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import Criteria, sum_of, value_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 

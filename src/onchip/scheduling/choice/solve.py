@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
+from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.stacks import OverlapMode, StackStrategy
 from onchip.answer.strategy import FusionStrategy
@@ -34,8 +36,6 @@ from onchip.scheduling.fronts.costs import StackCosts, criteria_of
 from onchip.scheduling.fronts.tile_mappings import tile_mappings
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import with_bound, without_bound
-from onchip.solve.stacks.objective import Criteria, FusionObjective, sum_of, value_of
-from onchip.solve.stacks.options import OPTIMAL, Combination, FusionOptions
 from onchip.transform.groups.stacks import LayerSpan
 
 FEW_HOMES: Final = 8

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from onchip.answer.options.fusion_objective import Criteria, value_of
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import Criteria, value_of
 
 SECONDS_OF_A_LOOK: Final = 1e-4
 """At a choice, or some, where work is counted."""

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
+from onchip.answer.options.fusion_objective import Criteria, value_of
 from onchip.errors import InternalError
 from onchip.scheduling.choice.ways import ensure_time
 from onchip.search.budget.limits import Run
-from onchip.solve.stacks.objective import Criteria, value_of
 
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective, value_of
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.bounds import StackBounds
@@ -20,7 +21,6 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.scheduling.fronts.mappers import UnmappableError
-from onchip.solve.stacks.objective import Criteria, FusionObjective, value_of
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 PROVEN: Final = (OURS, DEFINES)

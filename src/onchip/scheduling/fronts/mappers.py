@@ -8,6 +8,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError, InternalError, UsageError
@@ -27,7 +28,6 @@ from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.model.program.figures import ScheduleFigures
 from onchip.scheduling.program.places import Places
-from onchip.solve.schedule.objective import ScheduleObjective
 
 Operators: TypeAlias = tuple[str, ...]
 """A run of operators, by name."""

@@ -9,6 +9,9 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.fusion_objective import Criteria, FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.group.problem_floors import ProblemFloors
@@ -31,9 +34,6 @@ from onchip.scheduling.fronts.mappers import EXACT, LOMA, LayerMapper, MapperInT
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes
-from onchip.solve.mapping.objective import MappingObjective
-from onchip.solve.stacks.objective import Criteria, FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 KEEPING: Final = (EXACT, LOMA)

@@ -9,10 +9,10 @@ from math import isfinite
 
 from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.memory import Operand
 from onchip.ir.layer import Layer
 from onchip.model.layer.batch import LayerCosts
-from onchip.solve.mapping.objective import MappingObjective
 from onchip.verify.mapping import verify_mapping
 
 

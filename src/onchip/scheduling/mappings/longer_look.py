@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, TypeAlias
 
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.scheduling.mappings.mapped import KnownMappings, NestKey, is_within, key_of
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.mappings.nest_mapper import BestMapper
@@ -14,7 +15,6 @@ from onchip.scheduling.program.attempt import ScheduleAttempt
 from onchip.scheduling.program.composition import NestRoom
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 SECONDS_OF_A_LONGER_LOOK: Final = 0.1
 """At least, for the mapping of a nest."""

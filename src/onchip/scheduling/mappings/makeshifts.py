@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.schedule import Homes
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
@@ -17,7 +18,6 @@ from onchip.scheduling.mappings.mapped import NestKey, key_of
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.clock import Deadline
-from onchip.solve.mapping.objective import MappingObjective
 
 SECONDS_OF_A_MAKESHIFT: Final = 0.0045
 """Of a processor, to make it, to price it and to compose what runs so."""

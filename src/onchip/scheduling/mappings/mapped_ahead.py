@@ -8,13 +8,13 @@ from typing import Final, TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result
 from onchip.errors import InputError
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.layer_at import best_mapping_at
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import Pending, TaskPool
-from onchip.solve.mapping.objective import MappingObjective
 
 SECONDS_BETWEEN_LOOKS: Final = 0.05
 NestQuestion: TypeAlias = tuple[LayerProblem, MappingObjective]

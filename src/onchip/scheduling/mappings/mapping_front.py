@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.model.program.compute_cost import NestCost
 from onchip.model.program.copies import dram_cycles
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
-from onchip.solve.schedule.objective import ScheduleObjective
 
 
 @dataclass(frozen=True, slots=True)

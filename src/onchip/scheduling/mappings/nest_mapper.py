@@ -9,6 +9,7 @@ from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import AcceleratorError, InputError
@@ -30,7 +31,6 @@ from onchip.scheduling.mappings.mapped_ahead import MappedAhead
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.objective import MappingObjective
 
 SHARE_OF_A_COMPOSITION: Final = 0.25
 """Of the time that is left, for all nests of a schedule that are not mapped yet."""

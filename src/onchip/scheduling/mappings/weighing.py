@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
 from onchip.model.program.compute_cost import NestCost
@@ -16,7 +17,6 @@ from onchip.scheduling.program.attempt import ScheduleAttempt
 from onchip.scheduling.program.composition import NestRoom
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
-from onchip.solve.schedule.objective import ScheduleObjective
 
 SHARE_OF_ASKING: Final = 0.7
 """Of the time that there is to weigh mappings, to find what is best by other objectives."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.scheduling.mappings.mapped import KnownMappings
@@ -17,7 +18,6 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.tiled_network import TiledNetwork
 from onchip.search.budget.limits import Run
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
 from onchip.model.program.figures import ScheduleFigures
 from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.program.composition import Composition
-from onchip.solve.schedule.objective import ScheduleObjective
 from onchip.transform.groups.tile_graph import TileGraph
 
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 from math import dist, log
 from typing import Final, TypeAlias
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Stop
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.network.relaxation import Relaxation
@@ -21,8 +23,6 @@ from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 from onchip.transform.groups.tile_graph import TileGraph
 
 MOST_KEPT: Final = 64

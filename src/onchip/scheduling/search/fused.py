@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.layer.needed import JOINS, VIEWS
@@ -25,9 +28,6 @@ from onchip.scheduling.program.from_strategy import places_of_strategy, stacks_o
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.stacks.objective import FusionObjective
-from onchip.solve.stacks.options import FusionOptions
 from onchip.transform.groups.part_of_network import part_of_network
 
 FUSION_OBJECTIVES: Final = {

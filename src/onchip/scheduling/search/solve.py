@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Result, Status, Stop
 from onchip.mapping.methods.cache import MappingCache
 from onchip.scheduling.mappings.mapped import KnownMappings
@@ -19,8 +21,6 @@ from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.stage_by_stage import StageByStage
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
 
 METHOD: Final = "composed"
 SHARE_OF_STAGES: Final = 0.75

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.ir.graph import Graph
 from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
@@ -21,7 +22,6 @@ from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.search.fused import FusionSearch, FusionStart
 from onchip.search.budget.limits import Progress, Run
-from onchip.solve.schedule.options import ScheduleOptions
 
 SHARE_OF_LAYERS: Final = 0.6
 """Of the time that is left, at most to improve what runs layer by layer, before stacks in tiles are looked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from onchip.solve.mapping.objective import MappingObjective
+from onchip.answer.options.mapping_objective import MappingObjective
 
 if TYPE_CHECKING:  # what the command line offers loads no cost model
     from onchip.bounds.network.relaxation import Relaxation

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
+from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.stacks import OverlapMode
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.stacks.options import LAYERS, OPTIMAL, FusionOptions
 
 WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
 CUT: Final = (

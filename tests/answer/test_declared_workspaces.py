@@ -7,6 +7,9 @@ from random import Random
 
 import pytest
 
+from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.program import Allocate
 from onchip.answer.result import Status
 from onchip.answer.schedule import Schedule
@@ -23,9 +26,6 @@ from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.limits import Run
-from onchip.solve.schedule.objective import ScheduleObjective
-from onchip.solve.schedule.options import ScheduleOptions
-from onchip.solve.stacks.options import LAYERS
 from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.rules import Rule
 from onchip.verify.schedule.setting import ScheduleSetting

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import prod
 from typing import TypeAlias, TypeVar
 
-from onchip.solve.mapping.objective import MappingObjective
+from onchip.answer.options.mapping_objective import MappingObjective
 
 ArrayT = TypeVar("ArrayT")
 Criteria: TypeAlias = tuple[int, ...]

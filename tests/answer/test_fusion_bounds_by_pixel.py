@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.app.fuse import FusionRequest, fuse_network
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.search.budget.limits import Limits
-from onchip.solve.stacks.objective import FusionObjective
 from support.series import series
 
 

@@ -1,0 +1,1 @@
+"""Options and objectives of the verbs."""
