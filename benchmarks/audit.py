@@ -30,13 +30,13 @@ from thesis.published import TABLE_7_1
 from onchip import Count, Limits, Objective, Order, Problem, audit, plan_problem
 from onchip.answer.document import Granularity
 from onchip.answer.packing import PackingProblem
+from onchip.api.budgets import Budget, roomy_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.memory.allocate.exact.pack import pack
 from onchip.memory.allocate.overflow.overflow import least_overflow
 from onchip.search.budget.limits import Run
-from onchip.solve.run.budgets import Budget, roomy_problem
 
 OPTIMAL = "OPTIMAL"
 SECONDS_TO_PLAN = 60.0

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 from onchip import Count, Graph, Limits, Memory, Operator, Order, Problem, Role, Tensor
-from onchip.solve.run.budgets import budgets_of, roomy_problem
+from onchip.api.budgets import budgets_of, roomy_problem
 
 LEAST_OPERATORS, MOST_OPERATORS = 8, 20
 GREATEST_BYTES = (4, 9, 9, 30, 100)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from onchip import Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
-from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
+from onchip.api.budgets import Budget, budgets_of, roomy_problem
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models

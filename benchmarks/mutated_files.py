@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import onnx
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import InputError
 from support.mutated_files import MUTATIONS, Ended, ended, mutated
 from support.quantised import random_quantised

@@ -19,6 +19,7 @@ from pathlib import Path
 from onchip import Limits, Memory, Order, Problem, Reading, read_network
 from onchip.answer.document import Granularity
 from onchip.answer.packing import Packing, PackingProblem
+from onchip.api.budgets import Budget, budgets_of, roomy_problem
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.memory.allocate.construct.chains import packing_problem
 from onchip.memory.allocate.exact.attempt import Attempt
@@ -27,7 +28,6 @@ from onchip.memory.decisions.compose import schedule_of_moves
 from onchip.memory.spill.best_first.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.run.budgets import Budget, budgets_of, roomy_problem
 from onchip.verify.packing import verify_packing
 
 INSTANCES = Path(__file__).parent.parent / "tests" / "data" / "minimalloc"

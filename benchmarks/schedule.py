@@ -30,10 +30,10 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import ScheduleDocument
 from onchip.answer.options.fusion_options import LAYERS
 from onchip.answer.options.schedule_options import ScheduleOptions
-from onchip.app.check_schedule import ScheduleFile
-from onchip.app.kernels import RunValues
-from onchip.app.run_schedule import run_schedule
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.check_schedule import ScheduleFile
+from onchip.api.kernels import RunValues
+from onchip.api.run_schedule import run_schedule
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
 from onchip.formats.own.schedule_json_writer import write_schedule
 from onchip.reports.schedule.outcome import ScheduleOutcome

@@ -33,7 +33,7 @@ from shared.processor import count_processor_seconds
 from onchip.answer.bindings import Bindings
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run

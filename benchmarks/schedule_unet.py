@@ -19,7 +19,7 @@ from time import process_time
 from typing import Final
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator

@@ -21,8 +21,9 @@ from light_model import light_models
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count
 from onchip.answer.result import Status
-from onchip.app.networks import read_network
-from onchip.app.plan import plan_problem
+from onchip.api.budgets import roomy_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph
@@ -31,7 +32,6 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.memory.spill.best_first.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.run.budgets import roomy_problem
 from onchip.transform.rewrite.activations import fuse
 from onchip.transform.rewrite.shared_bytes import SharedBytes
 

@@ -25,10 +25,10 @@ from shared.results import write_results
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Objective
+from onchip.api.kernels import RunValues
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.app.export_project import export_project
-from onchip.app.kernels import RunValues
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.search.budget.limits import Limits

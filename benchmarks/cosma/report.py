@@ -14,7 +14,7 @@ from cosma.published import (
 )
 from cosma.rows import RIVALS, PeakRow, RivalRow, Row, mean
 
-from onchip.solve.run.budgets import Budget
+from onchip.api.budgets import Budget
 
 
 def _clear_progress() -> None:

@@ -13,7 +13,7 @@ from generated import hard_random, nas_like
 
 from onchip import Count, Limits, Order
 from onchip.answer.document import Granularity
-from onchip.solve.run.budgets import Budget
+from onchip.api.budgets import Budget
 
 GENERATED_NETWORKS, HARD_GRAPHS = 50, 20
 SECONDS_HUMAN_DESIGNED, SECONDS_GIVEN_ORDER = 1.0, 0.5

@@ -24,7 +24,7 @@ from shared.results import write_results
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.answer.strategy import StrategyFigures
-from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated
 from onchip.model.accounting.accounting import AccountingName
 

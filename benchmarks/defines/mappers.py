@@ -13,7 +13,7 @@ from onchip.answer.document import Reading
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing

@@ -23,7 +23,7 @@ from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import Tiling
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
 from onchip.search.budget.limits import Limits
 

@@ -36,7 +36,7 @@ from thesis.published import TABLE_7_1
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.problem import Order
-from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.ir.layer import Layer

@@ -39,11 +39,11 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.problem import Count, Objective, Order
 from onchip.answer.result import Result
-from onchip.app.fuse import FusionRequest, fuse_network
-from onchip.app.map import MappingRequest, map_layers
-from onchip.app.plan import Request, plan_network
-from onchip.app.schedule import ScheduleRequest, schedule_network
-from onchip.app.target import Target
+from onchip.api.fuse import FusionRequest, fuse_network
+from onchip.api.map import MappingRequest, map_layers
+from onchip.api.plan import Request, plan_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
+from onchip.api.target import Target
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.search.budget.clock import Deadline

@@ -19,7 +19,7 @@ from gpu.older_assembler import OlderAssembler
 from shared.results import write_results
 
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.app.map import MappingRequest, map_layers
+from onchip.api.map import MappingRequest, map_layers
 from onchip.arch.gpu_compiler import CompiledKernel, gpu_compiler
 from onchip.errors import InputError
 from onchip.formats.gpu.dialect import CUDA

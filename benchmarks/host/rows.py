@@ -9,7 +9,7 @@ from typing import Final
 
 from onchip.answer.document import NamedMapping
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.app.map import MappingRequest, map_layers
+from onchip.api.map import MappingRequest, map_layers
 from onchip.app.measure import MeasureRequest, measure_mapping
 from onchip.arch.host import HOST
 from onchip.arch.host_compiler import host_compiler

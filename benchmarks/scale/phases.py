@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from onchip import Graph
 from onchip.answer.problem import Count, Order, Problem
+from onchip.api.budgets import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph, write_graph
 from onchip.memory.allocate.construct.layouts import LayoutPlacer
@@ -20,7 +21,6 @@ from onchip.memory.retention.gap_windows import GapWindows
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.run.budgets import roomy_problem
 from onchip.verify.verifier import verify
 
 T = TypeVar("T")

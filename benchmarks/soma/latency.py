@@ -23,8 +23,8 @@ from soma.program import run_soma
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator

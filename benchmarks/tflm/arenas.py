@@ -22,9 +22,9 @@ from shared.results import write_results
 
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.app.export_arena import export_arena
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.formats.tflite.arena_lives import arena_contents

@@ -32,8 +32,8 @@ from thesis.published import (
 
 from onchip import Count, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity, Split
-from onchip.app.networks import fitted_to_scratchpads
-from onchip.app.time_plan import timeline_of
+from onchip.api.networks import fitted_to_scratchpads
+from onchip.api.time_plan import timeline_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.verify.verifier import verify
 

@@ -24,7 +24,7 @@ from thesis.published import GREATEST_SPEED_UP, LEAST_SPEED_UP, RESNET_SHARE_AT_
 
 from onchip import Limits, Order, plan_problem
 from onchip.answer.program import Copy
-from onchip.app.time_plan import timeline_of
+from onchip.api.time_plan import timeline_of
 from onchip.formats.own.accelerator_yaml import load_accelerator
 
 MACHINE, LIMIT_SECONDS = "nvdla-like", 60.0

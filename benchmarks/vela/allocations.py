@@ -23,9 +23,9 @@ from pathlib import Path
 from shared.results import write_results
 
 from onchip.answer.problem import Objective
-from onchip.app.check import CheckRequest, check_file
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.vela.allocation import ALIGNMENT_BYTES
 from onchip.ir.tensor import Role

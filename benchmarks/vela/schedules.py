@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from shared.results import write_results
 from vela.allocations import compiled, planned
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.tensor import Role
 
 Untyped: TypeAlias = Any

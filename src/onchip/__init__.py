@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from onchip.answer.problem import Count, Objective, Order, Problem
     from onchip.answer.program import Allocate, Compute, Copy, Free, Plan
     from onchip.answer.result import Result, Status
-    from onchip.app.answer_library import check, explain, report, run
-    from onchip.app.audit import audit
-    from onchip.app.library import Elements, fuse, map_layer, pack, plan, schedule, schedule_front
-    from onchip.app.networks import read_network
-    from onchip.app.plan import plan_problem
+    from onchip.api.answer_library import check, explain, report, run
+    from onchip.api.audit import audit
+    from onchip.api.library import Elements, fuse, map_layer, pack, plan, schedule, schedule_front
+    from onchip.api.networks import read_network
+    from onchip.api.plan import plan_problem
     from onchip.app.sweep_library import SweepChoices, capacity, diff, sweep
     from onchip.arch.accelerator import Accelerator
     from onchip.arch.memory import Memory
@@ -74,7 +74,7 @@ _IMPORTED_WHEN_USED = {
     "Compute": ("onchip.answer.program", "Compute"),
     "Copy": ("onchip.answer.program", "Copy"),
     "Count": ("onchip.answer.problem", "Count"),
-    "Elements": ("onchip.app.library", "Elements"),
+    "Elements": ("onchip.api.library", "Elements"),
     "Free": ("onchip.answer.program", "Free"),
     "Graph": ("onchip.ir.graph", "Graph"),
     "Limits": ("onchip.search.budget.limits", "Limits"),
@@ -91,22 +91,22 @@ _IMPORTED_WHEN_USED = {
     "Status": ("onchip.answer.result", "Status"),
     "SweepChoices": ("onchip.app.sweep_library", "SweepChoices"),
     "Tensor": ("onchip.ir.tensor", "Tensor"),
-    "audit": ("onchip.app.audit", "audit"),
+    "audit": ("onchip.api.audit", "audit"),
     "capacity": ("onchip.app.sweep_library", "capacity"),
-    "check": ("onchip.app.answer_library", "check"),
+    "check": ("onchip.api.answer_library", "check"),
     "diff": ("onchip.app.sweep_library", "diff"),
-    "explain": ("onchip.app.answer_library", "explain"),
-    "fuse": ("onchip.app.library", "fuse"),
+    "explain": ("onchip.api.answer_library", "explain"),
+    "fuse": ("onchip.api.library", "fuse"),
     "graph_from_torch": ("onchip.formats.torch.export", "graph_from_torch"),
-    "map_layer": ("onchip.app.library", "map_layer"),
-    "pack": ("onchip.app.library", "pack"),
-    "plan": ("onchip.app.library", "plan"),
-    "plan_problem": ("onchip.app.plan", "plan_problem"),
-    "read_network": ("onchip.app.networks", "read_network"),
-    "report": ("onchip.app.answer_library", "report"),
-    "run": ("onchip.app.answer_library", "run"),
-    "schedule": ("onchip.app.library", "schedule"),
-    "schedule_front": ("onchip.app.library", "schedule_front"),
+    "map_layer": ("onchip.api.library", "map_layer"),
+    "pack": ("onchip.api.library", "pack"),
+    "plan": ("onchip.api.library", "plan"),
+    "plan_problem": ("onchip.api.plan", "plan_problem"),
+    "read_network": ("onchip.api.networks", "read_network"),
+    "report": ("onchip.api.answer_library", "report"),
+    "run": ("onchip.api.answer_library", "run"),
+    "schedule": ("onchip.api.library", "schedule"),
+    "schedule_front": ("onchip.api.library", "schedule_front"),
     "sweep": ("onchip.app.sweep_library", "sweep"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.options.fusion_objective import FusionObjective
-from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.formats.own.graph_json import write_graph
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

@@ -11,11 +11,11 @@ import pytest
 from onchip.answer.document import Reading
 from onchip.answer.problem import Objective, Order
 from onchip.answer.result import Status
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.plan import Request
+from onchip.api.target import Target
 from onchip.app.arena_places import least_places
-from onchip.app.check import CheckRequest, check_file
 from onchip.app.export_arena import export_arena
-from onchip.app.plan import Request
-from onchip.app.target import Target
 from onchip.arch.sharing import Share
 from onchip.errors import InputError
 from onchip.formats.tflite.arena_lives import arena_contents

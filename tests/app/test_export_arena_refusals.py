@@ -9,9 +9,9 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Objective
+from onchip.api.plan import Request
+from onchip.api.target import Target
 from onchip.app.export_arena import export_arena
-from onchip.app.plan import Request
-from onchip.app.target import Target
 from onchip.errors import InternalError
 from support.arena_exports import RAW, ROOM, chain, edited, exported, planned, refused
 from support.micro_models import branches, int8, int8_constant

@@ -9,12 +9,12 @@ import pytest
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count
-from onchip.app.networks import network_to_plan
+from onchip.api.budgets import budgets_of, roomy_problem
+from onchip.api.networks import network_to_plan
 from onchip.app.sweep_points import PointResolver
 from onchip.errors import UsageError
 from onchip.formats.own.study_yaml import study_of_value
 from onchip.search.budget.limits import Limits
-from onchip.solve.run.budgets import budgets_of, roomy_problem
 from onchip.sweeps.study import Study
 from onchip.sweeps.study_of_fields import study_of
 

@@ -8,8 +8,8 @@ import pytest
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
-from onchip.app.moved_operators import moved_operators
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.moved_operators import moved_operators
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.arch.memory import Operand
 from onchip.bounds.network.relaxation import relaxation
 from onchip.formats.own.accelerator_yaml import load_accelerator

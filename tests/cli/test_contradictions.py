@@ -166,7 +166,7 @@ def test_a_mapping_that_costs_something_else_is_a_contradiction(
         result = random.solve(problem, objective, run)
         return replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
 
-    monkeypatch.setattr("onchip.app.layer_searches.method_named", lambda name: replace(random, solve=dearer))
+    monkeypatch.setattr("onchip.api.layer_searches.method_named", lambda name: replace(random, solve=dearer))
     output = tmp_path / "mapping.yaml"
 
     ended = onchip(
@@ -198,7 +198,7 @@ def test_a_strategy_that_costs_something_else_is_a_contradiction(
         dear = replace(result, objective_value=(result.objective_value or 0) + 1, status=Status.FEASIBLE)
         return replace(found, found=replace(found.found, result=dear))
 
-    monkeypatch.setattr("onchip.app.fuse.solve_in_time", dearer)
+    monkeypatch.setattr("onchip.api.fuse.solve_in_time", dearer)
 
     ended = onchip("fuse", network, "--accelerator", chip, "--method", "loma", "--tile-sizes", "divisors", "--json")
 
@@ -215,7 +215,7 @@ def test_an_arena_of_another_size_is_a_contradiction(
     def larger(problem: PackingProblem, run: Run) -> Result[Packing]:
         return replace(pack(problem, run), status=Status.FEASIBLE, objective_value=8)
 
-    monkeypatch.setattr("onchip.app.pack.pack", larger)
+    monkeypatch.setattr("onchip.api.pack.pack", larger)
     output = tmp_path / "packed.csv"
 
     ended = onchip("pack", buffers, "--capacity", "100", "-o", output, "--json")
@@ -232,7 +232,7 @@ def test_every_verb_ends_so(
     def raising(*_arguments: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("onchip.app.check_plan.verify", raising)
+    monkeypatch.setattr("onchip.api.check_plan.verify", raising)
 
     saved = is_withheld(onchip(verb, planned, diamond, "--json"))
 

@@ -13,9 +13,9 @@ import pytest
 from onchip.answer.document import CostModel, Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
-from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
-from onchip.app.fusion_claims import NONE_OF_THESE
-from onchip.app.networks import read_network
+from onchip.api.fuse import FusionRequest, check_mapped_again, fuse_network
+from onchip.api.fusion_claims import NONE_OF_THESE
+from onchip.api.networks import read_network
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator

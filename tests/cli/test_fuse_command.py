@@ -11,7 +11,7 @@ import pytest
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.result import Status, Stop
 from onchip.answer.stacks import OverlapMode
-from onchip.app.fuse import FusionRequest, check_mapped_again, fuse_network
+from onchip.api.fuse import FusionRequest, check_mapped_again, fuse_network
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run

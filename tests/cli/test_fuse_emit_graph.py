@@ -9,7 +9,7 @@ import pytest
 
 from onchip.answer.document import Reading
 from onchip.answer.stacks import OverlapMode
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.memory import DRAM
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy

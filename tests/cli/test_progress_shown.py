@@ -34,7 +34,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *words: str, sec
             time.sleep(0.001)
 
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_TICKS", 0.0001)
-    monkeypatch.setattr("onchip.app.networks._total_is_in_range", be_seen)
+    monkeypatch.setattr("onchip.api.networks._total_is_in_range", be_seen)
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setattr("sys.stdout", stream)
     assert run(words, seconds_ago) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.formats.own.graph_json import graph_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor

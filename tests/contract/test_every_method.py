@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.document import Claim
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.memory.methods.registry import METHODS

@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.document import Reading
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
-from onchip.app.networks import network_to_plan
+from onchip.api.networks import network_to_plan
 from onchip.arch.memory import Memory
 from onchip.memory.allocate.construct.layouts import LayoutPlacer, has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves

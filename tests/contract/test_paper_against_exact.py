@@ -10,7 +10,7 @@ from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.bundled_networks import load_network

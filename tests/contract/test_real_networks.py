@@ -10,13 +10,13 @@ import pytest
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
-from onchip.app.networks import read_network
-from onchip.app.plan import Request, plan_network, plan_problem
-from onchip.app.target import Target
+from onchip.api.budgets import Budget
+from onchip.api.networks import read_network
+from onchip.api.plan import Request, plan_network, plan_problem
+from onchip.api.target import Target
 from onchip.arch.memory import Memory
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
-from onchip.solve.run.budgets import Budget
 from support.onnx_networks import LIGHT_MODELS
 from support.series import with_slow
 

@@ -7,6 +7,7 @@ import pytest
 from onchip.answer.packing import Packing
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
+from onchip.api.budgets import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.bundled_networks import load_network
 from onchip.memory.allocate.construct.by_time import place_or_cut_by_time
@@ -18,7 +19,6 @@ from onchip.memory.spill.best_first.search import BestFirstSearch
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-from onchip.solve.run.budgets import roomy_problem
 from onchip.transform.rewrite.activations import fuse
 from onchip.verify.packing import verify_packing
 from onchip.verify.verifier import verify

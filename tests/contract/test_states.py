@@ -14,11 +14,11 @@ from onchip.answer.document import Reading
 from onchip.answer.problem import Objective, Order, Problem, Rate, Transfers
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
-from onchip.app.check_plan import check_plan
-from onchip.app.kernels import RunValues
-from onchip.app.plan import Request, plan_network
-from onchip.app.run_plan import run_plan
-from onchip.app.target import Target
+from onchip.api.check_plan import check_plan
+from onchip.api.kernels import RunValues
+from onchip.api.plan import Request, plan_network
+from onchip.api.run_plan import run_plan
+from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph

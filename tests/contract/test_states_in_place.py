@@ -10,6 +10,7 @@ import pytest
 from onchip import plan_problem
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
+from onchip.api.budgets import budgets_of
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
@@ -21,7 +22,6 @@ from onchip.model.capacity.bounds import greatest_need, greatest_needs, operator
 from onchip.model.capacity.infeasible_operator import infeasible_operator
 from onchip.model.capacity.states import memories_of_state
 from onchip.search.budget.limits import Limits
-from onchip.solve.run.budgets import budgets_of
 from oracles.packing import TooLargeError
 from oracles.shared_bytes import subsets
 from oracles.states import least_arena_with_states, least_traffic_with_states

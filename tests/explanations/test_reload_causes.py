@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Compute, Free, Plan
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.explanations.history import History
 from onchip.explanations.reload_causes import ReloadPurpose, full_steps, moves, reload_causes

@@ -13,10 +13,10 @@ from onnx.helper import make_node
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
-from onchip.app.plan import Request
-from onchip.app.target import Target
+from onchip.api.budgets import Budget
+from onchip.api.plan import Request
+from onchip.api.target import Target
 from onchip.arch.sharing import Share
-from onchip.solve.run.budgets import Budget
 from support.arena_exports import allocations, edited
 from support.c_projects import (
     ROOM,

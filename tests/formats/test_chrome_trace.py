@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.app.time_plan import timeline_of
+from onchip.api.time_plan import timeline_of
 from onchip.app.traced import traced_activities, traced_waits
 from onchip.errors import PlanError
 from onchip.formats.own.accelerator_yaml import load_accelerator

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.problem import Problem
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import bundled_networks, load_network
 from onchip.ir.layer import WEIGHT

@@ -16,7 +16,7 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node, make_opsetid
 
 from onchip.answer.document import Reading
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.formats.onnx.runtime_kinds import RUNTIME_DOMAIN
 from support.onnx_networks import model, value
 from support.onnx_runs import AS_IT_IS, run_model, saved

@@ -14,8 +14,8 @@ from onnx import TensorProto, numpy_helper
 from onchip.answer.document import Claim, PlanDocument, Reading, Source, Split
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute
-from onchip.app.networks import read_network
-from onchip.app.plan import plan_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory, Operand
 from onchip.errors import InputError
 from onchip.formats.onnx.metadata import metadata_of, model_with_metadata

@@ -17,7 +17,7 @@ from onnx import numpy_helper
 from onnx.helper import make_node, make_opsetid, np_dtype_to_tensor_dtype
 
 from onchip.answer.document import Reading
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import InputError
 from onchip.formats.onnx.runtime_kinds import RUNTIME_DOMAIN
 from support.onnx_networks import model, value

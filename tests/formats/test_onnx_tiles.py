@@ -13,7 +13,7 @@ from onnx.helper import make_node
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Problem
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels

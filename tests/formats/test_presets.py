@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from onchip.answer.problem import Problem
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from onchip.answer.problem import Count, Problem
-from onchip.app.plan import plan_problem
-from onchip.app.time_plan import timeline_of
+from onchip.api.plan import plan_problem
+from onchip.api.time_plan import timeline_of
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError
 from onchip.formats.own.accelerator_yaml import load_accelerator

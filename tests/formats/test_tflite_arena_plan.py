@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.app.check import CheckRequest, check_file
-from onchip.app.target import Target
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.target import Target
 from onchip.errors import InputError
 from onchip.formats.tflite.arena_plan import METADATA, read_arena_plan
 from onchip.reports.shared.answer_check import AnswerCheck

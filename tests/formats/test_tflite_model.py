@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.document import Granularity, Reading
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import NetworkWarning, UsageError
 from onchip.formats.tflite.model import read_tflite
 from onchip.ir.graph import Graph

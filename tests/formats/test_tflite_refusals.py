@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import InputError
 from onchip.formats.tflite.model import read_tflite
 from onchip.ops.derive.layers_of import layers_and_left_out

@@ -14,7 +14,7 @@ import pytest
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import InputError, NetworkWarning, OpenDimensionsError, UsageError
 from onchip.formats.torch.export import graph_from_torch
 from onchip.formats.torch.model import read_torch

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from onchip.app.schedule import ScheduleRequest, read_schedule_question
+from onchip.api.schedule import ScheduleRequest, read_schedule_question
 from onchip.arch.energies import stated
 from support.onnx_networks import integers, model, value
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from support.diamond import Program
 
 FOLDER = Path(__file__).parent

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from onchip.answer.problem import Count, Objective, Problem
-from onchip.app.durations import MAPPING, durations_of
-from onchip.app.plan import plan_problem
-from onchip.app.split_claims import bound_of_all_splits
+from onchip.api.durations import MAPPING, durations_of
+from onchip.api.plan import plan_problem
+from onchip.api.split_claims import bound_of_all_splits
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator

@@ -10,9 +10,9 @@ import pytest
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective
 from onchip.answer.result import Status
-from onchip.app.plan import Request, plan_network
-from onchip.app.split_claims import NO_PLAN, THIS_SPLIT
-from onchip.app.target import Target
+from onchip.api.plan import Request, plan_network
+from onchip.api.split_claims import NO_PLAN, THIS_SPLIT
+from onchip.api.target import Target
 from onchip.reports.program.outcome import Outcome
 from support.diamond import Program
 

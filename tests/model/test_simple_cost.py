@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.document import Split
 from onchip.answer.problem import Count, Problem
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory

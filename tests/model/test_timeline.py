@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Allocate, Copy, Free, Plan
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Memory, MemoryLevel, Port
 from onchip.errors import AcceleratorError

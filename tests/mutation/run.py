@@ -27,7 +27,7 @@ PRELOADED = (
     "numpy",
     "onchip.transform.groups.tiled",
     "onchip.model.program.figures",
-    "onchip.app.networks",
+    "onchip.api.networks",
 )
 """What tests import and takes long; nothing of it imports the verifier."""
 

@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 from onchip.answer.document import Reading
-from onchip.app.layers import layers_named
+from onchip.api.layers import layers_named
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.bundled_networks import bundled_networks

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ir.tile import SumPart
 from onchip.ops.pointwise.partial_sums import AFFINE, COMPARED, MULTIPLIED, SUMMED, has_partial_results

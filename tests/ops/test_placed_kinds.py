@@ -13,7 +13,7 @@ from onnx import TensorProto, numpy_helper
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Split
 from onchip.answer.problem import Problem
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.tiles import OnnxTileKernels

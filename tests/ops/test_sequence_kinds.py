@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ops.pointwise.joined_kinds import JOINED
 from onchip.ops.registry.kinds import geometry_of

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from onnx.helper import make_node
 
 from onchip.answer.document import Reading
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.layer import Layer
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.verify.schedule.nests import NestDerivation

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.problem import Problem
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.formats.tflite.kernels import TfliteKernels
 from onchip.formats.tflite.tiles import TfliteTileKernels
 from onchip.ir.graph import Graph

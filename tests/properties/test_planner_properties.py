@@ -16,7 +16,7 @@ from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.plan_json import read_plan

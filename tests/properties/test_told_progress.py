@@ -21,12 +21,13 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
-from onchip.app.fuse import FusionRequest, fuse_network
-from onchip.app.map import MappingRequest, map_layers
-from onchip.app.pack import overflow_file, pack_file
-from onchip.app.plan import Request, describe_network, plan_network
-from onchip.app.schedule import ScheduleRequest, schedule_network
-from onchip.app.target import Target
+from onchip.api.budgets import Budget
+from onchip.api.fuse import FusionRequest, fuse_network
+from onchip.api.map import MappingRequest, map_layers
+from onchip.api.pack import overflow_file, pack_file
+from onchip.api.plan import Request, describe_network, plan_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
+from onchip.api.target import Target
 from onchip.arch.memory import Memory
 from onchip.memory.methods.registry import METHODS
 from onchip.model.capacity.bounds import greatest_need
@@ -34,7 +35,6 @@ from onchip.reports.shared.progress import ProgressLine
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.search.strategy import interruptible
-from onchip.solve.run.budgets import Budget
 from oracles.one_scratchpad import random_graph
 from support.series import series
 from support.timed_problems import UNTIMED

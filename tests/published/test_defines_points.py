@@ -13,7 +13,7 @@ from onchip.answer.document import Reading
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.mapping.baselines.fixed_unrolling import FixedUnrolling, TemporalMethod

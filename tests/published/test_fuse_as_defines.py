@@ -9,7 +9,7 @@ import pytest
 
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode
-from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.arch.energies import stated
 from onchip.model.accounting.accounting import AccountingName
 from support.series import with_slow

@@ -12,8 +12,8 @@ import pytest
 
 from onchip.answer.problem import Objective
 from onchip.answer.result import Status
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
 
 MODELS = Path(__file__).parents[1] / "data" / "tflite"

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from support.mutated_files import GREATEST_BYTES, MUTATIONS, ended
 from support.quantised import random_quantised
 

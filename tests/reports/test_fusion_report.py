@@ -6,7 +6,7 @@ import pytest
 
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.app.fuse import FusionRequest, fuse_network
+from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.reports.stack.figures import (
     accesses,
     energy_by_cause,

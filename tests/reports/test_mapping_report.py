@@ -6,7 +6,7 @@ import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.app.map import MappingRequest, map_layers
+from onchip.api.map import MappingRequest, map_layers
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer

@@ -10,7 +10,7 @@ from onchip.answer.picture import COLOURS, HEIGHT_OF_A_MAP, _addresses, _size, _
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from support.programs import HELD, TWO_SCRATCHPADS
 from support.reports import diamond_graph

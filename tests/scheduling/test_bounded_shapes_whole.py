@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onchip.answer.document import Split
 from onchip.answer.problem import Problem
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
 from onchip.ir.graph import Graph

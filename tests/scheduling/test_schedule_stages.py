@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.stacks import OverlapMode
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.search.solve import solve_schedule
 from onchip.search.budget.clock import Deadline

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Problem
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import UnsplitError
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256, graph_to_json
 from onchip.ir.graph import Graph

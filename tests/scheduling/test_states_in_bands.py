@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Problem
-from onchip.app.networks import fitted_to_scratchpads
+from onchip.api.networks import fitted_to_scratchpads
 from onchip.arch.memory import Memory
 from onchip.cli import app
 from onchip.errors import UsageError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Count
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.errors import GraphError, InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

@@ -14,8 +14,8 @@ from onnx.helper import make_node
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Count, Problem
-from onchip.app.networks import read_network
-from onchip.app.plan import plan_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
 from onchip.formats.onnx.kernels import OnnxKernels, relative_difference

@@ -15,8 +15,8 @@ import pytest
 from onchip.answer.bindings import Bindings
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.app.networks import read_network
-from onchip.app.plan import plan_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import DRAM, Memory
 from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.tensor import Role

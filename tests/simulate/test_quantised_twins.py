@@ -12,16 +12,16 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.answer.document import Reading
-from onchip.app.kernels import RunValues
-from onchip.app.networks import read_network
-from onchip.app.plan import Request, plan_network
-from onchip.app.run_plan import run_plan
-from onchip.app.target import Target
+from onchip.api.budgets import Budget
+from onchip.api.kernels import RunValues
+from onchip.api.networks import read_network
+from onchip.api.plan import Request, plan_network
+from onchip.api.run_plan import run_plan
+from onchip.api.target import Target
 from onchip.formats.own.plan_json_writer import write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.search.budget.limits import Limits
-from onchip.solve.run.budgets import Budget
 from support.onnx_networks import make_node, model, value
 
 quantization = pytest.importorskip("onnxruntime.quantization", reason="onnxruntime quantises: pip install sympy")

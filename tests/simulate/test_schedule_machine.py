@@ -12,10 +12,10 @@ import pytest
 from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
-from onchip.app.check_schedule import check_schedule_document
-from onchip.app.kernels import RunValues, kernels_of_schedule, network_inputs
-from onchip.app.run_schedule import execution_of
-from onchip.app.schedule_figures import priced_schedule
+from onchip.api.check_schedule import check_schedule_document
+from onchip.api.kernels import RunValues, kernels_of_schedule, network_inputs
+from onchip.api.run_schedule import execution_of
+from onchip.api.schedule_figures import priced_schedule
 from onchip.simulate.machine import MachineError
 from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import run_in_given_order

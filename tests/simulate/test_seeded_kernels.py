@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
-from onchip.app.networks import read_network
-from onchip.app.plan import plan_problem
+from onchip.api.networks import read_network
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import InputError
 from onchip.formats.own.bundled_networks import bundled_networks

@@ -13,10 +13,10 @@ import pytest
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Objective
+from onchip.api.kernels import RunValues
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.app.export_project import export_project
-from onchip.app.kernels import RunValues
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
 from onchip.errors import InputError
 from onchip.formats.c_project.project import CProject
 from onchip.formats.own.plan_json_writer import plan_to_json

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.program import Instruction, Plan
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import greatest_need

@@ -13,7 +13,7 @@ from pathlib import Path
 from onchip.__main__ import main
 
 PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload(["onchip.cli", "onchip.app.plan", "onchip.app.map", "onnx", "support.forked"])
+PROCESSES.set_forkserver_preload(["onchip.cli", "onchip.api.plan", "onchip.api.map", "onnx", "support.forked"])
 
 
 @dataclass(frozen=True)

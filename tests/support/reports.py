@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Order, Problem
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import graph_from_json, graph_sha256
 from onchip.ir.graph import Graph

@@ -12,7 +12,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.bounds.network.relaxation import Relaxation

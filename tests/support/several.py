@@ -8,8 +8,8 @@ from pathlib import Path
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Count, Objective, Placement, Problem
 from onchip.answer.program import Plan
-from onchip.app.plan import Request, plan_network
-from onchip.app.target import Target
+from onchip.api.plan import Request, plan_network
+from onchip.api.target import Target
 from onchip.reports.program.outcome import Outcome
 
 LINKED = str(Path(__file__).with_name("linked.yaml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.answer.document import Reading
 from onchip.answer.schedule import ScheduledStack
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor

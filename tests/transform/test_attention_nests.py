@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from onchip.answer.document import Reading
 from onchip.answer.schedule import ScheduledStack
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator

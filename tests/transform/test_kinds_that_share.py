@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onchip.answer.document import Granularity, Reading
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.arch.sharing import NO_SHARING, Share, SharedKinds
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph

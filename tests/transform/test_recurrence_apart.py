@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from onchip.answer.document import Reading
 from onchip.answer.schedule import ScheduledStack
-from onchip.app.networks import read_network
-from onchip.app.schedule import ScheduleRequest, schedule_network
+from onchip.api.networks import read_network
+from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.ops.derive.layers_of import Precision, layers_of

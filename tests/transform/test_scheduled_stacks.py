@@ -194,7 +194,7 @@ def test_elements_have_the_bits_that_are_asked_for() -> None:
 
 @pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
 def test_a_light_model_whole_has_its_layers_as_nests(path: object) -> None:
-    from onchip.app.networks import read_network
+    from onchip.api.networks import read_network
 
     graph = read_network(str(path))
     tiles = tile_graph(graph, all_whole(graph), EIGHT)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.answer.stacks import OverlapMode
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
 from onchip.ops.derive.layers_of import Precision
 from onchip.transform.groups.tile_graph import TileGraph

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from support.onnx_networks import integers, make_node, model, value
 from support.tiled_values import difference_in_tiles, split_to_share

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.document import Reading
-from onchip.app.networks import network_to_plan, read_network
+from onchip.api.networks import network_to_plan, read_network
 from onchip.errors import GraphError
 from support.diamond import Json, Program, diamond_fields
 

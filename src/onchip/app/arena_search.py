@@ -12,7 +12,7 @@ from typing import Final
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute
 from onchip.answer.schedule import WORKSPACE
-from onchip.app.plan import plan_problem
+from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.formats.tflite.arena_lives import ArenaContents
 from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES

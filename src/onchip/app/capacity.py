@@ -11,11 +11,12 @@ from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Status
-from onchip.app.durations import durations_of
-from onchip.app.networks import network_to_plan
-from onchip.app.phases import phase
-from onchip.app.plan import plan_problem
-from onchip.app.target import Target
+from onchip.api.budgets import Budgets, budgets_of, roomy_problem
+from onchip.api.durations import durations_of
+from onchip.api.networks import network_to_plan
+from onchip.api.phases import phase
+from onchip.api.plan import plan_problem
+from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
 from onchip.bounds.latency.ways_to_run import WaysToRun
@@ -30,7 +31,6 @@ from onchip.search.budget.limits import Limits
 from onchip.search.budget.warm_start import WarmStart
 from onchip.search.strategy.stage import started_as_stage
 from onchip.search.strategy.start import RunStarter, silent_run
-from onchip.solve.run.budgets import Budgets, budgets_of, roomy_problem
 from onchip.sweeps.curve import Curve
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)

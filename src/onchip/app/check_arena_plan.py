@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.app.phases import phase
-from onchip.app.target import Target
+from onchip.api.budgets import Budget
+from onchip.api.phases import phase
+from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena_plan import ArenaPlan, read_arena_plan
 from onchip.memory.allocate.exact.attempt import least_arena_bytes
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted
-from onchip.solve.run.budgets import Budget
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule, Violation
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.app.phases import phase
-from onchip.app.target import Target
+from onchip.api.phases import phase
+from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena_lives import arena_size_bytes
 from onchip.formats.tflite.model import read_tflite_network

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
-from onchip.app.phases import phase
-from onchip.app.target import Target
+from onchip.api.phases import phase
+from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.xla.assignment import (
     XlaAllocation,

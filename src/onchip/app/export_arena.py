@@ -12,11 +12,11 @@ from onchip.answer.problem import Count, Order
 from onchip.answer.program import Compute
 from onchip.answer.recomputation import Recompute
 from onchip.answer.residencies import residencies_of
+from onchip.api.check_plan import check_plan
+from onchip.api.phases import phase
+from onchip.api.target import Target
 from onchip.app.arena_places import ArenaPlaces, arena_taken, least_places, own_places
 from onchip.app.arena_search import searched_order
-from onchip.app.check_plan import check_plan
-from onchip.app.phases import phase
-from onchip.app.target import Target
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
 from onchip.formats.tflite.arena_lives import ArenaContents, arena_contents

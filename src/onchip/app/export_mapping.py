@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.document import NamedMapping
+from onchip.api.phases import phase
 from onchip.app.measure import legal_mappings, with_weights
-from onchip.app.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.formats.c.names import unique_identifiers

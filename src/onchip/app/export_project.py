@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onchip.answer.problem import Count
 from onchip.answer.recomputation import Recompute
-from onchip.app.check_plan import check_plan
-from onchip.app.kernels import RunValues
-from onchip.app.phases import phase
-from onchip.app.target import Target
+from onchip.api.check_plan import check_plan
+from onchip.api.kernels import RunValues
+from onchip.api.phases import phase
+from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
 from onchip.formats.arrays import read_arrays
 from onchip.formats.c_project.project import CProject, StoredValues, c_project

@@ -10,9 +10,9 @@ from onchip.answer.document import PlanDocument, Source
 from onchip.answer.problem import Count, Problem
 from onchip.answer.program import Allocate, Free, Instruction, Plan
 from onchip.answer.schedule import WORKSPACE
-from onchip.app.check_schedule import ScheduleFile, check_schedule_file
-from onchip.app.phases import phase
-from onchip.app.schedule_figures import priced_schedule
+from onchip.api.check_schedule import ScheduleFile, check_schedule_file
+from onchip.api.phases import phase
+from onchip.api.schedule_figures import priced_schedule
 from onchip.app.traced import traced_activities, traced_waits
 from onchip.arch.memory import DRAM, Operand
 from onchip.errors import UsageError

@@ -14,9 +14,9 @@ from typing import Final
 
 from onchip.answer.document import NamedMapping
 from onchip.answer.layer_problem import LayerProblem
-from onchip.app.check_mapping import accelerator_named
+from onchip.api.check_mapping import accelerator_named
+from onchip.api.phases import phase
 from onchip.app.host_prediction import predicted_cycles
-from onchip.app.phases import phase
 from onchip.app.timed_nest import ONE_THREAD, TimedNest
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.host import HOST

@@ -18,7 +18,7 @@ from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.recomputation import Recompute
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
-from onchip.app.networks import read_network
+from onchip.api.networks import read_network
 from onchip.app.point_networks import graph_of_point, reading_of, shapes_of
 from onchip.arch.energies import stated
 from onchip.arch.sharing import Share
@@ -72,8 +72,8 @@ def _line_without_file(error: InputError | InternalError) -> str:
 
 
 def _planned(point: SweepPoint, options: Options) -> PointAnswer:
-    from onchip.app.plan import Request, plan_read_network
-    from onchip.app.target import Target
+    from onchip.api.plan import Request, plan_read_network
+    from onchip.api.target import Target
     from onchip.formats.own.plan_json_writer import plan_to_json
 
     deadline = Deadline.after(options["time_limit"])
@@ -126,7 +126,7 @@ def _known(point: SweepPoint, problem: Problem) -> WarmStart | None:
 def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.answer.options.schedule_objective import ScheduleObjective
     from onchip.answer.options.schedule_options import ScheduleOptions
-    from onchip.app.schedule import ScheduleRequest, schedule_network
+    from onchip.api.schedule import ScheduleRequest, schedule_network
     from onchip.formats.own.schedule_json_writer import schedule_to_json
 
     bits = None if options["bits"] == "model" else options["bits"]
@@ -167,7 +167,7 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
 
 def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.answer.options.mapping_objective import MappingObjective
-    from onchip.app.map import MappingRequest, map_layers
+    from onchip.api.map import MappingRequest, map_layers
     from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
 
     with _machine_file(point) as file:
@@ -207,7 +207,7 @@ def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
 def _fused(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.answer.options.fusion_objective import FusionObjective
     from onchip.answer.options.fusion_options import Combination, FusionOptions
-    from onchip.app.fuse import FusionRequest, fuse_network
+    from onchip.api.fuse import FusionRequest, fuse_network
     from onchip.formats.own.strategy_json_writer import strategy_to_json
 
     combination = Combination(options["combination"])
@@ -254,10 +254,10 @@ _ANSWERED: Final[Mapping[SweptVerb, Callable[[SweepPoint, Options], PointAnswer]
 
 
 _MODULES: Final[Mapping[SweptVerb, tuple[str, ...]]] = {
-    SweptVerb.PLAN: ("onchip.app.plan", "onchip.formats.own.plan_json_writer"),
-    SweptVerb.MAP: ("onchip.app.map", "onchip.formats.own.mapping_yaml_writer"),
-    SweptVerb.FUSE: ("onchip.app.fuse", "onchip.formats.own.strategy_json_writer"),
-    SweptVerb.SCHEDULE: ("onchip.app.schedule", "onchip.formats.own.schedule_json_writer"),
+    SweptVerb.PLAN: ("onchip.api.plan", "onchip.formats.own.plan_json_writer"),
+    SweptVerb.MAP: ("onchip.api.map", "onchip.formats.own.mapping_yaml_writer"),
+    SweptVerb.FUSE: ("onchip.api.fuse", "onchip.formats.own.strategy_json_writer"),
+    SweptVerb.SCHEDULE: ("onchip.api.schedule", "onchip.formats.own.schedule_json_writer"),
 }
 
 

@@ -9,8 +9,8 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count
 from onchip.answer.recomputation import Recompute
-from onchip.app.layers import layers_named
-from onchip.app.networks import network_to_plan, read_network
+from onchip.api.layers import layers_named
+from onchip.api.networks import network_to_plan, read_network
 from onchip.errors import InputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.own.graph_json import graph_sha256

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from onchip.app.check import CheckRequest, check_file
-from onchip.app.check_schedule import ScheduleFile
-from onchip.app.show_plan import findings_of
-from onchip.app.show_schedule import schedule_to_show
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.check_schedule import ScheduleFile
+from onchip.api.show_plan import findings_of
+from onchip.api.show_schedule import schedule_to_show
 from onchip.app.store_rows import shown_store
 from onchip.errors import InputError, OnchipError, UsageError
 from onchip.reports.program.html import report_html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.errors import InputError
 from onchip.formats.files import write_file
 from onchip.reports.sweep.page import ShownStore

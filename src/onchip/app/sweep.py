@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.app.point_answer import answer_point, prepare_for
 from onchip.app.sweep_chains import chains_of
 from onchip.app.sweep_points import PointResolver

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onchip.answer.problem import Objective
-from onchip.app.networks import network_to_plan
-from onchip.app.plan import Request
+from onchip.api.budgets import Budget
+from onchip.api.networks import network_to_plan
+from onchip.api.plan import Request
+from onchip.api.target import Target, TargetFinder, one_scratchpad
 from onchip.app.point_networks import network_sha256, reading_of
-from onchip.app.target import Target, TargetFinder, one_scratchpad
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share
 from onchip.errors import InputError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.search.budget.limits import Limits
-from onchip.solve.run.budgets import Budget
 from onchip.sweeps.machine import changed, machine_of
 from onchip.sweeps.method_version import method_version
 from onchip.sweeps.point import SweepPoint, SweptMachine

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onchip.answer.layer_problem import LayerProblem
-from onchip.app.check_mapping import MappingFile, accelerator_named, check_mapping_file
-from onchip.app.phases import phase
+from onchip.api.check_mapping import MappingFile, accelerator_named, check_mapping_file
+from onchip.api.phases import phase
 from onchip.errors import InputError, InternalError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings

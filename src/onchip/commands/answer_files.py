@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from onchip.errors import InputError, UsageError
 from onchip.search.budget.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
-    from onchip.app.target import Target
+    from onchip.api.target import Target
 
 GREATEST_SEED = 2**31 - 1
 GREATEST_ALIGNMENT = 2**30
@@ -181,7 +181,7 @@ class MemoryOptions:
     @property
     def target(self) -> Target:
         """What the network is planned for; raises InputError for a size that is none, UsageError for both ways."""
-        from onchip.app.target import Target
+        from onchip.api.target import Target
 
         return Target.of_text(self.sram, self.accelerator, self.alignment)
 

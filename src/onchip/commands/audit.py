@@ -15,7 +15,7 @@ from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_words
 
 if TYPE_CHECKING:
-    from onchip.app.audit import AuditRequest
+    from onchip.api.audit import AuditRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class AuditOptions:
     @property
     def request(self) -> AuditRequest:
         """The question; raises InputError for a size or a time that is none."""
-        from onchip.app.audit import AuditRequest
+        from onchip.api.audit import AuditRequest
 
         seconds, packed_as = seconds_of(self.time_limit) or 0.0, self.packed_as
         claimed = packed_as.capacity_bytes, packed_as.alignment, packed_as.overflow, packed_as.minimize
@@ -75,7 +75,7 @@ def audit_command(options: AuditOptions) -> int:
     What was packed without --minimize or --overflow claims only to fit. A plan is audited in the orders that its
     claim is about: any, the network's own, or, for one of least peak, the plan's own.
     """
-    from onchip.app.audit import audit_answer
+    from onchip.api.audit import audit_answer
 
     AnswerFiles(options.inputs, options.output).ensure_they_can_be_written()
     outcome = audit_answer(options.request)

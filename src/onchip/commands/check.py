@@ -78,7 +78,7 @@ def check_command(options: CheckOptions) -> int:
     prints with --verbose-allocation for the .tflite file NETWORK, or XLA's *-buffer-assignment.txt with its
     *-live-range.txt as NETWORK. An .onnx file: the plan that it holds in its metadata.
     """
-    from onchip.app.check import CheckRequest, check_file
+    from onchip.api.check import CheckRequest, check_file
     from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.check import ScheduleCheck
 
@@ -102,7 +102,7 @@ def check_command(options: CheckOptions) -> int:
 
 def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> ExitCode:
     """How the verb ends whose legal file is held against a baseline; figures that differ go to standard error."""
-    from onchip.app.diff import DiffRequest, diff_files
+    from onchip.api.diff import DiffRequest, diff_files
     from onchip.reports.sweep.difference import change_words
 
     difference = diff_files(DiffRequest(baseline, file)).found
@@ -115,8 +115,8 @@ def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> Ex
 
 def check_of_legal_plan(plan: Path, network: str, *, as_json: bool) -> Check | None:
     """Return a plan held against its network; None where it is not legal, and what is wrong is printed."""
-    from onchip.app.check_plan import check_plan
-    from onchip.app.target import Target
+    from onchip.api.check_plan import check_plan
+    from onchip.api.target import Target
 
     check = check_plan(plan, network, Target(), {})
     if check.is_legal:
@@ -129,8 +129,8 @@ def outcome_of_legal_schedule(
     schedule: Path, network: str, accelerator: str | None, *, as_json: bool
 ) -> ScheduleOutcome | None:
     """Return a schedule file as `schedule` shows it; None where it is not legal, and what is wrong is printed."""
-    from onchip.app.check_schedule import ScheduleFile
-    from onchip.app.show_schedule import schedule_to_show
+    from onchip.api.check_schedule import ScheduleFile
+    from onchip.api.show_schedule import schedule_to_show
 
     shown = schedule_to_show(ScheduleFile(schedule, network, accelerator))
     if shown.outcome is None:

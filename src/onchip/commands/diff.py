@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson
 from onchip.commands.completion import network_names
@@ -56,7 +56,7 @@ def diff_command(options: DiffOptions) -> int:
 
     Exit code 0 where they are equal, 1 where they differ; with --fail-if 1 only where a figure has grown too much.
     """
-    from onchip.app.diff import DiffRequest, diff_files
+    from onchip.api.diff import DiffRequest, diff_files
     from onchip.reports.sweep.difference import difference_lines, difference_object
     from onchip.reports.sweep.difference_page import difference_html
 

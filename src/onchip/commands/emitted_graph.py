@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onchip.answer.document import Reading, StrategyDocument
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.errors import GraphError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class EmittedGraph:
     @classmethod
     def to(cls, path: Path | None, reading: Reading, source: str, *others: str) -> EmittedGraph | None:
         """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
-        from onchip.app.tiles import network_to_tile
+        from onchip.api.tiles import network_to_tile
         from onchip.formats.files import ensure_writable
 
         if path is None:
@@ -40,7 +40,7 @@ class EmittedGraph:
 
     def write(self, document: StrategyDocument) -> None:
         """Write the network in the tiles of a legal strategy; raises GraphError where it cannot be cut so."""
-        from onchip.app.tiles import tiled_graph
+        from onchip.api.tiles import tiled_graph
         from onchip.formats.own.graph_json import write_graph
 
         try:

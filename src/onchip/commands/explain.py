@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.commands.arguments import AsJson, CostOfPlan, Network, PlanOrScheduleFile, seconds_of
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
 from onchip.commands.completion import accelerator_names
@@ -62,7 +62,7 @@ def explain_command(options: ExplainOptions) -> int:
     """
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _explain_schedule(options)
-    from onchip.app.retiming import time_of_plan
+    from onchip.api.retiming import time_of_plan
     from onchip.formats.foreign_files import load_any_accelerator
 
     if options.tensor is not None:
@@ -84,7 +84,7 @@ def explain_command(options: ExplainOptions) -> int:
 
 
 def _explain_schedule(options: ExplainOptions) -> int:
-    from onchip.app.retiming import time_of_schedule
+    from onchip.api.retiming import time_of_schedule
     from onchip.reports.schedule.explanation import ScheduleExplanation
     from onchip.reports.schedule.explanation_object import schedule_explanation_object
     from onchip.reports.schedule.explanation_text import schedule_explanation_tables
@@ -121,8 +121,8 @@ def _show(explanation: T, time: TimeExplanation | None, shown: Shown[T], *, as_j
 
 def _least_peak(history: History, seconds: float | None) -> Result[tuple[int, ...]] | None:
     """M_P; None where the plan's own order needs no spill, so that it does not matter."""
+    from onchip.api.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
     from onchip.search.budget.limits import Limits
-    from onchip.solve.run.budgets import STATES_TO_ADVISE, budgets_of, roomy_problem
 
     problem = history.problem
     if history.bytes_without_spills <= sum(memory.capacity_bytes for memory in problem.memories):

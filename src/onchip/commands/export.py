@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.commands.arguments import GREATEST_SEED, AsJson, PlanOrScheduleFile
 from onchip.commands.check import show_answer_check, show_check, show_schedule_check
 from onchip.commands.exit_code import code_of_check
@@ -118,7 +118,7 @@ def export_command(options: ExportOptions) -> int:
         return _export_arena(options, source, files)
     check, times = _checked(plan, source, accelerator)
     if check.is_legal and options.to == ExportFormat.C and source.endswith(".tflite"):
-        from onchip.app.joined_bytes import ensure_joined_as_stored
+        from onchip.api.joined_bytes import ensure_joined_as_stored
 
         ensure_joined_as_stored(plan, source, check)
     if check.is_legal:
@@ -129,7 +129,7 @@ def export_command(options: ExportOptions) -> int:
 
 
 def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
-    from onchip.app.check_schedule import ScheduleFile
+    from onchip.api.check_schedule import ScheduleFile
     from onchip.app.export_schedule import export_schedule
     from onchip.reports.schedule.check import schedule_check_object
 
@@ -144,8 +144,8 @@ def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...
 
 
 def _export_project(options: ExportOptions, source: str) -> int:
+    from onchip.api.kernels import RunValues
     from onchip.app.export_project import export_project
-    from onchip.app.kernels import RunValues
     from onchip.reports.program.json_view import check_object
     from onchip.reports.project_export import project_export_lines, project_export_object
 
@@ -207,13 +207,13 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
 
     That is on an accelerator, or as the plan itself says; None where neither is known.
     """
-    from onchip.app.time_plan import own_timeline, time_network
+    from onchip.api.time_plan import own_timeline, time_network
     from onchip.app.traced import traced_activities, traced_waits
     from onchip.formats.trace.spans import spans_of_activities
 
     if accelerator is None:
-        from onchip.app.check_plan import check_plan
-        from onchip.app.target import Target
+        from onchip.api.check_plan import check_plan
+        from onchip.api.target import Target
 
         check, clock_mhz = check_plan(plan, network, Target(), {}), None
         timeline = own_timeline(check.problem, check.document.answer) if check.is_legal else None

@@ -32,7 +32,7 @@ from onchip.model.accounting.accounting import AccountingName
 from onchip.transform.groups.tilings import TileSizes
 
 if TYPE_CHECKING:
-    from onchip.app.fuse import FusionRequest
+    from onchip.api.fuse import FusionRequest
     from onchip.reports.stack.outcome import FusionOutcome
 
 
@@ -120,7 +120,7 @@ class FuseOptions:
     @property
     def request(self) -> FusionRequest:
         """The question; raises InputError for a tile, a time or a dimension that is none."""
-        from onchip.app.fuse import FusionRequest
+        from onchip.api.fuse import FusionRequest
 
         options, limits = self.space.searched_by(self.search.workers), self.search.limits()
         named = self.network, self.accelerator, self.objective, options, self.method
@@ -143,7 +143,7 @@ def fuse_command(options: FuseOptions) -> int:
 
     What is not given is searched, with a proof over the space that the answer names. Ctrl-C ends with the best so far.
     """
-    from onchip.app.fuse import fuse_network
+    from onchip.api.fuse import fuse_network
     from onchip.reports.stack.text import fusion_object, fusion_tables
 
     request, files = options.request, options.files
@@ -165,7 +165,7 @@ def fuse_command(options: FuseOptions) -> int:
 
 
 def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> ExitCode:
-    from onchip.app.check_strategy import StrategyFile, check_strategy_file
+    from onchip.api.check_strategy import StrategyFile, check_strategy_file
     from onchip.commands.check import show_answer_check
     from onchip.formats.own.strategy_json import read_strategy
 
@@ -173,7 +173,7 @@ def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> Exit
     inputs = options.network, options.accelerator, str(strategy)
     emitted = EmittedGraph.to(options.emit_graph, document.reading, *inputs)
     if options.map_again:
-        from onchip.app.fuse import check_mapped_again
+        from onchip.api.fuse import check_mapped_again
 
         checked = check_mapped_again(document, request, watched_run)
     else:

@@ -33,7 +33,7 @@ class InfoOptions:
 
 def info_command(options: InfoOptions) -> int:
     """Say what is in NETWORK: operators, tensors, M_R and the operator that sets it, M_P, the largest tensors."""
-    from onchip.app.plan import describe_network
+    from onchip.api.plan import describe_network
     from onchip.reports.program.json_view import description_object
 
     reading, limits = options.read_as.reading, Limits(seconds_of(options.time_limit))

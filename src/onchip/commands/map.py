@@ -21,7 +21,7 @@ from onchip.reports.shared.output import write
 from onchip.search.budget.limits import Limits, MipSolver
 
 if TYPE_CHECKING:
-    from onchip.app.map import MappingRequest
+    from onchip.api.map import MappingRequest
     from onchip.reports.mapping.outcome import MappingOutcome
 
 GREATEST_PADDING = 100
@@ -88,7 +88,7 @@ class MapOptions:
     @property
     def request(self) -> MappingRequest:
         """The question; raises InputError for a time or a dimension that is none."""
-        from onchip.app.map import MappingRequest
+        from onchip.api.map import MappingRequest
 
         return MappingRequest(
             self.source,
@@ -122,7 +122,7 @@ def map_command(options: MapOptions) -> int:
     of onchip's cost model, whoever found it. What has no loop nest is costed as data movement. Ctrl-C ends with what
     there is so far.
     """
-    from onchip.app.map import map_layers
+    from onchip.api.map import map_layers
     from onchip.reports.mapping.text import loop_nests, mapping_object, mapping_table
 
     request, files = options.request, options.files

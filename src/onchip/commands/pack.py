@@ -44,7 +44,7 @@ def pack_command(options: PackOptions) -> int:
     outside (the sum of the sizes there) are made least. There is always an answer. OUT.csv has no offset for
     what is outside.
     """
-    from onchip.app.pack import overflow_file, pack_file
+    from onchip.api.pack import overflow_file, pack_file
     from onchip.reports.packing import overflow_object, packing_object
 
     packing, capacity_bytes = options.packing, options.packing.capacity_bytes

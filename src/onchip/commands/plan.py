@@ -26,7 +26,7 @@ from onchip.search.budget.limits import MipSolver
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.app.plan import Request
+    from onchip.api.plan import Request
     from onchip.reports.program.outcome import Outcome
 
 
@@ -119,7 +119,7 @@ class PlanOptions:
     @property
     def request(self) -> Request:
         """The question; raises InputError for a size, a time or a dimension that is none."""
-        from onchip.app.plan import Request
+        from onchip.api.plan import Request
 
         reading, limits = self.read_as.planned_reading(self.objective), self.search.limits(self.solver)
         method = self.method or ("timed" if self.objective is Objective.LATENCY else "exact")
@@ -142,7 +142,7 @@ def plan_command(options: PlanOptions) -> int:
     With --recompute allowed operators may run again, in one scratchpad; --objective recomputation makes the cycles of
     that least, without spills. Ctrl-C ends the search with the best plan so far.
     """
-    from onchip.app.plan import plan_network
+    from onchip.api.plan import plan_network
     from onchip.reports.program.json_view import outcome_object
 
     request, files = options.request, options.files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.errors import AcceleratorError, UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def page_of_plan(outcome: Outcome, accelerator: str | None, typed: str) -> str:
 
 
 def _findings(outcome: Outcome, accelerator: str | None, typed: str) -> Findings:
-    from onchip.app.time_plan import own_timeline, timeline_of
+    from onchip.api.time_plan import own_timeline, timeline_of
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.program.findings import Findings
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from onchip.app.phases import phases_told_to
+from onchip.api.phases import phases_told_to
 from onchip.commands.started import seconds_since_start
 from onchip.reports.shared.progress import ProgressLine
 from onchip.search.budget.clock import Deadline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import AsJson
 from onchip.commands.check import check_of_legal_plan, outcome_of_legal_schedule
@@ -69,7 +69,7 @@ def report_command(options: ReportOptions) -> int:
     files.ensure_they_can_be_written()
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _report_schedule(options, network, files)
-    from onchip.app.show_plan import findings_of
+    from onchip.api.show_plan import findings_of
     from onchip.formats.foreign_files import load_any_accelerator
     from onchip.reports.program.html import report_html
 
@@ -123,7 +123,7 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
     from dataclasses import replace
 
     from onchip.answer.problem import Objective, Order
-    from onchip.app.plan import plan_problem
+    from onchip.api.plan import plan_problem
     from onchip.memory.methods.registry import METHODS
     from onchip.reports.program.findings import BaselinePlan
     from onchip.search.budget.limits import Limits

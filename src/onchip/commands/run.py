@@ -14,7 +14,7 @@ from onchip.errors import UsageError
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
-    from onchip.app.kernels import RunValues
+    from onchip.api.kernels import RunValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +48,14 @@ def run_command(options: RunOptions) -> int:
     runs tile by tile, and its outputs are compared with those of the whole network; a model runs in its runtime where
     the schedule has its elements' own bits.
     """
-    from onchip.app.kernels import RunValues
+    from onchip.api.kernels import RunValues
 
     values = RunValues(options.seed, options.random_weights, tuple(options.given or ()))
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         if options.steps > 1:
             raise UsageError("a schedule keeps no state", place="--steps", expected="1, or a plan")
         return _run_schedule(options, values)
-    from onchip.app.run_plan import run_plan
+    from onchip.api.run_plan import run_plan
     from onchip.reports.program.execution import execution_object, execution_report
 
     execution = run_plan(options.file, options.network, values, options.steps)
@@ -64,8 +64,8 @@ def run_command(options: RunOptions) -> int:
 
 
 def _run_schedule(options: RunOptions, values: RunValues) -> ExitCode:
-    from onchip.app.check_schedule import ScheduleFile
-    from onchip.app.run_schedule import run_schedule
+    from onchip.api.check_schedule import ScheduleFile
+    from onchip.api.run_schedule import run_schedule
     from onchip.reports.schedule.execution import schedule_execution_object, schedule_execution_tables
 
     execution = run_schedule(ScheduleFile(options.file, options.network), values)
@@ -107,7 +107,7 @@ def time_command(options: TimeOptions) -> int:
         return _time_on_network(options)
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         return _time_schedule(options)
-    from onchip.app.time_plan import time_network
+    from onchip.api.time_plan import time_network
     from onchip.reports.program.timing import timing_object, timing_report
 
     if options.accelerator is None:
@@ -118,7 +118,7 @@ def time_command(options: TimeOptions) -> int:
 
 
 def _time_on_network(options: TimeOptions) -> ExitCode:
-    from onchip.app.check_mapping import MappingFile
+    from onchip.api.check_mapping import MappingFile
     from onchip.app.time_on_network import time_on_network
     from onchip.reports.mapping.network_timing import network_timing_lines, network_timing_object
 
@@ -128,8 +128,8 @@ def _time_on_network(options: TimeOptions) -> ExitCode:
 
 
 def _time_schedule(options: TimeOptions) -> ExitCode:
-    from onchip.app.check_schedule import ScheduleFile
-    from onchip.app.run_schedule import time_schedule_file
+    from onchip.api.check_schedule import ScheduleFile
+    from onchip.api.run_schedule import time_schedule_file
     from onchip.reports.schedule.timing import schedule_timing_object, schedule_timing_tables
 
     timing = time_schedule_file(ScheduleFile(options.file, options.network, options.accelerator))

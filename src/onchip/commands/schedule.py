@@ -31,7 +31,7 @@ from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 
 if TYPE_CHECKING:
-    from onchip.app.schedule import ScheduleRequest
+    from onchip.api.schedule import ScheduleRequest
     from onchip.reports.schedule.front import FrontOutcome
     from onchip.reports.schedule.outcome import ScheduleOutcome
 
@@ -86,7 +86,7 @@ class ScheduleVerbOptions:
     @property
     def request(self) -> ScheduleRequest:
         """The question; raises InputError for a tile, a time, bits or a dimension that is none."""
-        from onchip.app.schedule import ScheduleRequest
+        from onchip.api.schedule import ScheduleRequest
 
         stacks, read_as = self.stacks, self.read_as
         may_stay = self.homes is HomesOption.SEARCH
@@ -116,7 +116,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
     The schedule is verified before it is shown, and can be executed as a whole. Its bound holds for
     the whole space that it names. Ctrl-C ends with the best so far.
     """
-    from onchip.app.schedule import schedule_network
+    from onchip.api.schedule import schedule_network
     from onchip.reports.schedule.text import schedule_object, schedule_tables
 
     if options.pareto is not None:
@@ -134,7 +134,7 @@ def schedule_command(options: ScheduleVerbOptions) -> int:
 
 
 def _front_command(options: ScheduleVerbOptions, axes: str) -> int:
-    from onchip.app.schedule_front import FrontRequest, axes_of, front_of_schedules
+    from onchip.api.schedule_front import FrontRequest, axes_of, front_of_schedules
     from onchip.reports.schedule.front import front_html, front_object, front_tables
 
     if options.was_said("objective"):

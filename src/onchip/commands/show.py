@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from onchip.app.phases import phase
+from onchip.api.phases import phase
 from onchip.reports.shared.output import write, write_json
 
 if TYPE_CHECKING:

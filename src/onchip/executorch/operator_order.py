@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.problem import Count
 from onchip.answer.result import Status
+from onchip.api.budgets import roomy_problem
 from onchip.errors import GraphError
 from onchip.executorch.installed import not_installed
 from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.run.budgets import roomy_problem
 
 if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from onchip.api.budgets import Budget
 from onchip.errors import UsageError
-from onchip.solve.run.budgets import Budget
 from onchip.sweeps.values import Scalar, number_of
 
 End: TypeAlias = "Scalar | Budget"

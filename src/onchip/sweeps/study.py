@@ -8,8 +8,8 @@ from functools import partial
 from itertools import product
 from typing import Final, TypeAlias
 
+from onchip.api.budgets import Budget
 from onchip.errors import InputError, UsageError
-from onchip.solve.run.budgets import Budget
 from onchip.sweeps.budget_size import BudgetSize
 from onchip.sweeps.expression import Expression, Value
 from onchip.sweeps.machine import is_capacity

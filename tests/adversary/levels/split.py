@@ -14,8 +14,8 @@ from adversary.levels.split_judging import fault_in_tiles
 from adversary.levels.split_networks import random_network
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Count, Objective, Order, Problem
-from onchip.app.networks import fitted_to_scratchpads
-from onchip.app.target import Target, TargetFinder
+from onchip.api.networks import fitted_to_scratchpads
+from onchip.api.target import Target, TargetFinder
 from onchip.formats.own.graph_json import read_graph
 from onchip.ir.graph import Graph
 from oracles.one_scratchpad import KeepOrDrop, least_traffic

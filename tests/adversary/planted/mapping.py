@@ -59,7 +59,7 @@ FAULTS: Final = (
     ),
     Planted(
         "layers without a mapping are not missed",
-        "src/onchip/app/check_mapping.py",
+        "src/onchip/api/check_mapping.py",
         "if name not in mapped]",
         "if name in mapped and name not in mapped]",
         "mutants",

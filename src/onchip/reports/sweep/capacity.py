@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.result import Status
+from onchip.api.budgets import Budgets
 from onchip.model.capacity.infeasible_operator import InfeasibleOperator
 from onchip.reports.program.infeasible import oversize_words
 from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import counted, exact_bytes, printable
-from onchip.solve.run.budgets import Budgets
 from onchip.sweeps.curve import CurveStep
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The verbs: read, solve, verify and save."""

@@ -1,0 +1,302 @@
+"""A second prover on one page: read an answer and its network -> rule on its bound -> write what is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Final
+
+from onchip.answer.document import Claim, MappingDocument, NamedMapping, PlanDocument
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.packing import Overflow, Packing, PackingProblem
+from onchip.answer.problem import Objective, Order, Problem
+from onchip.answer.program import Compute, Plan
+from onchip.answer.result import Status
+from onchip.api.phases import phase
+from onchip.arch.energies import ensure_energies, with_mac_energy
+from onchip.audits.finding import Finding, Ruling
+from onchip.errors import InputError, UsageError
+from onchip.reports.audit import AuditedClaim, AuditOutcome
+from onchip.search.budget.clock import Deadline
+from onchip.verify.rules import Rule
+from onchip.verify.verifier import verify
+
+SECONDS: Final = 60.0
+METHOD: Final = "audit"
+MAPPING_UNITS: Final = {"energy": "fJ", "latency": "cycles", "edp": "fJ x cycles"}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What `audit` is asked: an answer file and what it answers.
+
+    `network` is the network of a plan, the CSV file of buffers of a packing, or what was mapped. `bound` stands in
+    for the claimed one, `order` for the plan's. `capacity_bytes`, `alignment_bytes`, `overflow` and `minimize` are
+    those of `pack`, `accelerator` is that of `map`. A better answer is written to `output`.
+    """
+
+    answer: Path
+    network: str
+    bound: int | None = None
+    order: Order | None = None
+    capacity_bytes: int | None = None
+    alignment_bytes: int | None = None
+    overflow: bool = False
+    minimize: bool = False
+    accelerator: str | None = None
+    seconds: float = SECONDS
+    workers: int = 1
+    output: Path | None = None
+
+
+def audit(problem: Problem, lower_bound: int, *, seconds: float = SECONDS, workers: int = 1) -> Finding:
+    """Say whether any plan of a problem has an objective value below `lower_bound`: a second prover's ruling.
+
+    It shares no code with the methods. Raises UsageError for an order of least peak, which names no order.
+    """
+    if problem.order is Order.MIN_PEAK:
+        raise UsageError("it names no order", place="order", expected=f"{Order.FREE} or {Order.GIVEN}")
+    from onchip.audits.planning import audit_plan
+
+    return audit_plan(problem, lower_bound, seconds, workers)
+
+
+@phase("auditing")
+def audit_answer(request: AuditRequest) -> AuditOutcome:
+    """Rule on each claim of an answer file; raises InputError for one that is no legal answer."""
+    name = request.answer.name.removesuffix(".gz")
+    if name.endswith(".csv"):
+        return _audit_packing(request)
+    if name.endswith((".yaml", ".yml")):
+        return _audit_mappings(request)
+    _is_a_plan(request.answer)
+    return _audit_plan_file(request)
+
+
+def _is_a_plan(answer: Path) -> None:
+    """Raise UsageError for a schedule or a strategy; whoever reads anything else says what is wrong with it."""
+    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+
+    what = {AnswerFormat.SCHEDULE: "schedules", AnswerFormat.STRATEGY: "strategies"}.get(format_of_answer(answer))
+    if what is not None:
+        raise UsageError(f"{what} are not audited yet", file=str(answer), expected="a plan, a packing or a mapping")
+
+
+# Plans
+
+
+def _audit_plan_file(request: AuditRequest) -> AuditOutcome:
+    deadline = Deadline.after(request.seconds)
+    from onchip.formats.own.plan_json import read_plan
+
+    document = read_plan(request.answer)
+    claim = document.claim
+    if claim is None:
+        expected = "a plan with `result`"
+        raise InputError("it claims nothing", file=str(request.answer), place="result", expected=expected)
+    if claim.objective == Objective.LATENCY:
+        what = "plans of least latency are not audited yet"
+        raise UsageError(what, file=str(request.answer), place="result", expected="another objective")
+    if document.recomputation is not None:
+        what = "plans whose operators may run again are not audited yet"
+        raise UsageError(what, file=str(request.answer), place="reading.recompute", expected="never")
+    problem = _problem_of(document, claim, request)
+    value = _value_of_a_legal_plan(problem, document, claim, request.answer)
+    bound = ceil(claim.lower_bound) if request.bound is None else request.bound
+    if value < bound:
+        detail = "the answer itself is better than its bound"
+        finding = Finding(Ruling.REFUTED, bound, value, document.answer, 0.0, detail)
+    else:
+        finding = audit(problem, bound, seconds=deadline.seconds_left, workers=request.workers)
+    audited = _audited(finding, problem.graph.name, problem.objective, problem.objective.unit, value)
+    return _written(request, (audited,), lambda path: _write_plan(document, claim, finding, path))
+
+
+@phase("reading")
+def _problem_of(document: PlanDocument, claim: Claim, request: AuditRequest) -> Problem:
+    """The problem that the plan answers; for an order of least peak, with the plan's own order."""
+    from onchip.api.networks import fitted_to_scratchpads, network_to_plan
+
+    reading, order = document.reading, request.order or document.order
+    graph = network_to_plan(request.network, reading)
+    memories = document.answer.memories
+    problem = Problem(
+        graph,
+        memories,
+        Objective(claim.objective),
+        document.order,
+        reading.count,
+        document.transfers,
+        document.placement,
+    )
+    problem = replace(fitted_to_scratchpads(problem, request.network, reading), order=order)
+    _is_of_this_network(document, problem, request)
+    if order is not Order.MIN_PEAK:
+        return problem
+    runs = [one.operator for one in document.answer.instructions if isinstance(one, Compute)]
+    if sorted(runs) != sorted(operator.name for operator in problem.graph.operators):
+        return problem
+    graph = replace(problem.graph, operators=tuple(problem.graph.operator[name] for name in runs))
+    return replace(problem, graph=graph, order=Order.GIVEN)
+
+
+def _is_of_this_network(document: PlanDocument, problem: Problem, request: AuditRequest) -> None:
+    from onchip.formats.own.graph_json import graph_sha256
+
+    if document.graph.sha256 not in (None, graph_sha256(problem.graph)):
+        expected = f"the network {document.graph.name!r} that it was made for"
+        raise InputError("it is a plan for another graph", file=str(request.answer), expected=expected)
+
+
+@phase("verifying")
+def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Claim, answer: Path) -> int:
+    """Its objective value; a bound above it is for the audit to refute, every other violation is refused."""
+    verdict = verify(problem, document.answer, claim)
+    about_bound = (Rule.BOUND_ABOVE_OBJECTIVE, Rule.OPTIMAL_UNPROVEN)
+    violations = [one for one in verdict.violations if one.rule not in about_bound]
+    if violations:
+        what = f"it has {len(violations)} violations, the first: {violations[0]}"
+        raise InputError(what, file=str(answer), expected="an answer that `onchip check` passes")
+    return verdict.figures.objective_value(problem.objective)
+
+
+def _write_plan(document: PlanDocument, claim: Claim, finding: Finding, path: Path) -> None:
+    if isinstance(finding.better, Plan) and finding.better_value is not None:
+        from onchip.formats.own.plan_json_writer import write_plan
+
+        better = Claim(METHOD, Status.FEASIBLE, claim.objective, finding.better_value, 0)
+        write_plan(replace(document, answer=finding.better, claim=better), path)
+
+
+# Packings
+
+
+def _audit_packing(request: AuditRequest) -> AuditOutcome:
+    """The packing's own value is what is claimed to be best, unless another bound is given."""
+    from onchip.api.pack import packing_problem
+    from onchip.audits.packing import audit_arena, audit_overflow
+    from onchip.formats.minimalloc.reader import read_buffers
+
+    if request.overflow and request.capacity_bytes is None:
+        raise UsageError("there is no capacity", place="--capacity", expected="a size, with --overflow")
+    table = read_buffers(Path(request.network))
+    alignment_bytes = request.alignment_bytes or table.alignment_bytes or 1
+    problem = packing_problem(table, Path(request.network), request.capacity_bytes, alignment_bytes)
+    value = _value_of_a_legal_packing(problem, table.ids, request)
+    proves = request.overflow or request.minimize
+    bound = request.bound if request.bound is not None else value if proves else 0
+    ruled = audit_overflow if request.overflow else audit_arena
+    finding = ruled(problem, bound, request.seconds, request.workers)
+    named = "bytes outside" if request.overflow else "arena"
+    audited = _audited(finding, request.network, named, "bytes", value)
+    return _written(request, (audited,), lambda path: _write_packing(table.ids, problem, finding, path))
+
+
+@phase("verifying")
+def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], request: AuditRequest) -> int:
+    """Its arena, or the bytes that it leaves outside."""
+    from onchip.formats.minimalloc.reader import read_offsets
+    from onchip.verify.packing import verify_overflow, verify_packing
+
+    offsets = read_offsets(request.answer, ids)
+    outside = sum(buffer.size_bytes for buffer, at in zip(problem.buffers, offsets, strict=True) if at is None)
+    kept = [(buffer, at) for buffer, at in zip(problem.buffers, offsets, strict=True) if at is not None]
+    if request.overflow:
+        violations = verify_overflow(problem, Overflow(offsets), outside)
+    elif len(kept) < len(offsets):
+        expected = "an offset for every buffer, or --overflow"
+        raise InputError("it leaves buffers outside", file=str(request.answer), expected=expected)
+    else:
+        violations = verify_packing(problem, Packing(tuple(at for _, at in kept)))
+    if violations:
+        what = f"it has {len(violations)} violations, the first: {violations[0]}"
+        raise InputError(what, file=str(request.answer), expected="a legal packing of the buffers")
+    return outside if request.overflow else max((at + buffer.size_bytes for buffer, at in kept), default=0)
+
+
+def _write_packing(ids: tuple[str, ...], problem: PackingProblem, finding: Finding, path: Path) -> None:
+    if isinstance(finding.better, Packing | Overflow):
+        from onchip.formats.minimalloc.writer import write_packing
+
+        write_packing(ids, problem, finding.better, path)
+
+
+# Mappings
+
+
+def _audit_mappings(request: AuditRequest) -> AuditOutcome:
+    """Each mapping of the file that comes with a claim."""
+    from onchip.api.map import MappingRequest, layers_asked_for
+    from onchip.audits.mapping import audit_mapping
+    from onchip.formats.foreign_files import load_any_accelerator
+    from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+    from onchip.formats.own.mapping_yaml import read_mappings
+
+    document = read_mappings(request.answer)
+    if request.accelerator is None:
+        raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
+    accelerator = load_any_accelerator(request.accelerator)
+    try:
+        for one in document.answer:
+            if one.claim is not None:
+                ensure_energies(accelerator, one.claim.objective)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+    if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
+        expected = f"the accelerator {document.accelerator.name!r} that it was made for"
+        raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)
+    accelerator = with_mac_energy(accelerator)
+    mapped = document.graph.name
+    if mapped:
+        layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)
+        if layers.name != mapped:
+            asked_for = layers.name or request.network
+            raise UsageError(f"it is {asked_for!r}", place="NETWORK", expected=f"{mapped!r}, which was mapped")
+    claimed = [(one, one.claim) for one in document.answer if one.claim is not None]
+    if not claimed:
+        raise InputError("it claims nothing", file=str(request.answer), expected="mappings with `result`")
+    deadline, audited, better = Deadline.after(request.seconds), [], []
+    for number, (one, claim) in enumerate(claimed):
+        claim = claim if request.bound is None else replace(claim, lower_bound=request.bound)
+        share = deadline.seconds_left / (len(claimed) - number)
+        finding = audit_mapping(LayerProblem(one.layer, accelerator), claim, share)
+        unit = MAPPING_UNITS.get(claim.objective, "")
+        audited.append(_audited(finding, ", ".join(one.names), claim.objective, unit, claim.objective_value))
+        if isinstance(finding.better, LayerMapping):
+            better.append(NamedMapping(one.names, one.layer, finding.better))
+    return _written(request, audited, lambda path: _write_mappings(document, better, path))
+
+
+def _write_mappings(document: MappingDocument, better: list[NamedMapping], path: Path) -> None:
+    from onchip.formats.own.mapping_yaml_writer import write_mappings
+
+    write_mappings(replace(document, answer=tuple(better)), path)
+
+
+# What is shown
+
+
+def _audited(finding: Finding, subject: str, objective: str, unit: str, value: int | float) -> AuditedClaim:
+    return AuditedClaim(
+        subject,
+        objective,
+        unit,
+        value,
+        finding.claimed_bound,
+        finding.ruling,
+        finding.better_value,
+        finding.detail,
+        finding.seconds,
+    )
+
+
+def _written(request: AuditRequest, claims: Sequence[AuditedClaim], write: Callable[[Path], None]) -> AuditOutcome:
+    """The outcome; the better answer is written first, if there is one and it is asked for."""
+    is_better = any(claim.better_value is not None for claim in claims)
+    if request.output is None or not is_better:
+        return AuditOutcome(request.answer, claims)
+    write(request.output)
+    return AuditOutcome(request.answer, claims, request.output)

@@ -1,0 +1,118 @@
+"""An answer file of whichever kind, verified: told apart by its `format`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from onchip.answer.document import Reading
+from onchip.api.phases import phase
+from onchip.api.target import Target
+from onchip.errors import UsageError
+from onchip.formats.own.answer_format import ONNX_SUFFIX, AnswerFormat, format_of_answer
+
+if TYPE_CHECKING:
+    from onchip.reports.program.outcome import Check
+    from onchip.reports.schedule.check import ScheduleCheck
+    from onchip.reports.shared.answer_check import AnswerCheck
+
+Checked: TypeAlias = "Check | ScheduleCheck | AnswerCheck"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What `check` is asked: an answer file, its network, and what is said beside the file.
+
+    `target` stands in for a plan's memories, and names the accelerator of a mapping or a strategy; `insisted` are
+    fields of Reading that the file has to say. A mapping file says nothing of it: there they are how to read.
+    `may_be_partial` allows a mapping file without some of the network's layers.
+    """
+
+    file: Path
+    network: str
+    target: Target = field(default_factory=Target)
+    insisted: Mapping[str, object] = field(default_factory=dict)
+    may_be_partial: bool = False
+
+    @property
+    def accelerator(self) -> str | None:
+        """The accelerator of what is no plan; raises UsageError for a scratchpad, which only a plan is for."""
+        if self.target.sram is not None or self.target.alignment_bytes is not None:
+            what = "only a plan is checked in a scratchpad"
+            raise UsageError(what, place="--sram, --alignment", expected="--accelerator, or nothing")
+        return self.target.accelerator
+
+
+@phase("reading")
+def check_file(request: CheckRequest) -> Checked:
+    """Verify an answer file, or what a TFLite file, Vela or XLA says; raises InputError for what is unreadable."""
+    file, network = request.file, request.network
+    if file.suffix in (".tflite", ".txt"):
+        _ensure_not_partial(request)
+        return _check_of_another_tool(request)
+    form = format_of_answer(file)
+    if form is not AnswerFormat.MAPPING:
+        _ensure_not_partial(request)
+    match form:
+        case AnswerFormat.SCHEDULE:
+            from onchip.api.check_schedule import ScheduleFile, check_schedule_file
+
+            return check_schedule_file(ScheduleFile(file, network, request.accelerator, request.insisted))
+        case AnswerFormat.STRATEGY:
+            from onchip.api.check_strategy import StrategyFile, check_strategy_file
+
+            insisted = {name: value for name, value in request.insisted.items() if name != "count"}
+            return check_strategy_file(StrategyFile(file, network, request.accelerator, insisted))
+        case AnswerFormat.MAPPING:
+            from onchip.api.check_mapping import MappingFile, check_mapping_file
+
+            reading = _reading(request.insisted)
+            return check_mapping_file(
+                MappingFile(file, network, request.accelerator, reading, may_be_partial=request.may_be_partial)
+            )
+        case AnswerFormat.PLAN:
+            from onchip.api.check_plan import check_plan
+
+            check = check_plan(file, network, request.target, request.insisted)
+            if file.suffix == ONNX_SUFFIX:
+                from onchip.api.check_planned_model import with_metadata_checked
+
+                return with_metadata_checked(file, check)
+            return check
+
+
+def _ensure_not_partial(request: CheckRequest) -> None:
+    if request.may_be_partial:
+        raise UsageError("only a mapping file may lack layers", place="--partial", expected="a mapping file")
+
+
+def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
+    """Check the plan in a TFLite file, or what Vela or XLA printed of their own."""
+    if request.insisted:
+        what = "the plan in a TFLite file says none of it"
+        if request.file.suffix != ".tflite":
+            what = "another compiler says none of it"
+        raise UsageError(what, place=min(request.insisted), expected="nothing")
+    if request.file.suffix == ".tflite":
+        from onchip.app.check_arena_plan import check_arena_plan
+
+        return check_arena_plan(request.file, request.network, request.target)
+    from onchip.formats.xla.assignment import is_buffer_assignment
+
+    if is_buffer_assignment(request.file):
+        from onchip.app.check_xla import check_buffer_assignment
+
+        return check_buffer_assignment(request.file, request.network, request.target)
+    from onchip.app.check_vela import check_vela_allocation
+
+    return check_vela_allocation(request.file, request.network, request.target)
+
+
+def _reading(said: Mapping[str, object]) -> Reading:
+    """How layers are read; their bits are those of the file."""
+    for name in ("bits", "count"):
+        if name in said:
+            raise UsageError("a mapping file says it of each layer", place=name, expected="nothing")
+    return Reading(**said)  # type: ignore[arg-type]  # bindings and granularity

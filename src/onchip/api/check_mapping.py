@@ -1,0 +1,200 @@
+"""A mapping file on one page: read it, its layers and its accelerator -> verify -> cost. Nothing is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from onchip.answer.document import Claim, MappingDocument, NamedMapping, Reading
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.api.map import MappingRequest, layers_asked_for
+from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import ensure_energies, states_mac_energy, unknown_energy
+from onchip.errors import InputError, UsageError
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.own.accelerator_yaml import bundled_accelerators
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.ir.layer import Layer
+from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.ops.derive.layers_of import NetworkLayers, Precision
+from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.verify.mapping import verify_mapping
+from onchip.verify.mapping_claim import is_value_of, mapping_claim_violations
+from onchip.verify.rules import Rule, Violation
+
+COUNT_OTHERWISE = ("loma", "uneven")
+"""Methods that may count as ZigZag or DeFiNES do, which the file does not say."""
+ACCESSES = "energy and cycles of {count} mappings are those of the cost model"
+MISSING = "{missing} of {layers} layers have no mapping"
+OTHERWISE = "the objective value claimed of {name!r}, which may be counted as other tools do"
+
+
+@dataclass(frozen=True, slots=True)
+class MappingFile:
+    """A mapping file, what was mapped, and the accelerator (None: the bundled one of the file's name).
+
+    If `may_be_partial`, layers without a mapping are listed and are no violation.
+    """
+
+    path: Path
+    network: str
+    accelerator: str | None = None
+    reading: Reading = field(default_factory=Reading)
+    may_be_partial: bool = False
+
+
+@dataclass(slots=True)
+class _Found:
+    violations: list[Violation] = field(default_factory=list)
+    recomputed: list[dict[str, object]] = field(default_factory=list)
+    claimed: list[dict[str, object]] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+
+
+@phase("verifying")
+def check_mapping_file(file: MappingFile) -> AnswerCheck:
+    """Verify each mapping of a file for the layers that it names, and cost it.
+
+    Raises InputError for what cannot be read, UsageError where no accelerator is named that is bundled.
+    """
+    document = read_mappings(file.path)
+    name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
+    accelerator = load_any_accelerator(name)
+    try:
+        for one in document.answer:
+            ensure_energies(accelerator, one.claim.objective if one.claim else MappingObjective.LATENCY)
+    except InputError as error:
+        raise error.in_file(name) from None
+    found = _Found(list(_made_for_others(document, accelerator)))
+    if not found.violations:
+        reading = file.reading
+        request = MappingRequest(file.network, name, bindings=reading.bindings, granularity=reading.granularity)
+        layers, _ = layers_asked_for(request, accelerator)
+        if document.graph.name != (layers.name or ""):
+            detail = f"it is for {document.graph.name or 'a layer'!r}, and this is {layers.name or 'a layer'!r}"
+            found.violations.append(Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail))
+        else:
+            for one in document.answer:
+                _look_into(one, layers, accelerator, found)
+            _note_missing(document, layers, file.may_be_partial, found)
+            found.not_checked.insert(0, ACCESSES.format(count=len(found.recomputed)))
+            if not states_mac_energy(accelerator):
+                found.not_checked.append(unknown_energy(accelerator))
+    return AnswerCheck(
+        "mapping",
+        document.graph.name,
+        accelerator.name,
+        found.violations,
+        found.recomputed,
+        found.claimed,
+        found.not_checked,
+    )
+
+
+def accelerator_named(given: str | None, said: str, file: Path) -> str:
+    """Return the accelerator given, or that which the file names if it is bundled; raises UsageError."""
+    if given is not None:
+        return given
+    if said not in bundled_accelerators():
+        what = f"its accelerator, {said!r}, is not bundled"
+        raise UsageError(what, file=str(file), place="--accelerator", expected="the file that describes it")
+    return said
+
+
+def _made_for_others(document: MappingDocument, accelerator: Accelerator) -> Iterator[Violation]:
+    if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
+        detail = f"it is for another than {accelerator.name!r} as it is given"
+        yield Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
+
+
+def _look_into(one: NamedMapping, layers: NetworkLayers, accelerator: Accelerator, found: _Found) -> None:
+    """Note all that is wrong with one mapping of the file, and what it costs if that is nothing."""
+    subject, problem = one.names[0], LayerProblem(one.layer, accelerator)
+    wrong = [*_layer_differs(one, layers)]
+    wrong += [replace(each, subject=f"{subject}: {each.subject}") for each in verify_mapping(problem, one.mapping)]
+    found.violations += wrong
+    cost = None
+    if not wrong:
+        try:
+            cost = layer_cost(problem, one.mapping)
+        except InputError as error:
+            error.place = f"layer {subject!r}: {error.place}"
+            raise
+        found.recomputed.append(_figures(one, cost))
+    if one.claim is not None:
+        value = None if cost is None else _value(one.claim, cost)
+        if value is None and cost is not None:
+            found.not_checked.append(OTHERWISE.format(name=subject))
+        found.violations += mapping_claim_violations(one.claim, subject, value)
+        found.claimed.append(_claim_object(one))
+
+
+def _note_missing(document: MappingDocument, layers: NetworkLayers, may_be_partial: bool, found: _Found) -> None:
+    """Note the network's layers that the file does not name; operators without a loop nest are no layers."""
+    mapped = {name for one in document.answer for name in one.names}
+    missing = [name for name in layers.layers if name not in mapped]
+    if not missing:
+        return
+    said = MISSING.format(missing=len(missing), layers=len(layers.layers))
+    if may_be_partial:
+        found.not_checked.append(f"{said}: {', '.join(missing)}")
+    else:
+        found.violations += [Violation(Rule.LAYER_MISSING, name, f"it has no mapping; {said}") for name in missing]
+
+
+def _layer_differs(one: NamedMapping, layers: NetworkLayers) -> Iterator[Violation]:
+    """Bits are the mapping's to say, and it may make a layer's loops longer."""
+    for name in one.names:
+        layer = layers.layers.get(name)
+        if layer is None:
+            yield Violation(Rule.UNKNOWN_LAYER, name, "what was mapped has no such layer")
+        elif not _may_stand_for(one.layer, layer):
+            yield Violation(Rule.LAYER_DIFFERS, name, _differences(one.layer, layer))
+
+
+def _may_stand_for(mapped: Layer, layer: Layer) -> bool:
+    plain = Precision()
+    mapped, layer = plain.of(mapped), plain.of(layer)
+    if any(mapped.bounds[name] < bound for name, bound in layer.bounds.items()):
+        return False
+    return mapped == (layer if mapped.bounds == layer.bounds else layer.padded_to(mapped.bounds))
+
+
+def _differences(mapped: Layer, layer: Layer) -> str:
+    """What the mapping is for, and what the layer has there, beside bits."""
+    pairs = [(loop, mapped.bounds[loop], bound) for loop, bound in layer.bounds.items()]
+    shapes = ("stride", "dilation", "padding", "has_weight")
+    pairs += [(name, getattr(mapped, name), getattr(layer, name)) for name in shapes]
+    return ", ".join(f"{name} {said}, and it has {is_so}" for name, said, is_so in pairs if said != is_so)
+
+
+def _value(claim: Claim, cost: LayerCost) -> float | None:
+    """By the claim's objective; None where it may be counted otherwise, and is not so by the cost model."""
+    if claim.objective not in list(MappingObjective):
+        return None
+    value = MappingObjective(claim.objective).of(cost.stated_energy_pj, cost.cycles)
+    return None if claim.method in COUNT_OTHERWISE and not is_value_of(claim, value) else value
+
+
+def _figures(one: NamedMapping, cost: LayerCost) -> dict[str, object]:
+    figures = {"energy_pj": cost.stated_energy_pj, "latency_cycles": cost.cycles, "macs": cost.macs}
+    return {"names": ", ".join(one.names), **figures}
+
+
+def _claim_object(one: NamedMapping) -> dict[str, object]:
+    claim = one.claim
+    return {"names": ", ".join(one.names)} | (
+        {}
+        if claim is None
+        else {
+            "method": claim.method,
+            "status": claim.status,
+            "objective": claim.objective,
+            "objective_value": claim.objective_value,
+            "lower_bound": claim.lower_bound,
+        }
+    )

@@ -1,0 +1,79 @@
+"""A plan file against a network: read -> verify."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from onchip.answer.problem import Objective, Problem
+from onchip.answer.program import Compute, Plan
+from onchip.api.insisted import ensure_reading_is
+from onchip.api.networks import fitted_to_scratchpads, network_to_plan
+from onchip.api.phases import phase
+from onchip.api.target import Target, TargetFinder
+from onchip.errors import InputError
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.model.timeline.durations import durations_on
+from onchip.reports.program.outcome import Check
+from onchip.verify.verifier import verify
+
+
+@phase("reading")
+def check_plan(plan_file: Path, network: str, target: Target, insisted: Mapping[str, object]) -> Check:
+    """Verify a plan file against a network, on the plan's own memories or on those of `target`.
+
+    The network is read as the plan says; `insisted` are fields of Reading that must say the same.
+    """
+    from onchip.formats.own.plan_json import read_plan
+
+    document = read_plan(plan_file)
+    reading = document.reading
+    ensure_reading_is(reading, insisted, str(plan_file))
+    objective = Objective(document.claim.objective) if document.claim else Objective.TRAFFIC
+    planned = Problem(
+        network_to_plan(network, reading),
+        document.answer.memories,
+        objective,
+        document.order,
+        reading.count,
+        document.transfers,
+        document.placement,
+        durations=document.durations,
+        recomputation=document.recomputation,
+    )
+    planned = fitted_to_scratchpads(planned, network, reading)
+    sha256 = graph_sha256(planned.graph)
+    if document.graph.sha256 != sha256:
+        _every_name_is_known(document.answer, planned.graph, str(plan_file))
+    problem = _on_target(planned, target)
+    with phase("verifying"):
+        verdict = verify(problem, document.answer, document.claim)
+    return Check(document, problem, sha256, verdict)
+
+
+def _on_target(problem: Problem, target: Target) -> Problem:
+    """Return the problem on the target's memories, if it names any; an accelerator's links and rates come with them."""
+    finder = TargetFinder(problem.graph, problem.count)
+    memories, transfers, durations = finder.memories(target, problem.memories), problem.transfers, problem.durations
+    if target.accelerator is not None:
+        accelerator = finder.accelerator(target, problem.objective)[0]
+        transfers = target.transfers_on(accelerator, problem.objective)
+        durations = durations and durations_on(accelerator, durations.cycles)
+    return replace(problem, memories=memories, transfers=transfers, durations=durations)
+
+
+def _every_name_is_known(plan: Plan, graph: Graph, file: str) -> None:
+    """A plan that says it is for this very graph may be wrong; any other with unknown names is for another graph."""
+    for index, instruction in enumerate(plan.instructions):
+        is_operator = isinstance(instruction, Compute)
+        name = instruction.operator if isinstance(instruction, Compute) else instruction.tensor
+        if name not in (graph.operator if is_operator else graph.tensor):
+            what = "operator" if is_operator else "tensor"
+            raise InputError(
+                f"the network has no {what} {name!r}",
+                file=file,
+                place=f"instruction {index}",
+                expected=f"a plan for {graph.name!r}",
+            )

@@ -1,0 +1,156 @@
+"""A strategy file on one page: read it, its network and its accelerator -> verify -> replay. Nothing is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from onchip.answer.document import Claim, CostModel, Reading, StrategyDocument
+from onchip.answer.strategy import StrategyFigures, nested_figures
+from onchip.api.check_mapping import accelerator_named
+from onchip.api.insisted import ensure_reading_is
+from onchip.api.networks import read_network
+from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy, unknown_energy
+from onchip.errors import InputError
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.formats.own.strategy_json import read_strategy
+from onchip.ir.graph import Graph
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.accounting.conventions import conventions_of
+from onchip.model.group.machine import ensure_tiles_can_be_costed
+from onchip.model.group.tile_price import tile_prices_by
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
+from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
+from onchip.verify.rules import Rule, Violation
+from onchip.verify.stack.objective import ObjectiveRange
+from onchip.verify.stack.verifier import StrategySetting, replay_strategy
+from onchip.verify.strategy import verify_strategy, verify_strategy_claim
+
+MODEL_OF: Final = {AccountingName.INTERPRETER: CostModel.ONCHIP, AccountingName.DEFINES: CostModel.DEFINES}
+NO_MAPPINGS = (
+    "what the strategy costs: the file has no mappings; `onchip fuse --check FILE --map-again` maps its layers again"
+)
+PRICES = "energy, cycles and DRAM bits of {count} mappings are those of the cost model"
+LAYERS = "that layers and their windows are those of the network: they are as `fuse` reads them"
+BOUND = "that no strategy is below the lower bound, and none of the space below its own bound"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFile:
+    """A strategy file, its network, and the accelerator (None: the bundled one of the file's name)."""
+
+    path: Path
+    network: str
+    accelerator: str | None = None
+    insisted: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StrategyReplay:
+    """What is found out about a strategy; figures are None where it is not legal, or says nothing of its mappings."""
+
+    violations: tuple[Violation, ...]
+    figures: StrategyFigures | None = None
+    objectives: ObjectiveRange | None = None
+    not_checked: tuple[str, ...] = ()
+
+
+@phase("verifying")
+def check_strategy_file(file: StrategyFile) -> AnswerCheck:
+    """Verify the stacks, tiles, homes and mappings of a strategy file, and recompute all figures that it claims.
+
+    Of a file without mappings only stacks, tiles and homes are verified, and that its claim does not contradict
+    itself. Raises InputError for what cannot be read, UsageError for what contradicts the file, or where no accelerator
+    is named that is bundled, AcceleratorError for one on which no tile can be costed.
+    """
+    document = read_strategy(file.path)
+    reading = document.reading
+    ensure_reading_is(reading, file.insisted, str(file.path))
+    named = accelerator_named(file.accelerator, document.accelerator.name, file.path)
+    accelerator = load_any_accelerator(named)
+    graph = read_network(file.network, Reading.of(reading.bindings, reading.granularity))
+    claim = document.claim
+    found = StrategyReplay(tuple(_made_for_others(document, graph, accelerator)))
+    if not found.violations:
+        precision = Precision(reading.bits or 8, reading.partial_bits).on(accelerator)
+        try:
+            found = replayed(document, partly_fusable_of(graph, precision).network, accelerator)
+        except InputError as error:
+            raise error if error.file else error.in_file(named) from None
+    recomputed = (strategy_figures_object(found.figures, accounting_of(document)),) if found.figures else ()
+    not_checked = (*found.not_checked, *((BOUND,) if claim else ()))
+    claimed = (strategy_claim_object(claim),) if claim else ()
+    return AnswerCheck("strategy", graph.name, accelerator.name, found.violations, recomputed, claimed, not_checked)
+
+
+def accounting_of(document: StrategyDocument) -> AccountingName:
+    """Return the name of the accounting by which a strategy is costed."""
+    return next(name for name, model in MODEL_OF.items() if model is document.model)
+
+
+def replayed(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
+    """Verify a strategy for its network, and hold what is claimed of it against what its own mappings cost.
+
+    Raises AcceleratorError for a machine on which no tile can be costed.
+    """
+    strategy, claim, claimed = document.answer, document.claim, tuple[Violation, ...]()
+    outside = tuple(one.name for one in network.moved)
+    found = StrategyReplay(verify_strategy(layers_in_network(network), accelerator, strategy, outside))
+    if not found.violations and network.layers and not strategy.mappings:
+        found.not_checked = (NO_MAPPINGS,)
+    elif not found.violations:
+        found = _run_by_mappings(document, network, accelerator)
+    if claim is not None:
+        claimed = verify_strategy_claim(claim, found.figures, found.objectives)
+    return replace(found, violations=(*found.violations, *claimed))
+
+
+def _run_by_mappings(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
+    strategy, accounting = document.answer, accounting_of(document)
+    unclaimed = "energy" if states_mac_energy(accelerator) else "latency"
+    objective = document.claim.objective if document.claim else unclaimed
+    ensure_tiles_can_be_costed(accelerator, objective)
+    as_defines = accounting is AccountingName.DEFINES
+    setting = StrategySetting(network_to_replay(network), accelerator, objective, as_defines)
+    prices = tile_prices_by(accounting.accounting, conventions_of(accounting))
+    found = replay_strategy(setting, strategy, prices)
+    is_unknown = found.figures is not None and found.figures.energy_pj is None
+    not_checked = (PRICES.format(count=found.priced), LAYERS, *([unknown_energy(accelerator)] if is_unknown else []))
+    return StrategyReplay(found.violations, found.figures, found.objectives, not_checked)
+
+
+def _made_for_others(document: StrategyDocument, network: Graph, accelerator: Accelerator) -> Iterator[Violation]:
+    if document.graph.sha256 not in (None, graph_sha256(network)):
+        detail = f"it is for {document.graph.name!r} {document.graph.sha256}, and this is {network.name!r}"
+        yield Violation(Rule.NETWORK_DIFFERS, document.graph.name, detail)
+    if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
+        detail = f"it is for another than {accelerator.name!r} as it is given"
+        yield Violation(Rule.ACCELERATOR_DIFFERS, document.accelerator.name, detail)
+
+
+def strategy_figures_object(figures: StrategyFigures, accounting: AccountingName) -> dict[str, object]:
+    """Return what a strategy costs as `check` prints it."""
+    head = {"names": "all stacks", "accounting": accounting, "objective_value": figures.objective_value}
+    return head | nested_figures(figures.named)
+
+
+def strategy_claim_object(claim: Claim) -> dict[str, object]:
+    """Return what is claimed of a strategy as `check` prints it."""
+    return {
+        "method": claim.method,
+        "status": claim.status,
+        "objective": claim.objective,
+        "objective_value": claim.objective_value,
+        "lower_bound": claim.lower_bound,
+        **({} if claim.bound_among is None else {"bound_among": claim.bound_among}),
+        **nested_figures(claim.figures),
+    }

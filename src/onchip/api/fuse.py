@@ -1,0 +1,308 @@
+"""Depth-first execution on one page: read -> cut, tile and map -> verify -> document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
+from onchip.answer.options.fusion_objective import FusionObjective, sum_of, value_of
+from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.strategy import FusionStrategy, StrategyFigures
+from onchip.api.check_strategy import (
+    BOUND,
+    MODEL_OF,
+    accounting_of,
+    replayed,
+    strategy_claim_object,
+    strategy_figures_object,
+)
+from onchip.api.fused_parts import costed_stacks, outside_operators
+from onchip.api.fusion_claims import bound_of_any, for_all_strategies
+from onchip.api.networks import read_network
+from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
+from onchip.errors import InputError, InternalError, UsageError
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.formats.own.strategy_json import STRATEGIES
+from onchip.ir.graph import Graph
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.group.cost import StackCost
+from onchip.model.group.machine import ensure_tiles_can_be_costed
+from onchip.model.group.moved import moved_sums
+from onchip.model.group.peaks import peak_bytes_of
+from onchip.model.group.sums import total
+from onchip.model.layer.limits import array_of
+from onchip.ops.derive.fusable import FusableNetwork
+from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
+from onchip.ops.derive.layers_of import Precision
+from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.reports.stack.outcome import FusionOutcome
+from onchip.scheduling.choice.anytime import solve_in_time
+from onchip.scheduling.choice.solve import FusionResult, choices_of
+from onchip.scheduling.fronts.cost_table import CostingStoppedError
+from onchip.scheduling.fronts.costs import criteria_of, dram_bits_of
+from onchip.scheduling.fronts.mappers import check_rule_unrolls, mapper_named
+from onchip.scheduling.fronts.workers import Costing
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.stage import with_bound, without_bound
+from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
+from onchip.transform.groups.replayed_network import layers_in_network
+from onchip.transform.groups.stacks import spans_of
+from onchip.verify.strategy import verify_strategy, verify_strategy_claim
+
+MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRequest:
+    """What `fuse` is asked: a network and an accelerator by name or file, an objective, what is given.
+
+    `bits` are those of an element of every operand, `partial_bits` of a sum in the making (None: as the machine has
+    room for), `mapper` maps each layer of a tile (None: `exact`). As DeFiNES counts None is twice `bits`, and `uneven`.
+    With a `dask_address` workers of that scheduler map them.
+    """
+
+    source: str
+    accelerator: str
+    objective: FusionObjective = FusionObjective.ENERGY
+    options: FusionOptions = field(default_factory=FusionOptions)
+    mapper: str | None = None
+    bits: int = 8
+    partial_bits: int | None = None
+    bindings: Bindings = field(default_factory=Bindings)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    use_cache: bool = True
+    accounting: AccountingName = AccountingName.INTERPRETER
+    dask_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What was read; `mapper` maps the layers of tiles."""
+
+    request: FusionRequest
+    mapper: str
+    graph: Graph
+    fusable: PartlyFusable
+    accelerator: Accelerator
+
+    @property
+    def network(self) -> FusableNetwork:
+        """The operators that can be fused."""
+        return self.fusable.network
+
+    @property
+    def bound_of_any(self) -> int:
+        """Return the lower bound that holds for all stacks, tiles and mappings, and for schedules."""
+        objective, precision = self.request.objective, Precision(self.request.bits, self.request.partial_bits)
+        return bound_of_any(objective, self.graph, self.network, self.accelerator, precision)
+
+    @property
+    def costing(self) -> Costing:
+        """As is asked for."""
+        request, machine = self.request, with_mac_energy(self.accelerator)
+        return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
+
+    def costed(self, costs: Iterable[StackCost]) -> list[StackCost]:
+        """Return costs that the search found; their energy is unknown if the accelerator states none of a MAC."""
+        return list(costs) if states_mac_energy(self.accelerator) else [one.without_mac_energy for one in costs]
+
+
+@phase("searching")
+def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> FusionOutcome:
+    """Return the best strategy of those that the options span.
+
+    Raises InternalError if it is not legal, or costs something else than was claimed when it was found.
+    """
+    deadline = Deadline.after(request.limits.time_limit_seconds)
+    problem = _read(request)
+    with dask_pool(request.dask_address) as pool, start(request.limits, deadline) as run:
+        bound = problem.bound_of_any
+        told = without_bound(with_bound(run, bound))  # the search's own bound holds for its stacks and tiles alone
+        in_time = solve_in_time(problem.costing, request.options, told, pool)
+    space = _space(in_time.found.space, request.accounting)
+    result = for_all_strategies(in_time.found.result, bound, space)
+    stacks = in_time.found.stacks
+    costs = problem.costed(cost for _, cost in stacks)
+    found = replace(
+        in_time.found,
+        space=space,
+        result=result,
+        stacks=tuple((choice, cost) for (choice, _), cost in zip(stacks, costs, strict=True)),
+    )
+    problem = replace(problem, mapper=in_time.mapper)
+    outcome = FusionOutcome(
+        request.source,
+        problem.network,
+        problem.accelerator,
+        problem.mapper,
+        request.objective,
+        request.objective.unit,
+        found.result,
+        found.space,
+        found.costed,
+        accounting=request.accounting,
+        outside=outside_operators(problem.graph, problem.fusable, problem.accelerator),
+        operators=len(problem.graph.operators),
+    )
+    if found.result.answer is None:
+        reasons = filter(None, (found.result.why_not, in_time.why_not))
+        return replace(outcome, why_not=": ".join(reasons) or None)
+    figures = _figures(problem, [cost for _, cost in found.stacks])
+    if figures.objective_value != found.result.objective_value:
+        what = f"its strategy costs {figures.objective_value}, and it claims {found.result.objective_value}"
+        raise InternalError(what, place="fuse")
+    document = _document(problem, found.result.answer, found, figures)
+    _ensure_legal(problem, document)
+    return replace(
+        outcome,
+        stacks=costed_stacks(problem.network, found.result.answer, found),
+        figures=figures,
+        document=document,
+    )
+
+
+@phase("verifying")
+def check_mapped_again(
+    document: StrategyDocument, request: FusionRequest, start: RunStarter = silent_run
+) -> AnswerCheck:
+    """Verify a strategy's stacks, tiles and homes, and hold its claim against what it costs with new mappings.
+
+    Its layers are mapped by the document's mapper for its claim's objective and counted by its model; its own mappings
+    are not looked at. Raises UsageError where the network or the accelerator is another than the document's,
+    NoAnswerError without time to cost.
+    """
+    problem = _read(_asked_by(document, request), "reading.mapper")
+    _ensure_same(document, problem)
+    network, outside = problem.network, tuple(one.name for one in problem.network.moved)
+    violations = verify_strategy(layers_in_network(network), problem.accelerator, document.answer, outside)
+    figures = None if violations else _figures_mapped_again(document, problem, start)
+    claim = document.claim
+    if claim is not None:
+        violations += verify_strategy_claim(claim, figures)
+    recomputed = (strategy_figures_object(figures, problem.request.accounting),) if figures else ()
+    claimed = (strategy_claim_object(claim),) if claim else ()
+    not_checked = (MAPPED_AGAIN.format(mapper=problem.mapper), *((BOUND,) if claim else ()))
+    return AnswerCheck("strategy", network.name, problem.accelerator.name, violations, recomputed, claimed, not_checked)
+
+
+def _asked_by(document: StrategyDocument, request: FusionRequest) -> FusionRequest:
+    """The request with what the file says in its place."""
+    reading = document.reading
+    return replace(
+        request,
+        objective=FusionObjective(document.claim.objective) if document.claim else request.objective,
+        mapper=document.mapper,
+        bits=request.bits if reading.bits is None else reading.bits,
+        partial_bits=reading.partial_bits,
+        bindings=reading.bindings,
+        granularity=reading.granularity,
+        accounting=accounting_of(document),
+    )
+
+
+def _figures_mapped_again(document: StrategyDocument, problem: _Problem, start: RunStarter) -> StrategyFigures:
+    spans = spans_of(problem.network, [stack.layers for stack in document.answer.stacks])
+    limits = problem.request.limits
+    with start(limits, Deadline.after(limits.time_limit_seconds)) as run:
+        costs = problem.costing.costs(run)
+        try:
+            found = [costs.cost(one) for one in choices_of(problem.network, document.answer, spans)]
+        except CostingStoppedError:
+            error = StoppedError if run.interrupt.is_set() else NoAnswerError
+            raise error("its cost was not found in time") from None
+    return _figures(problem, problem.costed(found))
+
+
+def _read(request: FusionRequest, place: str | None = None) -> _Problem:
+    """`place` is where the mapper is named, unless it is an option."""
+    try:
+        mapper = mapper_named(request.mapper, request.accounting, request.objective.of_layers)
+    except UsageError as error:
+        raise UsageError(error.what, place=place or error.place, expected=error.expected) from None
+    accelerator = load_any_accelerator(request.accelerator)
+    _ensure_tiles_can_be_costed(accelerator, request)
+    graph = read_network(request.source, Reading.of(request.bindings, request.granularity))
+    doubled = 2 * request.bits if request.accounting is AccountingName.DEFINES else None
+    precision = Precision(request.bits, request.partial_bits or doubled).on(accelerator)
+    fusable = partly_fusable_of(graph, precision)
+    return _Problem(replace(request, partial_bits=precision.partial_bits), mapper, graph, fusable, accelerator)
+
+
+def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
+    """Raise for what no tile could mend."""
+    try:
+        array_of(accelerator)
+        if request.accounting is AccountingName.DEFINES:
+            check_rule_unrolls(accelerator)
+        ensure_tiles_can_be_costed(accelerator, request.objective)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:
+    hashes = {
+        "network": (document.graph.sha256, graph_sha256(problem.graph)),
+        "accelerator": (document.accelerator.sha256, accelerator_sha256(problem.accelerator)),
+    }
+    for name, (said, is_so) in hashes.items():
+        if said is not None and said != is_so:
+            raise UsageError(f"the strategy is for another {name}", place=f"{name}.sha256", expected=is_so)
+
+
+@phase("verifying")
+def _ensure_legal(problem: _Problem, document: StrategyDocument) -> None:
+    """Replay a strategy by its own mappings: it has to be legal, and to cost what is claimed of it."""
+    if violations := replayed(document, problem.network, problem.accelerator).violations:
+        what = f"its strategy has {len(violations)} violations, the first: {violations[0]}"
+        raise InternalError(what, place="fuse")
+
+
+def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
+    """Sums over stacks and what is moved beside them; the objective of each is rounded before, as the search does."""
+    objective = problem.request.objective
+    parts = [*(one.sums for one in costs), *moved_sums(problem.network.moved, problem.accelerator)]
+    sums = total(parts)
+    return StrategyFigures(
+        value_of(sum_of([objective.zero, *(criteria_of(objective, one) for one in parts)])),
+        summed(one.stated_energy_pj for one in parts),
+        sum(one.cycles for one in parts),
+        sums.macs,
+        dram_bits_of(sums),
+        sums.energies_by_name_pj,
+        peak_bytes_of(costs),
+    )
+
+
+def _space(described: str, accounting: AccountingName) -> str:
+    """What the proof is about."""
+    by_rule = accounting is not AccountingName.INTERPRETER
+    return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else described
+
+
+def _document(
+    problem: _Problem, answer: FusionStrategy, found: FusionResult, figures: StrategyFigures
+) -> StrategyDocument:
+    request, result = problem.request, found.result
+    reading = Reading.of(request.bindings, request.granularity)
+    reading = replace(reading, bits=request.bits, partial_bits=request.partial_bits)
+    value, space = figures.objective_value, {STRATEGIES: found.space}
+    bounds = result.lower_bound, figures.named, space, result.bound_among
+    claim = Claim(problem.mapper, result.status, request.objective, value, *bounds)
+    return StrategyDocument(
+        Source(problem.network.name, graph_sha256(problem.graph)),
+        Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),
+        reading,
+        answer,
+        claim,
+        problem.mapper,
+        MODEL_OF[request.accounting],
+    )

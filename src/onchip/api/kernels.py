@@ -1,0 +1,180 @@
+"""What runs a network's operators: the model's own nodes, or made-up values where there is no model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from onchip.answer.document import Reading
+from onchip.answer.problem import Problem
+from onchip.api.networks import MODEL_SUFFIXES, PROGRAM_SUFFIX, network_to_plan, read_network
+from onchip.api.workspace_kernels import KernelsWithWorkspaces
+from onchip.arch.memory import Memory
+from onchip.errors import DifferentShapeError, InputError, UsageError
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role, Tensor
+from onchip.simulate.kernels import Bytes, Kernels
+from onchip.transform.slices.untiled import untiled
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class NetworkKernels(Kernels, Protocol):
+    """Kernels that know what the network is fed, and can be held against a run of the whole model."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of what runs the operators."""
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Return the bytes of a network input, made of the seed."""
+
+    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
+        """A value handed in for the network input, of which the tensor may be a band; raises InputError."""
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
+        """Relative; None where there is no model to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunValues:
+    """What to run a plan on: random inputs of `seed` but for those `given` ([NAME=]FILE.npy), own or random weights."""
+
+    seed: int = 0
+    random_weights: int | None = None
+    given: tuple[str, ...] = ()
+
+
+def kernels_of(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+    """Return what runs the operators of `graph`, which is `network` as read, in tiles or not; raises UsageError."""
+    whole = network_to_plan(network, reading)
+    if reading.cap_tensors:
+        whole = graph
+    if network.endswith(MODEL_SUFFIXES):
+        return _model_kernels(network, reading, graph, whole, values)
+    if network.endswith(PROGRAM_SUFFIX) and graph == whole and _has_its_own_bits(network, reading, whole):
+        return _program_kernels(network, reading, graph, values)
+    if values.random_weights is not None:
+        raise UsageError("it has no weights to replace", file=network, place="--random-weights", expected="--seed")
+    untiled_network = untiled(whole) or (None if graph == whole else _in_steps(graph, whole))
+    if untiled_network is None:
+        from onchip.simulate.seeded_kernels import SeededKernels
+
+        return SeededKernels(graph, values.seed)
+    from onchip.simulate.arithmetic_kernels import ArithmeticKernels
+
+    return ArithmeticKernels(graph, values.seed, untiled_network)
+
+
+def _model_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
+    if reading.cap_tensors:
+        raise UsageError("the plan caps tensors", file=network, place="reading.cap_tensors", expected="--split auto")
+    if not _has_its_own_bits(network, reading, whole):
+        raise UsageError(
+            f"the plan counts elements at {reading.bits} bits",
+            file=network,
+            place="reading.bits",
+            expected="the model's own: plan without --bits to run it",
+        )
+    return KernelsWithWorkspaces(graph, _runtime_kernels(network, reading, graph, whole, values))
+
+
+def _has_its_own_bits(network: str, reading: Reading, whole: Graph) -> bool:
+    return reading.bits is None or whole == network_to_plan(network, replace(reading, bits=None))
+
+
+def _program_kernels(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
+    """Return what runs an exported program's operators in torch, whole."""
+    from onchip.formats.torch.kernels import TorchKernels
+
+    if values.random_weights is not None:
+        what = "an exported program runs on its own weights"
+        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+    return TorchKernels(graph, Path(network), reading.bindings, seed=values.seed)
+
+
+def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues) -> NetworkKernels:
+    """Return what runs a model's operators in its runtime, in tiles where `graph` is not `whole`."""
+    path, seed = Path(network), values.seed
+    if network.endswith(".tflite"):
+        from onchip.formats.tflite.kernels import TfliteKernels
+        from onchip.formats.tflite.tiles import TfliteTileKernels
+
+        if values.random_weights is not None:
+            what = "a TFLite model runs on its own weights"
+            raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+        own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
+        return own if graph == whole else TfliteTileKernels(graph, whole, own)
+    from onchip.formats.onnx.kernels import OnnxKernels
+    from onchip.formats.onnx.tiles import OnnxTileKernels
+
+    kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
+    in_steps = _in_steps(graph, whole)
+    if in_steps is not whole:
+        from onchip.formats.onnx.step_kernels import StepKernels
+        from onchip.formats.onnx.step_tiles import OnnxStepTileKernels
+
+        return OnnxStepTileKernels(graph, in_steps, StepKernels(in_steps, whole, kernels))
+    return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)
+
+
+def _in_steps(graph: Graph, whole: Graph) -> Graph:
+    """The network of which `graph` is the tiles: with the steps into which operators of `whole` are taken apart."""
+    found = untiled(graph) or graph
+    return whole if found.operator.keys() <= whole.operator.keys() else found
+
+
+def kernels_of_schedule(
+    network: str, reading: Reading, graph: Graph, whole: Graph, values: RunValues
+) -> NetworkKernels:
+    """Return what runs the operators of `graph`, the tile graph of `whole`, which is `network` as it is read.
+
+    A model's own nodes run where elements have the bits that they have in the model, else integers of as many bits.
+    Raises UsageError for random weights where there are none to replace, and DifferentShapeError for a model to whose
+    tensors its runtime gives other shapes.
+    """
+    if network.endswith(MODEL_SUFFIXES) and whole == read_network(network, replace(reading, bits=None)):
+        return _runtime_kernels(network, reading, graph, whole, values)
+    if values.random_weights is not None:
+        what = f"it runs at {reading.bits} bits an element, without the model's weights"
+        raise UsageError(what, file=network, place="--random-weights", expected="--seed")
+    if network.endswith(MODEL_SUFFIXES):
+        _ensure_shapes_of_runtime(network, replace(reading, bits=None), values.seed)
+    from onchip.simulate.arithmetic_kernels import ArithmeticKernels
+
+    return ArithmeticKernels(graph, values.seed, whole)
+
+
+def _ensure_shapes_of_runtime(network: str, reading: Reading, seed: int) -> None:
+    """Raise DifferentShapeError if the model's runtime gives a tensor another shape; made-up kernels take any.
+
+    Says nothing if the runtime is not installed, or refuses the model.
+    """
+    from onchip.simulate.reference import run_in_given_order
+
+    graph = read_network(network, reading)
+    problem = Problem(graph, (Memory("unused", 1),))
+    try:
+        kernels = _runtime_kernels(network, reading, graph, graph, RunValues(seed))
+        run_in_given_order(problem, kernels, network_inputs(graph, kernels, {}))
+    except DifferentShapeError:
+        raise
+    except InputError:
+        return
+
+
+def network_inputs(
+    graph: Graph, kernels: NetworkKernels, given: Mapping[str, npt.NDArray[np.generic]]
+) -> dict[str, Bytes]:
+    """Return the bytes of each network input, or band of one: as given by the input's name, else made up."""
+    inputs = {}
+    for tensor in graph.with_role(Role.INPUT):
+        name = tensor.part_of or tensor.name
+        inputs[tensor.name] = (
+            kernels.given_input(tensor, given[name]) if name in given else kernels.network_input(tensor)
+        )
+    return inputs

@@ -1,0 +1,183 @@
+"""Layers searched one after the other, or several at a time by workers, within one time limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from typing import Final, TypeAlias
+
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.result import Result, Status, Stop
+from onchip.api.layer_progress import LayerProgress
+from onchip.errors import InputError, UsageError
+from onchip.mapping.methods.cache import MappingCache
+from onchip.mapping.methods.registry import MappingMethod, method_named
+from onchip.model.accounting.accounting import AccountingName
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.pool import Pending, TaskPool
+
+COSA, LOMA, UNEVEN = "cosa", "loma", "uneven"
+EXACT, EVEN = "exact", "exact-even"
+SECONDS_BETWEEN_LOOKS: Final = 0.05
+SECONDS_ON_THE_WAY: Final = 0.3
+"""Of a time limit, for questions to reach workers and answers to come back."""
+Solver = Callable[[LayerProblem, MappingObjective, Run], Result[LayerMapping]]
+SearchedLayer: TypeAlias = Result[LayerMapping] | InputError
+"""The result of a search, or the reason why the layer cannot be mapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSearch:
+    """How each layer is searched: by which method, for what, and how it is counted."""
+
+    method: str
+    objective: MappingObjective
+    use_cache: bool = True
+    padding_percent: int = 0
+    accounting: AccountingName = AccountingName.INTERPRETER
+
+    def __call__(self, question: tuple[LayerProblem, Run | Limits]) -> SearchedLayer:
+        """Search one layer, within limits that begin now; return what is wrong with one that cannot be mapped."""
+        problem, given = question
+        run = given if isinstance(given, Run) else Run(given)
+        try:
+            return self.solver()(problem, self.objective, run)
+        except InputError as error:
+            return error
+
+    def load(self, _worker: int) -> None:
+        """Load what a search needs, which takes longer than many a layer."""
+        self.solver()
+        if self.method == EXACT:
+            import_module("onchip.mapping.prove.wide")
+
+    def solver(self) -> Solver:
+        """Return the method; raises UsageError for one that does not go with what else is asked."""
+        if self.method == UNEVEN or self.accounting is not AccountingName.INTERPRETER:
+            return self._accounted_solver()
+        method = method_named(self.method)
+        if self.padding_percent:
+            return _padded_solver(method, self.padding_percent)
+        if method.name == COSA:
+            return method.solve  # it counts capacities its own way, so that its mapping may be none
+        cache = MappingCache.opened() if self.use_cache else None
+        return method if cache is None else partial(cache.solve, method)
+
+    def _accounted_solver(self) -> Solver:
+        """Nothing of it is kept for a later run."""
+        if self.method not in (LOMA, UNEVEN):
+            expected = f"--method {LOMA} or {UNEVEN}"
+            raise UsageError(f"--method {self.method} has its own", place="--accounting", expected=expected)
+        if self.accounting is AccountingName.INTERPRETER:
+            raise UsageError(f"--method {UNEVEN} needs another", place="--accounting", expected="zigzag or defines")
+        if self.padding_percent:
+            raise UsageError(f"--method {self.method} pads nothing", place="--padding", expected=f"--method {EXACT}")
+        from onchip.mapping.baselines.loma import solve_as_loma
+        from onchip.mapping.tile_search.uneven import solve_uneven
+
+        solve = solve_as_loma if self.method == LOMA else solve_uneven
+        return partial(solve, accounting=self.accounting.accounting, has_stored_room=True)
+
+
+def _padded_solver(method: MappingMethod, percent: int) -> Solver:
+    """Nothing of it is kept for a later run."""
+    if method.name != EXACT:
+        raise UsageError(f"--method {method.name} pads nothing", place="--padding", expected=f"--method {EXACT}")
+    from onchip.mapping.space.padding import solve_padded
+
+    return partial(solve_padded, percent=percent)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSearches:
+    """All layers' problems by name, in the network's order, and the run that they share."""
+
+    search: LayerSearch
+    problems: Mapping[str, LayerProblem]
+    progress: LayerProgress
+    run: Run
+
+    def found(self, pool: TaskPool | None) -> Iterator[SearchedLayer]:
+        """Yield what is found of each layer, in order, and what is wrong with one that cannot be mapped."""
+        return self._one_by_one() if pool is None else _Together(self, pool).found()
+
+    def _one_by_one(self) -> Iterator[SearchedLayer]:
+        """Each has an equal share of the time that is left."""
+        for place, (name, problem) in enumerate(self.problems.items()):
+            found = self.searched(problem, self.progress.run_of_next(name))
+            if isinstance(found, Result):
+                self.progress.take(place, found)
+            yield found
+
+    def searched(self, problem: LayerProblem, run: Run) -> SearchedLayer:
+        """Search one layer here, unless the run was interrupted."""
+        if run.interrupt.is_set():
+            return Result(Status.UNKNOWN, None, None, 0, 0.0, self.search.method, Stop.INTERRUPTED)
+        return self.search((problem, run))
+
+
+@dataclass(slots=True)
+class _Together:
+    """Layers that are searched by workers; those that come to no answer in time are looked at here, for a moment."""
+
+    asked: LayerSearches
+    pool: TaskPool
+    answers: dict[int, SearchedLayer] = field(default_factory=dict)
+    pending: dict[int, Pending[SearchedLayer]] = field(default_factory=dict)
+
+    def found(self) -> Iterator[SearchedLayer]:
+        """Yield what is found of each layer in the order of the network, whoever answers first."""
+        problems, run = list(self.asked.problems.values()), self.asked.run
+        self._let_workers_begin()
+        waiting = list(enumerate(problems))
+        while (waiting or self.pending) and not self._is_over:
+            while waiting and len(self.pending) < self.pool.room and run.stop is None:
+                own = self._run_of_next(len(waiting))
+                place, problem = waiting.pop(0)
+                question = problem, own if self.pool.is_here else own.limits_left
+                self.pending[place] = self.pool.submit(self.asked.search, question)
+            self._take()
+        for place, problem in enumerate(problems):
+            yield self.answers[place] if place in self.answers else self.asked.searched(problem, run.within(0.0))
+
+    def _let_workers_begin(self) -> None:
+        """Wait until workers have loaded what they need, so that the time of a layer does not count it."""
+        if self.pool.is_here or not self.asked.run.deadline.is_set:
+            return
+        loading = [self.pool.submit(self.asked.search.load, number) for number in range(self.pool.room)]
+        while not all(one.ready() for one in loading) and self.asked.run.stop is None:
+            self._tell(loading[0])
+
+    @property
+    def _is_over(self) -> bool:
+        """What is answered here hears of the end of the run by itself."""
+        run = self.asked.run
+        if self.pool.is_here:
+            return run.stop is not None and not self.pending
+        return run.interrupt.is_set() or run.seconds_left < -SECONDS_ON_THE_WAY
+
+    def _run_of_next(self, waiting: int) -> Run:
+        """Return the run of the next of so many layers, with its share of the time that all have together."""
+        run, room = self.asked.run, self.pool.room
+        workers = max(1, run.limits.workers // min(room, len(self.asked.problems))) if self.pool.is_here else 1
+        left = run.seconds_left - (0.0 if self.pool.is_here else SECONDS_ON_THE_WAY)
+        deadline = Deadline.after(max(0.0, left) * min(1.0, room / waiting))
+        return Run(replace(run.limits, workers=workers), interrupt=run.interrupt, deadline=deadline)
+
+    def _take(self) -> None:
+        """Take the answers that there are, waiting a moment for one."""
+        for place in [place for place, one in self.pending.items() if one.ready()]:
+            answer = self.answers[place] = self.pending.pop(place).get()
+            if isinstance(answer, Result):
+                self.asked.progress.take(place, answer)
+        for one in [*self.pending.values()][:1]:
+            self._tell(one)
+
+    def _tell(self, waited_for: Pending[object]) -> None:
+        self.asked.progress.tell(f"{self.pool.room} at a time")
+        waited_for.wait(SECONDS_BETWEEN_LOOKS)

@@ -1,0 +1,52 @@
+"""The layers that a user names: a text, a layer table, a network or a layer of one of these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from onchip.answer.document import Reading
+from onchip.api.networks import NETWORK_READERS, NETWORK_SUFFIXES, read_network
+from onchip.errors import InputError
+from onchip.formats.own.bundled_networks import bundled_networks
+from onchip.formats.own.layer_tables import layer_table
+from onchip.ir.layer import Layer
+from onchip.ops.derive.layers_of import NetworkLayers, Precision, layers_of
+from onchip.ops.derive.precise import with_elements_of
+
+TABLE: Final = "cosa:"
+"""Before the name of a layer table."""
+_TEXTS: Final = ("conv:", "gemm:")
+_FILES: Final = (*NETWORK_SUFFIXES, ".json", ".json.gz")
+
+
+def layers_named(source: str, reading: Reading, precision: Precision) -> tuple[NetworkLayers, bool]:
+    """The layers that `source` names, and whether it is one layer rather than a network.
+
+    `conv:...`, `gemm:...`; `cosa:TABLE`; a bundled network or a file; `cosa:TABLE:LAYER` and `NETWORK:LAYER` are one
+    layer of it. Raises InputError.
+    """
+    if source.startswith(_TEXTS):
+        return NetworkLayers(None, {source: precision.of(Layer.of_text(source))}), True
+    network, layer = _split(source)
+    if network.startswith(TABLE):
+        found = NetworkLayers(network, layer_table(network.removeprefix(TABLE)))
+    else:
+        found = layers_of(with_elements_of(read_network(network, reading), precision.bits))
+    found = replace(found, layers={name: precision.of(one) for name, one in found.layers.items()})
+    return (found, False) if layer is None else (found.only(layer), True)
+
+
+def _split(source: str) -> tuple[str, str | None]:
+    """The network, and the layer of it that is asked for; both may have colons in their names."""
+    if source.startswith(TABLE):
+        table, _, layer = source.removeprefix(TABLE).partition(":")
+        return f"{TABLE}{table}", layer or None
+    parts = source.split(":")
+    files = (*_FILES, *(f".{name}" for name in NETWORK_READERS.names))
+    for count in range(len(parts), 0, -1):
+        network = ":".join(parts[:count])
+        if network in bundled_networks() or network.endswith(files):
+            return network, ":".join(parts[count:]) or None
+    expected = "conv:..., gemm:..., cosa:TABLE, a network, or NETWORK:LAYER"
+    raise InputError("no such layer or network", place=source, expected=expected)

@@ -1,0 +1,257 @@
+"""Layers on one page: read -> solve -> verify -> cost -> document."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Claim, Document, Granularity, NamedMapping, Reading, Source
+from onchip.answer.layer_mapping import Kept, LayerMapping
+from onchip.answer.layer_problem import LayerProblem
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.result import Result
+from onchip.api.layer_progress import LayerProgress
+from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerSearch, LayerSearches, SearchedLayer
+from onchip.api.layers import layers_named
+from onchip.api.moved_operators import moved_operators
+from onchip.api.phases import phase
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import ensure_energies, with_mac_energy
+from onchip.arch.memory import Operand
+from onchip.errors import AcceleratorError, InputError, InternalError
+from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.ir.layer import Layer
+from onchip.mapping.space.spaces import SPACES, MapSpace, padded_mappings
+from onchip.model.accounting.accounting import AccountingName
+from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import array_of, check_memories
+from onchip.ops.derive.layers_of import NetworkLayers, Precision
+from onchip.reports.mapping.coverage import MovedOperator
+from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.pool import TaskPool, threads
+from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.verify.mapping import verify_mapping
+
+UNITS = {MappingObjective.ENERGY: "fJ", MappingObjective.LATENCY: "cycles", MappingObjective.EDP: "fJ x cycles"}
+GREATEST_MACS = 2**53
+RELATIVE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class MappingRequest:
+    """What `map` is asked. A time limit is shared by the layers, `bits` are an element's of every operand.
+
+    `partial_bits` are those of a sum in the making (None: as many as the machine's memories have room for);
+    `accounting` says how energy and cycles are counted, and `loma` and `uneven` search by it;
+    `padding_percent` is how much longer `exact` may make a loop; `mapspace` a file beside a Timeloop architecture.
+    Several layers are searched at once where there are workers, or a scheduler of Dask at `dask_address`.
+    """
+
+    source: str
+    accelerator: str
+    objective: MappingObjective = MappingObjective.ENERGY
+    method: str = "exact"
+    bits: int = 8
+    bindings: Bindings = field(default_factory=Bindings)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    use_cache: bool = True
+    padding_percent: int = 0
+    mapspace: str | None = None
+    partial_bits: int | None = None
+    accounting: AccountingName = AccountingName.INTERPRETER
+    dask_address: str | None = None
+
+    @property
+    def search(self) -> LayerSearch:
+        """Return how each layer is searched."""
+        return LayerSearch(self.method, self.objective, self.use_cache, self.padding_percent, self.accounting)
+
+    @property
+    def may_pad(self) -> bool:
+        """Whether a mapping's loops may run longer than the layer's."""
+        return self.padding_percent > 0 or self.accounting is not AccountingName.INTERPRETER
+
+
+@phase("mapping")
+def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> MappingOutcome:
+    """Map each distinct layer once; raises InternalError if a mapping found is not legal."""
+    deadline = Deadline.after(request.limits.time_limit_seconds)
+    request.search.solver()  # what does not go with what, before anything is read
+    accelerator = load_any_accelerator(request.accelerator, request.mapspace)
+    layers, is_one_layer = layers_asked_for(request, accelerator)
+    for layer, names in layers.distinct.items():
+        _can_be_mapped(layer, names[0], accelerator, request)
+    moved = _moved(layers, accelerator, request)
+    with _pool(request, len(layers.distinct)) as pool, start(request.limits, deadline) as run:
+        searched = _searches(request, layers, with_mac_energy(accelerator), run).found(pool)
+        each = zip(layers.distinct.items(), searched, strict=True)
+        mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
+    machine = Source(accelerator.name, accelerator_sha256(accelerator))
+    mappings = tuple(
+        NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
+        for one in mapped
+        if one.mapping is not None
+    )
+    is_cosa = request.method == COSA
+    return MappingOutcome(
+        request.source,
+        layers,
+        accelerator,
+        request.method,
+        COSA if is_cosa else request.objective,
+        "bits" if is_cosa else UNITS[request.objective],
+        mapped,
+        Document(Source(layers.name or ""), machine, Reading(), mappings),
+        is_one_layer,
+        _mapspace(request),
+        request.accounting,
+        moved,
+    )
+
+
+def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequest) -> tuple[MovedOperator, ...]:
+    """What each operator without a loop nest costs; raises InputError where the accelerator does not say it."""
+    try:
+        return moved_operators(layers, accelerator)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _pool(request: MappingRequest, layers: int) -> AbstractContextManager[TaskPool | None]:
+    """Workers for so many layers, None where these are searched here; raises InputError where no scheduler answers.
+
+    CoSA's program is solved by all workers together: some are better at proofs, others at solutions.
+    """
+    if request.dask_address is not None:
+        return dask_pool(request.dask_address)
+    at_once = 1 if request.method == COSA else min(request.limits.workers, layers)
+    return threads(at_once) if at_once > 1 else nullcontext()
+
+
+def _searches(request: MappingRequest, layers: NetworkLayers, accelerator: Accelerator, run: Run) -> LayerSearches:
+    adds_up = request.method != COSA and request.objective is not MappingObjective.EDP
+    counts = [sum(layers.times.get(name, 1) for name in names) for names in layers.distinct.values()]
+    problems = {names[0]: LayerProblem(layer, accelerator) for layer, names in layers.distinct.items()}
+    return LayerSearches(request.search, problems, LayerProgress(run, counts, adds_up), run)
+
+
+def _mapped(
+    found: SearchedLayer,
+    layer: Layer,
+    names: tuple[str, ...],
+    accelerator: Accelerator,
+    request: MappingRequest,
+) -> MappedLayer:
+    """Verify and cost what was found of a layer; raises InputError for what cannot be mapped."""
+    if isinstance(found, InputError):
+        raise _in_layer(found, names[0], request) from None
+    problem, result = LayerProblem(layer, accelerator), found
+    claim = _claim(result, request)
+    if result.answer is None:
+        return MappedLayer(names, layer, result, claim, None, None)
+    if violations := verify_mapping(problem, result.answer, may_pad=request.may_pad):
+        if request.method == COSA:
+            refusal = f"CoSA's schedule breaks a true limit: {violations[0]}"
+            return MappedLayer(names, layer, result, claim, None, None, refusal)
+        raise InternalError(
+            f"its mapping of {names[0]!r} has {len(violations)} violations, the first: {violations[0]}",
+            place=f"method {request.method}",
+        )
+    mapping = result.answer.without_loops_of_one()
+    try:
+        cost = layer_cost(problem, mapping, request.accounting.accounting)
+    except InputError as error:
+        raise _in_layer(error, names[0], request) from None
+    if request.method != COSA:
+        _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.stated_energy_pj, cost.cycles), names[0])
+    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=_floor(problem, request))
+
+
+def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
+    """Return a lower bound of every legal mapping; None for methods whose objective value is another."""
+    if request.method not in (EXACT, EVEN) or request.may_pad:
+        return None
+    from onchip.bounds.layer.floors import floor_with_bypass
+
+    return floor_with_bypass(problem, request.objective)
+
+
+def _ensure_it_costs_what_is_claimed(result: Result[LayerMapping], value: float, name: str) -> None:
+    """Raise InternalError where a mapping costs something else than its method said; sums of floats differ in order."""
+    claimed = result.objective_value
+    if claimed is None or abs(value - claimed) > 0.5 + RELATIVE_TOLERANCE * abs(value):
+        what = f"its mapping of {name!r} costs {value:.17g}, and it claims {claimed}"
+        raise InternalError(what, place=f"method {result.method}")
+
+
+def _claim(result: Result[LayerMapping], request: MappingRequest) -> Claim | None:
+    """CoSA's objective is divided back to its own unit, bits."""
+    if result.objective_value is None:
+        return None
+    if request.method == COSA:
+        from onchip.mapping.cosa.cosa import VALUE_PER_BIT
+
+        value, bound = result.objective_value / VALUE_PER_BIT, result.lower_bound / VALUE_PER_BIT
+        return Claim(COSA, result.status, COSA, value, bound)
+    return Claim(result.method, result.status, request.objective, result.objective_value, result.lower_bound)
+
+
+def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: MappingRequest) -> None:
+    """Raise if no mapping of the layer can be legal and costed: no array, missing energies, an unreachable memory."""
+    if layer.macs > GREATEST_MACS:
+        error = InputError(f"it has {layer.macs} multiply-accumulates", expected=f"at most {GREATEST_MACS}")
+        raise _in_layer(error, name, request)
+    one = Layer(
+        input_bits=layer.input_bits,
+        weight_bits=layer.weight_bits,
+        output_bits=layer.output_bits,
+        partial_bits=layer.partial_bits,
+        has_weight=layer.has_weight,
+    )
+    problem = LayerProblem(one, accelerator)
+    kept = (
+        tuple(Kept(level.memory.name, 0) for level in problem.keepers(operand) if operand in layer.operands)
+        for operand in Operand
+    )
+    mapping = LayerMapping((), *kept)
+    try:
+        array_of(accelerator)
+        ensure_energies(accelerator, COSA if request.method == COSA else request.objective)
+        check_memories(problem, mapping)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+
+
+def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputError:
+    """The error with the layer and the file in which it stands: the machine's where it is wrong."""
+    error.place = f"layer {name!r}" if error.place in (None, "layer") else f"layer {name!r}: {error.place}"
+    if isinstance(error, AcceleratorError):
+        return error.in_file(request.accelerator)
+    return error if error.file or name == request.source else error.in_file(request.source)
+
+
+@phase("reading")
+def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple[NetworkLayers, bool]:
+    """The layers asked for, and whether it is one rather than a network. ZigZag's files say their own precision."""
+    precision, file = Precision(request.bits, request.partial_bits).on(accelerator), layer_file(request.source)
+    if file is None:
+        return layers_named(request.source, Reading.of(request.bindings, request.granularity), precision)
+    path, wanted = file
+    found = read_layers(path)
+    if list(found) == [path.stem]:
+        return NetworkLayers(None, {name: precision.of(layer) for name, layer in found.items()}), True
+    network = NetworkLayers(path.stem, found)
+    return (network, False) if wanted is None else (network.only(wanted), True)
+
+
+def _mapspace(request: MappingRequest) -> MapSpace | None:
+    """Return the mappings for which the method's status and bound hold; None if it proves nothing."""
+    if request.padding_percent:
+        return padded_mappings(request.padding_percent)
+    return SPACES.get(request.method)

@@ -1,0 +1,181 @@
+"""A network by its source: a bundled name, a model file (.onnx, .tflite, .pt2) or a graph file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Granularity, Reading, Split
+from onchip.answer.problem import Problem
+from onchip.api.phases import phase
+from onchip.errors import GraphError, InputError, UnsplitError, UsageError
+from onchip.formats.own.bundled_networks import bundled_networks, load_network
+from onchip.formats.own.graph_json import read_graph
+from onchip.formats.sizes import GREATEST_TOTAL_BYTES
+from onchip.ir.graph import Graph
+from onchip.model.capacity.infeasible_operator import infeasible_operator
+from onchip.plugins import PluginGroup
+from onchip.scheduling.candidates.split import cap_tensors, split_operators
+from onchip.transform.rewrite.activations import fuse
+from onchip.transform.rewrite.attention_apart import AttentionApart
+from onchip.transform.rewrite.quantisation import QuantisationFold
+from onchip.transform.rewrite.recurrence_apart import RecurrenceApart
+from onchip.transform.rewrite.same_scale import DEQUANTISE
+from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
+from onchip.transform.rewrite.splits_apart import SplitsApart
+from onchip.transform.rewrite.states import with_states
+from onchip.transform.rewrite.workspaces import with_workspaces
+from onchip.transform.slices.channel_bands import ChannelBands
+from onchip.without_collecting import without_collecting
+
+MODEL_SUFFIXES: Final = (".onnx", ".tflite")
+"""How the names of files end whose operators a runtime can run."""
+PROGRAM_SUFFIX: Final = ".pt2"
+"""How the names of files end whose operators torch can run, none of them in parts."""
+NETWORK_SUFFIXES: Final = (*MODEL_SUFFIXES, PROGRAM_SUFFIX)
+"""How the names of files of other tools end that hold networks."""
+NETWORK_READERS: Final = PluginGroup[[Path, Mapping[str, int]], Graph]("onchip.readers", Graph)
+"""By the end of a file's name, without its dot, a function of the file and of the symbolic dimensions bound."""
+
+
+@phase("reading")
+def read_network(source: str, reading: Reading = Reading()) -> Graph:  # noqa: B008 (frozen)
+    """Read a network as `reading` says, but for what the scratchpads decide; raises InputError, PluginError."""
+    try:
+        graph = _read_raw(source, reading.bindings)
+        if not graph.operators:
+            raise GraphError("it has no operators", expected="at least one")
+        stateful = with_states(graph, reading.states, _listed_outputs(source)) if reading.states else graph
+        sized = stateful if reading.bits is None else stateful.with_bits(reading.bits)
+        _total_is_in_range(sized)
+        is_fused = reading.granularity is Granularity.FUSED
+        return _with_bytes_apart(sized, reading, lambda apart: _as_it_runs(apart, source) if is_fused else apart)
+    except GraphError as error:
+        raise error if error.file else error.in_file(source) from None
+
+
+def _with_bytes_apart(graph: Graph, reading: Reading, change: Callable[[Graph], Graph]) -> Graph:
+    """The graph changed while nothing shares bytes, then with what may, of kinds or as the operators said before."""
+    changed = change(SharedBytes()(graph))
+    return SharedBytes(reading.sharing, declared_in(graph, changed))(changed)
+
+
+def _as_it_runs(graph: Graph, source: str) -> Graph:
+    """Activations and normalisations in the operators before them; operators over integers, which may precede some.
+
+    TFLite has kernels over integers, and computes in floating point what a file dequantises. An activation between a
+    dequantisation and a quantisation is itself an operator over integers: it is not fused into the former before.
+    """
+    if source.endswith(".tflite"):
+        return fuse(graph)
+    return fuse(QuantisationFold()(fuse(graph, apart=DEQUANTISE)))
+
+
+@phase("reading")
+@without_collecting()
+def network_to_plan(source: str, reading: Reading) -> Graph:
+    """The network as plans have it: as `read_network` reads it, with workspaces that operators declare as tensors.
+
+    Operators run in the bands that the reading says. Raises InputError, PluginError.
+    """
+    try:
+        return ChannelBands(reading.bands)(with_workspaces(read_network(source, reading)))
+    except GraphError as error:
+        raise error if error.file else error.in_file(source) from None
+
+
+@phase("reading")
+@without_collecting()
+def network_to_schedule(source: str, reading: Reading) -> Graph:
+    """The network as schedules have it: as `read_network` reads it, attention, recurrences and Splits taken apart."""
+    return taken_apart(read_network(source, reading))
+
+
+def taken_apart(graph: Graph) -> Graph:
+    """Return the network with attention, recurrences and Splits as the simpler operators that schedules run."""
+    return SplitsApart()(RecurrenceApart()(AttentionApart()(graph)))
+
+
+@phase("splitting operators")
+def fitted_to_scratchpads(problem: Problem, source: str, reading: Reading) -> Problem:
+    """Return the problem with tensors capped at the largest scratchpad, or its operators in tiles, if asked for.
+
+    With AUTO no operator is cut if all fit whole in the only scratchpad, the states that they update in place counted
+    once. Raises UnsplitError if an operator fits in no split, and does not fit whole with its state or shared bytes in
+    place.
+    """
+    if reading.cap_tensors:
+        largest = max(memory.capacity_bytes for memory in problem.memories)
+        capped = _with_bytes_apart(problem.graph, reading, lambda apart: cap_tensors(apart, largest))
+        return replace(problem, graph=capped)
+    has_one_scratchpad_with_states = len(problem.memories) == 1 and problem.graph.states
+    if reading.split is Split.AUTO and has_one_scratchpad_with_states and infeasible_operator(problem) is None:
+        return problem
+    try:
+        split = _with_bytes_apart(
+            problem.graph,
+            reading,
+            lambda apart: split_operators(
+                replace(problem, graph=apart), reading.split, is_model=source.endswith(MODEL_SUFFIXES)
+            ),
+        )
+    except UnsplitError as error:
+        if reading.split is Split.AUTO and infeasible_operator(problem) is None:
+            return problem
+        raise error.in_file(source) from None
+    return replace(problem, graph=split)
+
+
+def _listed_outputs(source: str) -> frozenset[str] | None:
+    """The names of the outputs of an ONNX file; None for others, of which every name of an output is one."""
+    if not source.endswith(".onnx"):
+        return None
+    import onnx
+
+    return frozenset(output.name for output in onnx.load(source, load_external_data=False).graph.output)
+
+
+def _total_is_in_range(graph: Graph) -> None:
+    total_bytes = sum(tensor.size_bytes for tensor in graph.tensors)
+    if total_bytes > GREATEST_TOTAL_BYTES:
+        raise GraphError(f"its tensors take {total_bytes} bytes together", expected=f"at most {GREATEST_TOTAL_BYTES}")
+
+
+def _read_raw(source: str, bindings: Bindings) -> Graph:
+    if source.endswith(".onnx"):
+        from onchip.formats.onnx.model import read_onnx
+
+        return read_onnx(Path(source), bindings)
+    if source.endswith(".tflite"):
+        from onchip.formats.tflite.model import read_tflite
+
+        if bindings.dims or bindings.values:
+            place = "--dim" if bindings.dims else "--value"
+            raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="--shape")
+        return read_tflite(Path(source), bindings.shapes)
+    if source.endswith(PROGRAM_SUFFIX):
+        from onchip.formats.torch.model import read_torch
+
+        return read_torch(Path(source), bindings)
+    is_graph_file = source.endswith((".json", ".json.gz"))
+    if not is_graph_file and (read := NETWORK_READERS.find(Path(source).suffix[1:])) is not None:
+        if bindings.shapes or bindings.values:
+            place = "--shape" if bindings.shapes else "--value"
+            raise UsageError("its plug-in takes --dim alone", file=source, place=place, expected="an .onnx file")
+        return read(Path(source), bindings.dims)
+    if bindings.first_option is not None:
+        what = "it leaves no dimensions or values open"
+        raise UsageError(what, file=source, place=bindings.first_option, expected="an .onnx file")
+    if is_graph_file:
+        return read_graph(Path(source))
+    if source not in bundled_networks():
+        from onchip.formats.foreign_files import layer_file
+
+        files = ", ".join((*NETWORK_SUFFIXES, *(f".{name}" for name in NETWORK_READERS.names)))
+        expected = f"an {files} or .json file, or a name `onchip networks` lists"
+        what = "it lists layers at most, which `onchip map` takes" if layer_file(source) else "no such network"
+        raise InputError(what, file=source, expected=expected)
+    return load_network(source)

@@ -1,0 +1,262 @@
+"""The whole program on one page: read -> solve -> verify -> document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from onchip.answer.document import Claim, PlanDocument, Reading, Source
+from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
+from onchip.answer.program import Plan
+from onchip.answer.recomputation import Recomputation
+from onchip.answer.result import Result
+from onchip.api.budgets import budgets_of, roomy_problem
+from onchip.api.durations import MAPPING, durations_of
+from onchip.api.networks import fitted_to_scratchpads, network_to_plan
+from onchip.api.phases import phase
+from onchip.api.recomputation import RunsAgain
+from onchip.api.split_claims import bound_of_all_splits, for_all_splits, splits_are_open
+from onchip.api.target import Target, TargetFinder
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.sharing import Share, SharedKinds
+from onchip.errors import InternalError
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.memory.methods.registry import method_named
+from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
+from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits
+from onchip.search.budget.warm_start import WarmStart
+from onchip.search.strategy.stage import started_as_stage, with_bound, without_bound
+from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.transform.rewrite.shared_bytes import SharedBytes, declared_in
+from onchip.verify.figures import Figures
+from onchip.verify.verifier import verify
+from onchip.without_collecting import without_collecting
+
+T = TypeVar("T")
+PROCESSOR_SECONDS_TO_FINISH: Final = 1.6e-4
+"""For each operator, what writing a plan down, verifying it and its files take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `plan` is asked: a network, how to read it, what for, what is to be least, how to search.
+
+    `share` says which bytes are shared; with None the accelerator does, where there is one, or else the reading.
+    `cost` is the model of the cycles of operators that state none, for the least latency and for what runs again;
+    `recompute_price` is what a million of these cost, in the objective's unit, if not what the accelerator says.
+    """
+
+    network: str
+    reading: Reading = field(default_factory=Reading)
+    target: Target = field(default_factory=Target)
+    objective: Objective = Objective.TRAFFIC
+    order: Order | None = None
+    method: str = "exact"
+    placement: Placement = Placement.DYNAMIC
+    limits: Limits = field(default_factory=Limits)
+    share: Share | None = None
+    cost: str = MAPPING
+    recompute_price: float | None = None
+
+    @property
+    def reading_as_shared(self) -> Reading:
+        """The reading, with what shares bytes; raises InputError for an accelerator that there is not."""
+        if self.share is not None:
+            return replace(self.reading, sharing=SharedKinds.of(self.share))
+        if self.target.accelerator is None:
+            return self.reading
+        from onchip.formats.foreign_files import load_any_accelerator
+
+        return replace(self.reading, sharing=load_any_accelerator(self.target.accelerator).share)
+
+
+def nothing_known(_: Problem) -> WarmStart | None:
+    """Nobody has planned it, or one like it."""
+    return None
+
+
+@phase("planning")
+def plan_network(request: Request, start: RunStarter = silent_run) -> Outcome:
+    """Read, solve, verify; raises InternalError if the plan found is not legal."""
+    deadline = Deadline.after(request.limits.time_limit_seconds)
+    method_named(request.method)
+    reading = request.reading_as_shared
+    graph, read_seconds = _timed(lambda: network_to_plan(request.network, reading))
+    return plan_read_network(replace(request, reading=reading), graph, deadline, start, read_seconds)
+
+
+def plan_read_network(
+    request: Request,
+    graph: Graph,
+    deadline: Deadline,
+    start: RunStarter = silent_run,
+    read_seconds: float = 0.0,
+    known: Callable[[Problem], WarmStart | None] = nothing_known,
+) -> Outcome:
+    """Solve and verify for a network as the request reads it; raises InternalError if the plan found is not legal.
+
+    `known` says what is known of the problem before it is solved.
+    """
+    method, reading, stage = method_named(request.method), request.reading, started_as_stage(start)
+    finder = TargetFinder(graph, reading.count, request.limits, stage, deadline)
+    (accelerator, min_peak_bytes), budget_seconds = _timed(
+        lambda: finder.accelerator(request.target, request.objective)
+    )
+    whole = _whole_problem(request, graph, accelerator)
+    asked, split_seconds = _timed(lambda: fitted_to_scratchpads(whole, request.network, reading))
+    asked = replace(
+        asked,
+        durations=_durations(request, asked.graph, accelerator, stage, deadline),
+        recomputation=_runs_again(request, accelerator, asked.graph),
+    )
+    to_finish = deadline.seconds_for(PROCESSOR_SECONDS_TO_FINISH * len(asked.graph.operators))
+    with start(request.limits, deadline.within(deadline.seconds_left - to_finish)) as run:
+        known_run = replace(run, warm_start=known(asked))
+        if splits_are_open(whole, request.network, reading):
+            timed_whole = replace(whole, durations=asked.durations)
+            least = bound_of_all_splits(timed_whole, request.network, accelerator, request.cost)
+            own_run = without_bound(with_bound(known_run, least))
+            result, solve_seconds = _timed(lambda: _with_problem(for_all_splits(method(asked, own_run), least), asked))
+        else:
+            result, solve_seconds = _timed(lambda: _with_problem(method(asked, known_run), asked))
+    problem = _as_planned(asked, result)
+    figures, verify_seconds = _timed(lambda: _verified(problem, result))
+    return Outcome(
+        problem,
+        result,
+        request.limits.seed,
+        Seconds(read_seconds + split_seconds, budget_seconds, solve_seconds, verify_seconds),
+        greatest_need(problem),
+        min_peak_bytes,
+        figures,
+        _document(_with_bands(reading, asked.graph, problem.graph), accelerator, problem, result),
+    )
+
+
+def _whole_problem(request: Request, graph: Graph, accelerator: Accelerator) -> Problem:
+    """The problem of all operators as they are, on the scratchpads of an accelerator; they cost what files say."""
+    is_static = request.placement is Placement.STATIC
+    return Problem(
+        graph,
+        accelerator.scratchpads,
+        request.objective,
+        request.order or (Order.GIVEN if is_static else method_named(request.method).orders[0]),
+        request.reading.count,
+        request.target.transfers_on(accelerator, request.objective),
+        request.placement,
+        durations=Durations() if request.objective is Objective.LATENCY else None,
+    )
+
+
+def _runs_again(request: Request, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
+    """What it costs that operators run again, where they may."""
+    return RunsAgain(request.reading, request.objective, request.cost, request.recompute_price).on(accelerator, graph)
+
+
+def _durations(
+    request: Request, graph: Graph, accelerator: Accelerator, start: RunStarter, deadline: Deadline
+) -> Durations | None:
+    """How long everything lasts, where that counts."""
+    if request.objective is not Objective.LATENCY:
+        return None
+    with start(request.limits, deadline) as run, request.target.named_in_errors():
+        return durations_of(graph, accelerator, request.cost, run)
+
+
+def plan_problem(
+    problem: Problem,
+    method: str = "exact",
+    limits: Limits | None = None,
+    start: RunStarter = silent_run,
+    deadline: Deadline | None = None,
+    warm_start: WarmStart | None = None,
+) -> Result[Plan]:
+    """Solve and verify, until the deadline if there is one already; raises InternalError if the plan is not legal."""
+    limits = limits or Limits()
+    with start(limits, deadline or Deadline.after(limits.time_limit_seconds)) as run:
+        result = _with_problem(method_named(method)(problem, replace(run, warm_start=warm_start)), problem)
+    _verified(_as_planned(problem, result), result)
+    return result
+
+
+@phase("searching")
+def describe_network(network: str, reading: Reading, limits: Limits, start: RunStarter = silent_run) -> Description:
+    """Say what is in a network."""
+    deadline = Deadline.after(limits.time_limit_seconds)
+    whole = network_to_plan(network, replace(reading, sharing=SharedKinds.of(Share.ALL)))
+    shares = tuple(Share) if whole.shares_bytes else (Share.NONE,)
+    problems = {share: roomy_problem(_sharing(whole, share), reading.count) for share in shares}
+    budgets = {share: budgets_of(problem, limits, start, deadline) for share, problem in problems.items()}
+    needs = tuple(SharedNeed(share, one.required_bytes, one.min_peak_bytes) for share, one in budgets.items())
+    alone, own = problems[Share.NONE], budgets[Share.NONE]
+    return Description(alone, own.required, own.least_peak, compulsory_bytes(alone), needs if len(needs) > 1 else ())
+
+
+def _sharing(whole: Graph, share: Share) -> Graph:
+    """A network that shares whatever it can, where it shares only so much."""
+    return SharedBytes(SharedKinds.of(share), declared_in(whole, whole))(whole)
+
+
+def _with_problem(result: Result[Plan], problem: Problem) -> Result[Plan]:
+    """The plan knows what it answers, for its picture, or because its method has cut operators into bands."""
+    answer = result.answer
+    return replace(result, answer=answer and replace(answer, problem=answer.problem or problem))
+
+
+def _as_planned(problem: Problem, result: Result[Plan]) -> Problem:
+    """The problem that a plan answers; the one asked where there is none."""
+    return problem if result.answer is None else result.answer.problem or problem
+
+
+def _with_bands(reading: Reading, asked: Graph, planned: Graph) -> Reading:
+    """The reading that gives the graph in the bands that a method has chosen."""
+    bands = Counter(one.tile.operator for one in planned.operators if one.tile is not None)
+    chosen = {name: bands[name] for name in asked.operator if bands[name] > 1 and name not in planned.operator}
+    return replace(reading, bands={**reading.bands, **chosen}) if chosen else reading
+
+
+@phase("verifying")
+@without_collecting()
+def _verified(problem: Problem, result: Result[Plan]) -> Figures | None:
+    """Return the figures of the plan as the verifier finds them. Nothing gets past here unverified."""
+    if result.answer is None or result.objective_value is None:
+        return None
+    claim = Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound)
+    verdict = verify(problem, result.answer, claim)
+    if verdict.violations:
+        raise InternalError(
+            f"its plan has {len(verdict.violations)} violations, the first: {verdict.violations[0]}",
+            place=f"method {result.method}",
+        )
+    return verdict.figures
+
+
+def _document(
+    reading: Reading, accelerator: Accelerator, problem: Problem, result: Result[Plan]
+) -> PlanDocument | None:
+    if result.answer is None or result.objective_value is None:
+        return None
+    from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+
+    return PlanDocument(
+        Source(problem.graph.name, graph_sha256(problem.graph)),
+        Source(accelerator.name, accelerator_sha256(accelerator)),
+        reading,
+        result.answer,
+        Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound),
+        problem.transfers,
+        problem.placement,
+        problem.order,
+        problem.durations,
+        problem.recomputation,
+    )
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    watch = Stopwatch()
+    return work(), watch.seconds

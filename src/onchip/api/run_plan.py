@@ -1,0 +1,81 @@
+"""A plan executed on real bytes, one inference after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from onchip.api.check_plan import check_plan
+from onchip.api.kernels import NetworkKernels, RunValues, kernels_of, network_inputs
+from onchip.api.networks import network_to_plan
+from onchip.api.phases import phase
+from onchip.api.target import Target
+from onchip.errors import UsageError
+from onchip.formats.arrays import read_arrays
+from onchip.reports.program.execution import Execution
+from onchip.reports.program.outcome import Check
+from onchip.search.budget.clock import Stopwatch
+from onchip.simulate.kernels import Bytes
+from onchip.simulate.machine import run_plan_on_machine
+from onchip.simulate.machine_run import MachineRun
+from onchip.simulate.reference import run_in_given_order
+
+
+@phase("executing")
+def run_plan(plan_file: Path, network: str, values: RunValues, inferences: int = 1) -> Execution:
+    """Verify a plan and, if it is legal, execute it on real bytes beside a run without a plan.
+
+    Every inference has the same inputs but for what the one before has left as state. The first that differs is the
+    last one. Raises InputError for files that cannot be read, UsageError for values that the network does not take, and
+    for several inferences of a plan in whose bands a state is lost.
+    """
+    check = check_plan(plan_file, network, Target(), {})
+    if not check.is_legal:
+        return Execution(check)
+    if inferences > 1:
+        _every_state_is_kept(check, str(plan_file), network)
+    watch = Stopwatch()
+    kernels = kernels_of(network, check.document.reading, check.problem.graph, values)
+    inputs = network_inputs(check.problem.graph, kernels, read_arrays(values.given, check.problem.graph))
+    inference = _Inferences(check, kernels, inputs)
+    runs, apart = list[MachineRun](), list[float]()
+    for _ in range(inferences):
+        run, relative = inference.run(runs[-1] if runs else None)
+        runs.append(run)
+        apart += [] if relative is None else [relative]
+        if run.difference is not None:
+            break
+    return Execution(check, kernels.name, tuple(runs), max(apart, default=None), watch.seconds)
+
+
+def _every_state_is_kept(check: Check, plan_file: str, network: str) -> None:
+    """Raise UsageError where operators in tiles cut the two tensors of a state otherwise."""
+    graph = check.problem.graph
+    kept = {graph.tensor[state.old].part_of or state.old for state in graph.states}
+    for state in network_to_plan(network, check.document.reading).states:
+        if state.old not in kept:
+            what = f"state {state.old!r} is in other bands than {state.new!r}, which is its next value"
+            raise UsageError(
+                what, file=plan_file, place="--steps", expected="1, or a plan in whose tiles both fit alike"
+            )
+
+
+@dataclass(slots=True)
+class _Inferences:
+    """What every inference is run with; `inputs` have the state of the next one."""
+
+    check: Check
+    kernels: NetworkKernels
+    inputs: dict[str, Bytes]
+
+    def run(self, before: MachineRun | None) -> tuple[MachineRun, float | None]:
+        """Run once more; return what happened and how far from the whole model the outputs are, if there is one."""
+        problem, plan = self.check.problem, self.check.document.answer
+        reference = run_in_given_order(problem, self.kernels, self.inputs)
+        left = None if before is None else before.left
+        run = run_plan_on_machine(problem, plan, self.kernels, self.inputs, reference, left)
+        relative = None
+        if run.difference is None:
+            relative = self.kernels.difference_from_whole_model(self.inputs, run.outputs)
+        self.inputs |= {state.old: reference.outputs[state.new] for state in problem.graph.states}
+        return run, relative

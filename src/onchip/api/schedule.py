@@ -1,0 +1,233 @@
+"""Scheduling a network, on one page: read, bound, solve, verify, hand out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import (
+    Claim,
+    Document,
+    Granularity,
+    Reading,
+    ScheduleDocument,
+    Source,
+    schedule_claim_figures,
+)
+from onchip.answer.options.fusion_options import LAYERS
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.problem import Count
+from onchip.answer.result import Result, Stop
+from onchip.answer.schedule import Schedule, ScheduledStack
+from onchip.api.networks import network_to_schedule
+from onchip.api.phases import phase
+from onchip.api.schedule_figures import PricedSchedule, priced_schedule
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import states_mac_energy, with_mac_energy
+from onchip.bounds.network.relaxation import Relaxation, relaxation
+from onchip.errors import AcceleratorError, InputError, InternalError
+from onchip.formats.foreign_files import load_any_accelerator
+from onchip.formats.own.graph_json import graph_sha256
+from onchip.ir.graph import Graph
+from onchip.model.program.figures import ScheduleFigures
+from onchip.model.program.nest_cost import nest_cost
+from onchip.ops.derive.layers_of import Precision
+from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.program.usable import ensure_usable
+from onchip.scheduling.search.solve import solve_schedule
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.start import RunStarter, silent_run
+from onchip.transform.groups.tiled import tile_graph
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.verifier import verify_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRequest:
+    """What is asked: a network by name or file, an accelerator likewise, what is to be least, what is given.
+
+    Elements have `bits` (None: each tensor's own), sums in the making `partial_bits` (None: 16 more, up to 32, as far
+    as memories have room). With a `dask_address` workers of that scheduler search nests and layers of tiles.
+    """
+
+    source: str
+    accelerator: str
+    objective: ScheduleObjective = ScheduleObjective.ENERGY
+    options: ScheduleOptions = field(default_factory=ScheduleOptions)
+    bits: int | None = 8
+    partial_bits: int | None = None
+    bindings: Bindings = field(default_factory=Bindings)
+    granularity: Granularity = Granularity.FUSED
+    limits: Limits = field(default_factory=Limits)
+    uses_cache: bool = True
+    dask_address: str | None = None
+
+
+CHECKING_TO_READING: Final = 2.5
+"""What checking and writing an answer take at most, beside reading: a time limit is for both."""
+SECONDS_TO_CHECK: Final = 0.2
+"""Of a processor at most, if operators are few, and beside that SECONDS_TO_CHECK_AN_OPERATOR for each."""
+SECONDS_TO_CHECK_AN_OPERATOR: Final = 0.0012
+ALONE: Final = ScheduleOptions(stacks=LAYERS)
+"""What is answered where no stacks as asked for were found."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadScheduleQuestion:
+    """What is asked, read: the relaxation is of all mappings in which every memory keeps what it holds."""
+
+    network: Graph
+    accelerator: Accelerator
+    precision: Precision
+    reading: Reading
+    relaxation: Relaxation
+    seconds: float
+    seconds_to_check: float
+    """How long checking and writing an answer take at most, as a rule, the machine being as busy as while reading."""
+
+    def question(self, objective: ScheduleObjective, *, uses_cache: bool) -> ScheduleQuestion:
+        """The same as the search of schedules is asked it."""
+        bound = objective.bound_of(self.relaxation)
+        to_check = self.seconds_to_check
+        machine = with_mac_energy(self.accelerator)
+        return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache, to_check)
+
+
+@phase("scheduling")
+def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -> ScheduleOutcome:
+    """Return the best schedule found, and the bound that is proven for all of the space that it names.
+
+    Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
+    """
+    deadline = Deadline.after(request.limits.time_limit_seconds)
+    asked = read_schedule_question(request)
+    question = asked.question(request.objective, uses_cache=request.uses_cache)
+    within = deadline.within(deadline.seconds_left - asked.seconds_to_check)
+    with dask_pool(request.dask_address) as pool, start(request.limits, within) as run:
+        found = solve_schedule(question, request.options, run, pool=pool)
+    outcome = outcome_of(request, asked, request.objective, found)
+    if found.answer is None:
+        ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
+        return replace(outcome, why_not=f"{found.why_not}{ended}")
+    if found.answer.why_alone is not None:
+        outcome = replace(outcome, space=ALONE.space, remark=f"{found.answer.why_alone}: every operator runs alone")
+    elif found.answer.left_alone:
+        among = ", ".join(f"{first!r} to {last!r}" for first, last in found.answer.left_alone)
+        outcome = replace(outcome, remark=f"no stacks as asked for found among {among}: each operator there runs alone")
+    return with_verified_schedule(outcome, asked, found.answer)
+
+
+def outcome_of(
+    request: ScheduleRequest,
+    asked: ReadScheduleQuestion,
+    objective: ScheduleObjective,
+    found: Result[FoundSchedule],
+) -> ScheduleOutcome:
+    """What was found as it is shown, before anything of it is verified."""
+    return ScheduleOutcome(
+        request.source,
+        asked.network,
+        asked.accelerator,
+        objective,
+        objective.unit,
+        _of_schedule(found),
+        asked.relaxation,
+        request.options.space,
+        ScheduleSeconds(asked.seconds, found.seconds, 0.0),
+        weighed=request.options.weighed(objective),
+        value_of_stages=None if found.answer is None else found.answer.value_of_stages,
+        are_stages_cut=None if found.answer is None else found.answer.are_stages_cut,
+    )
+
+
+def with_verified_schedule(
+    outcome: ScheduleOutcome, asked: ReadScheduleQuestion, found: FoundSchedule
+) -> ScheduleOutcome:
+    """The outcome with the schedule that was found, once the verifier has passed it."""
+    watch = Stopwatch()
+    source = Source(asked.network.name, graph_sha256(asked.network))
+    document: ScheduleDocument = Document(source, asked.accelerator, asked.reading, found.composition.schedule)
+    priced = PricedSchedule(found.composition.costs, found.figures)
+    if not states_mac_energy(asked.accelerator):  # the search has taken it as 0
+        priced = priced_schedule(document, found.tiles)
+    document = replace(document, claim=_claim(outcome, priced.figures))
+    not_checked = _verified(asked, document, found)
+    return replace(
+        outcome,
+        tiles=found.tiles,
+        figures=priced.figures,
+        document=document,
+        compute_costs=priced.costs,
+        not_checked=not_checked,
+        seconds=replace(outcome.seconds, verify=watch.seconds),
+    )
+
+
+@phase("verifying")
+def _verified(asked: ReadScheduleQuestion, document: ScheduleDocument, found: FoundSchedule) -> tuple[str, ...]:
+    """What the verifier took as given; raises InternalError for a schedule, or a claim of it, that it does not pass."""
+    setting = ScheduleSetting(asked.network, asked.accelerator, found.tiles.graph, asked.precision.sum_bits)
+    verdict = verify_schedule(setting, document.answer, document.claim, nest_cost)
+    if verdict.violations:
+        count, first = len(verdict.violations), verdict.violations[0]
+        raise InternalError(f"its schedule has {count} violations, the first: {first}", place="schedule")
+    return verdict.not_checked
+
+
+@phase("reading")
+def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
+    """Read network and accelerator, and reckon the bound; raises InputError for what cannot be read or used."""
+    watch = Deadline()
+    accelerator = load_any_accelerator(request.accelerator)
+    try:
+        ensure_usable(accelerator, request.objective)
+    except InputError as error:
+        raise error.in_file(request.accelerator) from None
+    reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits, count=Count.ALL)
+    network = network_to_schedule(request.source, reading)
+    precision = Precision(request.bits, request.partial_bits).on(accelerator)
+    whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
+    try:
+        bound = relaxation(whole.graph, whole.nests, accelerator, every_memory_keeps=True, operands=whole.nest_operands)
+    except AcceleratorError as error:
+        raise error.in_file(request.accelerator) from None
+    reading = replace(reading, partial_bits=precision.partial_bits)
+    to_check = seconds_to_check(watch, len(network.operators))
+    return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds, to_check)
+
+
+def seconds_to_check(reading: Deadline, operators: int) -> float:
+    """How long checking so many operators takes at most, as a rule, after what reading them took."""
+    by_operators = reading.seconds_for(SECONDS_TO_CHECK + SECONDS_TO_CHECK_AN_OPERATOR * operators)
+    return min(CHECKING_TO_READING * reading.seconds, by_operators)
+
+
+def _of_schedule(found: Result[FoundSchedule]) -> Result[Schedule]:
+    schedule = None if found.answer is None else found.answer.composition.schedule
+    return Result(
+        found.status,
+        schedule,
+        found.objective_value,
+        found.lower_bound,
+        found.seconds,
+        found.method,
+        found.stopped_by,
+    )
+
+
+def _claim(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Claim:
+    result = outcome.result
+    return Claim(
+        result.method,
+        result.status,
+        outcome.objective,
+        result.objective_value or 0,
+        result.lower_bound,
+        schedule_claim_figures(figures.stated_energy_fj, figures.latency_cycles, figures.traffic_bytes),
+        outcome.space,
+    )

@@ -1,0 +1,102 @@
+"""The front of schedules of a network, on one page: read, search along each axis, verify the points, hand out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.result import Result, Status, Stop
+from onchip.api.phases import phase
+from onchip.api.schedule import (
+    ReadScheduleQuestion,
+    ScheduleRequest,
+    outcome_of,
+    read_schedule_question,
+    with_verified_schedule,
+)
+from onchip.errors import UsageError
+from onchip.reports.schedule.front import FrontOutcome, ShownPoint
+from onchip.scheduling.search.front import FrontAxis, FrontPoint, least_along_axes, solve_front, thinned
+from onchip.scheduling.search.solve import METHOD
+from onchip.search.budget.clock import Deadline, Stopwatch
+from onchip.search.strategy.dask_pool import dask_pool
+from onchip.search.strategy.start import RunStarter, silent_run
+
+SHARE_OF_VERIFYING: Final = 0.1
+"""Share of a time limit for verifying points; without time, only points that are least along an axis are verified."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRequest:
+    """A question of schedules, whose objective does not count, with the axes of its front and the most points of it."""
+
+    of_schedules: ScheduleRequest
+    axes: Sequence[FrontAxis]
+    most_points: int = 12
+
+    def __post_init__(self) -> None:
+        axes = set(self.axes)
+        if len(axes) < 2 or len(axes) < len(self.axes):
+            raise UsageError(f"they are {', '.join(self.axes)!r}", place="--pareto", expected="two axes or more")
+        if self.most_points < len(axes):
+            raise UsageError(f"there are {self.most_points}", place="--points", expected=f"at least {len(axes)}")
+
+
+def axes_of(text: str) -> tuple[FrontAxis, ...]:
+    """The axes of `energy,latency`; raises UsageError for a name that is none."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in tuple(FrontAxis):
+            raise UsageError(f"{name!r} is none", place="--pareto", expected=f"some of {', '.join(FrontAxis)}")
+    return tuple(map(FrontAxis, names))
+
+
+@phase("scheduling")
+def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) -> FrontOutcome:
+    """Return schedules none of which is at most as much as another along all axes, each verified.
+
+    Raises InputError for a network or an accelerator that cannot be read or used, or options that do not fit them.
+    """
+    limits, watch, options = request.of_schedules.limits, Stopwatch(), request.of_schedules.options
+    deadline = Deadline.after(limits.time_limit_seconds)
+    needed = ScheduleObjective.ENERGY if FrontAxis.ENERGY in request.axes else ScheduleObjective.TRAFFIC
+    asked = read_schedule_question(replace(request.of_schedules, objective=needed))
+    share = SHARE_OF_VERIFYING * (limits.time_limit_seconds or 0.0)
+    within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
+    with dask_pool(request.of_schedules.dask_address) as pool, start(limits, within) as run:
+        question = asked.question(ScheduleObjective.ENERGY, uses_cache=request.of_schedules.uses_cache)
+        found = solve_front(question, options, request.axes, asked.relaxation, run, pool)
+        stop = run.stop or Stop.COMPLETED
+    some = thinned(found, request.most_points)
+    return FrontOutcome(
+        asked.network.name,
+        asked.accelerator.name,
+        request.axes,
+        tuple(axis.bound_of(asked.relaxation) for axis in request.axes),
+        tuple(_verified(request, asked, some, deadline)),
+        len(found),
+        options.space,
+        stop,
+        watch.seconds,
+    )
+
+
+def _verified(
+    request: FrontRequest, asked: ReadScheduleQuestion, points: Sequence[FrontPoint], deadline: Deadline
+) -> Iterator[ShownPoint]:
+    """Yield the points in their order: those that are least along an axis, and of the others while there is time."""
+    least = {one.values for one in least_along_axes(points)}
+    for point in points:
+        if point.values in least or not deadline.is_past:
+            yield _shown(request, asked, point)
+
+
+def _shown(request: FrontRequest, asked: ReadScheduleQuestion, point: FrontPoint) -> ShownPoint:
+    found, bound = point.found(asked.accelerator), point.objective.bound_of(asked.relaxation)
+    value = point.objective.value_of(found.figures)
+    status = Status.OPTIMAL if value == bound else Status.FEASIBLE
+    result = Result(status, found, value, bound, 0.0, METHOD)
+    outcome = outcome_of(request.of_schedules, asked, point.objective, result)
+    return ShownPoint(point.values, with_verified_schedule(outcome, asked, found))

@@ -1,0 +1,23 @@
+"""A verified plan as a report shows it."""
+
+from __future__ import annotations
+
+from onchip.api.time_plan import own_timeline, timeline_of
+from onchip.arch.accelerator import Accelerator
+from onchip.model.capacity.bounds import greatest_need
+from onchip.reports.program.findings import BaselinePlan, Findings
+from onchip.reports.program.outcome import Check
+
+
+def findings_of(
+    check: Check, typed: str, chip: Accelerator | None = None, baselines: tuple[BaselinePlan, ...] = ()
+) -> Findings:
+    """Return what a page has of a legal plan: timed on `chip`, else by its own cycles, if it says them.
+
+    `typed` is what asked for the page.
+    """
+    problem, document = check.problem, check.document
+    plan = document.answer
+    timed = own_timeline(problem, plan) if chip is None else timeline_of(problem, plan, chip)
+    need = greatest_need(problem)
+    return Findings(problem, document, check.verdict.figures, need, typed, baselines=baselines, timeline=timed)

@@ -1,0 +1,100 @@
+"""A schedule file as `schedule` would show it: read -> verify -> price -> bound. Nothing is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from onchip.answer.document import Claim
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.result import Result, Status
+from onchip.answer.schedule import Schedule, ScheduledStack
+from onchip.api.check_schedule import ScheduleFile, check_schedule_file, precision_of
+from onchip.api.phases import phase
+from onchip.api.schedule_figures import PricedSchedule, priced_schedule
+from onchip.arch.energies import states_mac_energy
+from onchip.bounds.network.relaxation import Relaxation, relaxation
+from onchip.formats.own.schedule_json import DECISIONS
+from onchip.reports.schedule.check import ScheduleCheck
+from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
+from onchip.search.budget.clock import Stopwatch
+from onchip.transform.groups.tiled import tile_graph
+
+ANYTHING: Final[Mapping[str, str]] = dict.fromkeys(DECISIONS, "any")
+"""What the bound of a file that claims none is proven among."""
+NOT_SAID: Final = "not said"
+"""The method of a schedule that claims nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSchedule:
+    """What the verifier found of a schedule file, and the same as `schedule` shows it; None where it is not legal."""
+
+    check: ScheduleCheck
+    outcome: ScheduleOutcome | None = None
+
+
+@phase("pricing")
+def schedule_to_show(file: ScheduleFile) -> ShownSchedule:
+    """Verify a schedule file and, if it is legal, find its figures and the parts of the bound.
+
+    One without `result` is shown for least energy (latency if energies are unknown), with the bound over
+    everything. Raises InputError for what cannot be read, UsageError for what contradicts the file.
+    """
+    reading = Stopwatch()
+    check = check_schedule_file(file)
+    read_seconds, figuring = reading.seconds, Stopwatch()
+    if check.tiles is None or not check.is_legal:
+        return ShownSchedule(check)
+    priced = priced_schedule(check.document, check.tiles)
+    parts = _relaxation(check)
+    seconds = ScheduleSeconds(figuring.seconds, 0.0, read_seconds)
+    return ShownSchedule(check, _outcome(check, priced, parts, file.network, seconds))
+
+
+def _outcome(
+    check: ScheduleCheck, priced: PricedSchedule, parts: Relaxation, source: str, seconds: ScheduleSeconds
+) -> ScheduleOutcome:
+    document = check.document
+    claim = document.claim
+    unclaimed = ScheduleObjective.ENERGY if states_mac_energy(document.accelerator) else ScheduleObjective.LATENCY
+    objective = unclaimed if claim is None else ScheduleObjective(claim.objective)
+    value = objective.value_of(priced.figures)
+    result = _result(document.answer, claim, value, objective.bound_of(parts))
+    return ScheduleOutcome(
+        source,
+        check.network,
+        document.accelerator,
+        objective,
+        objective.unit,
+        result,
+        parts,
+        ANYTHING if claim is None else claim.space,
+        seconds,
+        check.tiles,
+        priced.figures,
+        document,
+        priced.costs,
+        check.verdict.not_checked,
+        is_from_file=True,
+    )
+
+
+def _result(schedule: Schedule, claim: Claim | None, value: int, least: int) -> Result[Schedule]:
+    """What is claimed; a file has a bound of more than 64 bits as the nearest double, maybe above the value itself."""
+    if claim is None:
+        return Result(Status.FEASIBLE, schedule, value, min(least, value), 0.0, NOT_SAID)
+    bound = value if claim.status is Status.OPTIMAL else min(ceil(claim.lower_bound), value)
+    return Result(claim.status, schedule, value, bound, 0.0, claim.method)
+
+
+def _relaxation(check: ScheduleCheck) -> Relaxation:
+    """The parts of the bound for the mappings that the claim is about."""
+    network, document = check.network, check.document
+    stacks = [ScheduledStack((operator.name,)) for operator in network.operators]
+    whole = tile_graph(network, stacks, precision_of(document))
+    keeps = document.claim is not None and document.claim.space["mappings"] != "any"
+    graph, machine = whole.graph, document.accelerator
+    return relaxation(graph, whole.nests, machine, every_memory_keeps=keeps, operands=whole.nest_operands)

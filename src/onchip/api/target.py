@@ -1,0 +1,172 @@
+"""What a network is planned for, from what the user gave: a size, a budget or an accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from onchip.answer.problem import Count, Objective, Transfers
+from onchip.answer.result import Stop
+from onchip.api.budgets import STATES_TO_ADVISE, Budget, Budgets, budgets_of, roomy_problem
+from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Memory
+from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
+from onchip.ir.graph import Graph
+from onchip.model.capacity.bounds import greatest_need
+from onchip.model.program.transfer import TIMED_OR_POWERED, transfers_of
+from onchip.reports.shared.words import exact_bytes, short_bytes
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits
+from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`sram` (bytes, or one of COSMA's budgets) or `accelerator` (a bundled name or a file), or neither."""
+
+    sram: int | Budget | None = None
+    accelerator: str | None = None
+    alignment_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.sram is not None and self.accelerator is not None:
+            raise UsageError("both are given", place="--sram, --accelerator", expected="one of them")
+
+    @classmethod
+    def of_text(cls, sram: str | None, accelerator: str | None, alignment_bytes: int | None) -> Self:
+        """The target as a user writes it: `512KiB`, `m_r`, ...; raises InputError."""
+        if sram is None or sram.lower() in tuple(Budget):
+            return cls(None if sram is None else Budget(sram.lower()), accelerator, alignment_bytes)
+        from onchip.formats.sizes import parse_size
+
+        try:
+            return cls(parse_size(sram), accelerator, alignment_bytes)
+        except InputError as error:
+            error.place = error.place or "--sram"
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither a size nor an accelerator is given."""
+        return self.sram is None and self.accelerator is None
+
+    def transfers_on(self, accelerator: Accelerator, objective: Objective) -> Transfers:
+        """What transfers cost on the target's accelerator.
+
+        Raises UsageError for an objective that a size alone says nothing of, AcceleratorError for a file that does not.
+        """
+        if self.accelerator is None and objective in TIMED_OR_POWERED:
+            what = f"a size of --sram does not say what {objective} is of a transfer"
+            raise UsageError(what, place=f"--objective {objective}", expected="--accelerator NAME, or traffic")
+        with self.named_in_errors():
+            return transfers_of(accelerator, objective)
+
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """What an accelerator says too little of is said of its file; raises AcceleratorError."""
+        try:
+            yield
+        except AcceleratorError as error:
+            raise error if self.accelerator is None else error.in_file(self.accelerator) from None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFinder:
+    """Turns targets into accelerators for one graph."""
+
+    graph: Graph
+    count: Count
+    limits: Limits = field(default_factory=Limits)
+    start: RunStarter = silent_run
+    deadline: Deadline | None = None
+
+    def accelerator(self, target: Target, objective: Objective) -> tuple[Accelerator, int | None]:
+        """Return the accelerator, and M_P if finding it took that (raises NoAnswerError if M_P took too long).
+
+        Without a size or an accelerator, least peak is sought in a scratchpad that holds everything;
+        least traffic has no such answer: raises UsageError, which says what M_R and M_P are.
+        """
+        from onchip.formats.foreign_files import load_any_accelerator
+
+        alignment_bytes = target.alignment_bytes or 1
+        if target.accelerator is not None:
+            accelerator = load_any_accelerator(target.accelerator)
+            return replace(accelerator, scratchpads=_aligned(accelerator.scratchpads, target)), None
+        if isinstance(target.sram, Budget):
+            return self._accelerator_of_budget(target.sram, alignment_bytes)
+        if target.sram is not None:
+            return one_scratchpad(target.sram, alignment_bytes), None
+        if objective is Objective.PEAK:
+            memory = roomy_problem(self.graph, self.count, alignment_bytes).memories[0]
+            return one_scratchpad(memory.capacity_bytes, alignment_bytes), None
+        raise self._no_scratchpad(alignment_bytes)
+
+    def memories(self, target: Target, planned: tuple[Memory, ...]) -> tuple[Memory, ...]:
+        """Return a plan's own memories, sized or replaced as the target says; raises UsageError to size several."""
+        own = _aligned(planned, target)
+        if target.is_open:
+            return own
+        if target.sram is None:
+            return self.accelerator(target, Objective.TRAFFIC)[0].scratchpads
+        if len(own) != 1:
+            raise UsageError(f"the plan has {len(own)} memories", place="--sram", expected="a plan with one")
+        sized = replace(target, alignment_bytes=own[0].alignment_bytes)
+        capacity_bytes = self.accelerator(sized, Objective.TRAFFIC)[0].scratchpads[0].capacity_bytes
+        return (replace(own[0], capacity_bytes=capacity_bytes),)
+
+    def _accelerator_of_budget(self, budget: Budget, alignment_bytes: int) -> tuple[Accelerator, int | None]:
+        problem = roomy_problem(self.graph, self.count, alignment_bytes)
+        if budget is Budget.M_R:
+            return one_scratchpad(greatest_need(problem).need_bytes, alignment_bytes), None
+        budgets = budgets_of(problem, self.limits, self.start, self.deadline)
+        capacity_bytes = budgets.capacity_bytes(budget)
+        if capacity_bytes is None:
+            raise _no_budget(budget, budgets)
+        return one_scratchpad(capacity_bytes, alignment_bytes), budgets.min_peak_bytes
+
+    def _no_scratchpad(self, alignment_bytes: int) -> UsageError:
+        problem = roomy_problem(self.graph, self.count, alignment_bytes)
+        budgets = budgets_of(problem, replace(self.limits, node_limit=STATES_TO_ADVISE), self.start, self.deadline)
+        required = f"M_R is {_in_both(budgets.required_bytes)}, set by operator {budgets.required.operator.name!r}"
+        error = UsageError(
+            f"no scratchpad is given; {required}; {_least_peak_in_words(budgets)}",
+            expected="--sram SIZE or --accelerator NAME",
+        )
+        error.try_next = ("--sram m_r", "--sram m_p", "--accelerator simba")
+        return error
+
+
+def _in_both(size_bytes: int) -> str:
+    """As people read it, and to the byte."""
+    short, exact = short_bytes(size_bytes), exact_bytes(size_bytes)
+    return exact if short == exact else f"{short} ({exact})"
+
+
+def _least_peak_in_words(budgets: Budgets) -> str:
+    if budgets.min_peak_bytes is not None:
+        return f"M_P is {_in_both(budgets.min_peak_bytes)}"
+    least, most = budgets.least_peak.lower_bound, budgets.least_peak.objective_value
+    return f"M_P is at least {_in_both(least)}" + ("" if most is None else f", at most {_in_both(most)}")
+
+
+def _no_budget(budget: Budget, budgets: Budgets) -> OnchipError:
+    stopped_by = budgets.least_peak.stopped_by
+    kind = StoppedError if stopped_by is Stop.INTERRUPTED else NoAnswerError
+    return kind(
+        f"{budgets.min_peak_in_words}; not proven: {stopped_by}",
+        place=f"--sram {budget}",
+        expected="more time, or a size in bytes",
+    )
+
+
+def one_scratchpad(capacity_bytes: int, alignment_bytes: int = 1) -> Accelerator:
+    """Return what `--sram` is short for: one scratchpad that holds everything."""
+    return Accelerator("sram", (Memory("sram", capacity_bytes, alignment_bytes),))
+
+
+def _aligned(memories: tuple[Memory, ...], target: Target) -> tuple[Memory, ...]:
+    if target.alignment_bytes is None:
+        return memories
+    return tuple(replace(memory, alignment_bytes=target.alignment_bytes) for memory in memories)

@@ -1,0 +1,59 @@
+"""When each operator and transfer of a plan runs: read -> verify -> time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onchip.answer.problem import Problem
+from onchip.answer.program import Plan
+from onchip.api.check_plan import check_plan
+from onchip.api.phases import phase
+from onchip.api.target import Target
+from onchip.arch.accelerator import Accelerator
+from onchip.ir.operator import Operator
+from onchip.reports.program.timing import Timing
+
+if TYPE_CHECKING:
+    from onchip.model.timeline.plan_timeline import Timeline
+
+
+@phase("timing")
+def time_network(plan_file: Path, network: str, accelerator: str, cost: str | None = None) -> Timing:
+    """Verify a plan and, if it is legal, say when each operator and transfer runs; `cost` as `timeline_of` has it."""
+    from onchip.formats.foreign_files import load_any_accelerator
+
+    chip = load_any_accelerator(accelerator)
+    check = check_plan(plan_file, network, Target(), {})
+    if not check.is_legal:
+        return Timing(check, chip)
+    with Target(accelerator=accelerator).named_in_errors():
+        return Timing(check, chip, timeline_of(check.problem, check.document.answer, chip, cost))
+
+
+@phase("timing")
+def timeline_of(problem: Problem, plan: Plan, chip: Accelerator, cost: str | None = None) -> Timeline:
+    """Time a legal plan by the cost model of that name; without one as the plan says, or by its multiply-accumulates.
+
+    Raises AcceleratorError where the accelerator, UsageError where `cost` says too little.
+    """
+    from onchip.model.timeline.mac_count import MacCount
+    from onchip.model.timeline.operator_cycles import cycles_of_plan
+    from onchip.model.timeline.plan_timeline import time_plan
+
+    cycles = cycles_of_plan(problem, chip, cost)
+    macs = MacCount(problem.graph).macs if chip.array else _no_macs
+    return time_plan(problem, plan, chip, cycles, macs)
+
+
+@phase("timing")
+def own_timeline(problem: Problem, plan: Plan) -> Timeline | None:
+    """Time a legal plan that says how long everything lasts; None for one that does not."""
+    from onchip.model.timeline.plan_timeline import stated_timeline
+
+    return None if problem.durations is None else stated_timeline(problem, plan)
+
+
+def _no_macs(_: Operator) -> int:
+    """Where there is no array, and cycles are stated."""
+    return 0

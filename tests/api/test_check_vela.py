@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.target import Target
+from onchip.errors import InputError
+from onchip.reports.shared.answer_check import AnswerCheck
+from onchip.verify.rules import Rule
+from support.micro_models import int8
+from support.tflite_models import TfliteOperator, network
+
+HEADER = """Warning: No memory mode specified.
+################################################################################
+Allocation, memory Sram, usage mask: FeatureMap|Staging
+Start Time - End Time  : Start Addr -   End Addr: Tensor Size: Memory Usage: Format         : Name
+"""
+ROWS = (
+    "         0 -          1:        0x0 -       0x40:          64:          128: NHWC           : x",
+    "         0 -          3:       0x40 -       0x80:          64:          128: NHCWB16        : a",
+    "         2 -          3:        0x0 -       0x40:          64:          128: NHWC           : y",
+)
+FOOTER = "Allocation Peak Tensor Size: 128 bytes == 0.125 KiB\n"
+
+
+def checked(folder: Path, *rows: str, footer: str = FOOTER) -> AnswerCheck:
+    operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
+    model = network([int8(name, 1, 64) for name in "xay"], operators, ["x"], ["y"]).write(folder / "m.tflite")
+    file = folder / "vela.txt"
+    file.write_text(HEADER + "".join(f"{row}\n" for row in rows) + footer)
+    check = check_file(CheckRequest(file, str(model)))
+    assert isinstance(check, AnswerCheck)
+    return check
+
+
+def broken(folder: Path, *rows: str, footer: str = FOOTER) -> list[tuple[Rule, str]]:
+    return [(one.rule, one.subject) for one in checked(folder, *rows, footer=footer).violations]
+
+
+def test_an_allocation_is_legal_and_its_figures_are_recomputed(tmp_path: Path) -> None:
+    check = checked(tmp_path, *ROWS)
+    assert check.is_legal
+    (figures,) = check.recomputed
+    assert figures == {
+        "names": "Sram (FeatureMap|Staging)",
+        "tensors": 3,
+        "arena_bytes": 128,
+        "most_live_bytes": 128,
+    }
+
+
+def test_the_end_of_a_time_range_belongs_to_it(tmp_path: Path) -> None:
+    until_2 = ROWS[0].replace("0 -          1:", "0 -          2:")
+    assert broken(tmp_path, until_2, *ROWS[1:]) == [(Rule.OVERLAP, "y")]
+
+
+def test_two_names_of_one_buffer_share_it(tmp_path: Path) -> None:
+    assert broken(tmp_path, *ROWS, ROWS[1].replace(": a", ": b")) == []
+    later = ROWS[1].replace("0 -          3:", "1 -          3:").replace(": a", ": b")
+    assert broken(tmp_path, *ROWS, later) == [(Rule.OVERLAP, "b")]
+
+
+def test_places_are_multiples_of_16(tmp_path: Path) -> None:
+    moved = ROWS[1].replace("0x40 -       0x80", "0x48 -       0x88")
+    footer = FOOTER.replace("128 bytes", "136 bytes")
+    assert broken(tmp_path, ROWS[0], moved, ROWS[2], footer=footer) == [(Rule.MISALIGNED, "a")]
+
+
+@pytest.mark.parametrize("said", [127, 129])
+def test_the_peak_is_the_end_of_the_highest_tensor(said: int, tmp_path: Path) -> None:
+    footer = FOOTER.replace("128 bytes", f"{said} bytes")
+    assert broken(tmp_path, *ROWS, footer=footer) == [(Rule.ARENA_MISCOUNTED, "Sram (FeatureMap|Staging)")]
+
+
+def test_inputs_and_outputs_are_whole(tmp_path: Path) -> None:
+    half = ROWS[2].replace("0x40:          64:", "0x20:          32:")
+    assert broken(tmp_path, *ROWS[:2], half) == [(Rule.OUTPUT_NOT_RESIDENT, "y")]
+    half = ROWS[0].replace("0x40:          64:", "0x20:          32:")
+    assert broken(tmp_path, half, *ROWS[1:]) == [(Rule.OPERAND_NOT_RESIDENT, "x")]
+    assert broken(tmp_path, ROWS[0], ROWS[2], footer=FOOTER.replace("128 bytes", "64 bytes")) == []
+
+
+def test_what_is_not_listed_is_said_to_be_unchecked(tmp_path: Path) -> None:
+    """Vela has names of its own for some tensors, and lists none of what it leaves to the host."""
+    check = checked(tmp_path, *ROWS[1:])
+    assert check.is_legal
+    assert check.not_checked[0] == "where 'x' lies, which it does not list under that name"
+
+
+@pytest.mark.parametrize(
+    ("rows", "footer", "line"),
+    [
+        ((ROWS[0], "nonsense"), FOOTER, "line 6: it is no row of the table it stands in"),
+        ((ROWS[0].replace("64:", "65:"),), FOOTER, "line 5: 65 bytes over [0, 1] do not lie at 0 to 64"),
+        ((ROWS[0].replace("0 -          1:", "2 -          1:"),), FOOTER, "line 5: 64 bytes over [2, 1] do not lie"),
+        ((ROWS[0].replace("0 -          1:", f"0 - {10**20}:"),), FOOTER, "line 5: it is no row of the table"),
+        ((ROWS[0],), "", "line 3: its table breaks off"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(rows: tuple[str, ...], footer: str, line: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        checked(tmp_path, *rows, footer=footer)
+    assert str(caught.value).startswith(f"{tmp_path / 'vela.txt'}: {line}")
+
+
+def test_a_file_without_a_table_and_options_that_it_does_not_take_are_refused(tmp_path: Path) -> None:
+    checked(tmp_path, *ROWS)
+    file, model = tmp_path / "vela.txt", str(tmp_path / "m.tflite")
+    with pytest.raises(InputError, match="says its own memories"):
+        check_file(CheckRequest(file, model, Target(sram=4096)))
+    with pytest.raises(InputError, match="another compiler says none of it"):
+        check_file(CheckRequest(file, model, insisted={"bits": 8}))
+    file.write_text("Network summary for m\n")
+    with pytest.raises(InputError, match="it holds no table of an allocation"):
+        check_file(CheckRequest(file, model))

@@ -1,0 +1,67 @@
+"""Schedules in stacks that reach through parts of channels and repeated pixels: legal, and not below their bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.stacks import OverlapMode
+from onchip.api.schedule import ScheduleRequest, schedule_network
+from onchip.formats.own.graph_json import graph_to_json
+from onchip.ir.graph import Graph
+from onchip.search.budget.limits import Limits
+from support.fusable_graphs import conv
+from support.series import series
+from support.small_schedules import chip
+from support.tiled import Attributes, Network
+
+NEAREST: Attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+
+
+def halves() -> Graph:
+    """One half of a map beside what a convolution makes of the other."""
+    network = Network(8)
+    wide = conv(network, network.input(1, 2, 8, 8), 4, 1)
+    first, second = network.split(wide, [(1, 2, 8, 8)] * 2, 1)
+    network.add("Add", [first, conv(network, second, 2, 3)], (1, 2, 8, 8))
+    return network.graph()
+
+
+def grown() -> Graph:
+    """A map that grows and meets a convolution of itself, as where a decoder meets its encoder."""
+    network = Network(8)
+    small = conv(network, network.input(1, 2, 4, 4), 2, 3)
+    large = network.add("Resize", [small], (1, 2, 8, 8), (), NEAREST)
+    network.add("Add", [large, conv(network, large, 2, 3)], (1, 2, 8, 8))
+    return network.graph()
+
+
+@pytest.mark.parametrize("mode", series(OverlapMode, 1))
+@pytest.mark.parametrize(
+    ("network", "objective", "tile"),
+    series(
+        [
+            (halves, ScheduleObjective.ENERGY, (3, 5)),
+            (grown, ScheduleObjective.TRAFFIC, (8, 1)),
+            (halves, ScheduleObjective.TRAFFIC, (8, 1)),
+            (grown, ScheduleObjective.ENERGY, (3, 5)),
+        ],
+        1,
+    ),
+)
+def test_one_stack_is_legal_and_costs_no_less_than_its_bound(
+    network: Callable[[], Graph], objective: ScheduleObjective, tile: tuple[int, int], mode: OverlapMode, tmp_path: Path
+) -> None:
+    """The verifier has passed it, or `schedule` would raise."""
+    path = tmp_path / "network.json"
+    path.write_text(graph_to_json(network()))
+    options = ScheduleOptions("one", tile, mode)
+    request = ScheduleRequest(str(path), chip(), objective, options, limits=Limits(5.0), uses_cache=False)
+    found = schedule_network(request)
+    assert found.result.answer is not None
+    assert [len(stack.operators) for stack in found.result.answer.stacks] == [len(found.network.operators)]
+    assert (found.result.objective_value or 0) >= found.result.lower_bound > 0
