@@ -89,7 +89,7 @@ def test_bytes_that_differ_from_the_plan_end_with_1(onchip: Program, diamond: Pa
 
 @pytest.mark.slow
 def test_outputs_too_far_from_the_whole_models_end_with_1(onchip: Program, squeezenet_plan: Path) -> None:
-    where = "onchip.formats.onnx.kernels.OnnxKernels.difference_from_whole_model"
+    where = "onchip.simulate.kernels.onnx_kernels.OnnxKernels.difference_from_whole_model"
     for difference, code in ((1e-5, 0), (1.1e-5, 1), (float("inf"), 1)):
         with patch(where, lambda *_, difference=difference: difference):
             ended = onchip("run", squeezenet_plan, SQUEEZENET, "--json")

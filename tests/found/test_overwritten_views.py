@@ -13,7 +13,7 @@ from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, InPlace, Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import WrongBytes
 from onchip.simulate.reference import run_in_given_order

@@ -21,9 +21,6 @@ from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
 from onchip.errors import UnsplitError
-from onchip.formats.onnx.kernels import OnnxKernels
-from onchip.formats.onnx.step_kernels import StepKernels
-from onchip.formats.onnx.step_tiles import OnnxStepTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.stated_cost import StatedCost
@@ -33,6 +30,9 @@ from onchip.ops.pointwise.step_kinds import ATTENTION_SCORES, STATISTICS_OF, STE
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+from onchip.simulate.kernels.onnx_step_kernels import StepKernels
+from onchip.simulate.kernels.onnx_step_tiles import OnnxStepTileKernels
 from onchip.simulate.reference import run_in_given_order
 from onchip.transform.slices.tile_bytes import Bytes, bytes_put_together
 from onchip.transform.slices.untiled import untiled

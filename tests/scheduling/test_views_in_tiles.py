@@ -14,14 +14,14 @@ from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
-from onchip.formats.onnx.kernels import OnnxKernels
-from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.operator import VIEWS
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import whole_tensor_differences
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import integers, make_node, model, value
 

@@ -19,7 +19,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.scheduling.candidates.split import split_operators
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.modular import limbs, mixed, product_of_limbs
 from support.series import HALVES, series
 from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised

@@ -17,7 +17,7 @@ from onchip.errors import OnchipError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.capacity.bounds import greatest_need
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.machine import MachineError, run_plan_on_machine
 from onchip.simulate.machine_run import WrongBytes
 from onchip.simulate.reference import run_in_given_order

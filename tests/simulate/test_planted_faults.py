@@ -18,9 +18,9 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import DRAM, Memory
-from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.machine import MachineError, run_plan_on_machine
 from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order

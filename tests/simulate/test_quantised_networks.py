@@ -12,12 +12,12 @@ from onchip.answer.problem import Problem
 from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
-from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.derive.layers_of import layers_and_left_out
 from onchip.ops.derive.operands import nest_operands
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.reference import run_in_given_order
 from onchip.verify.schedule.nests import NestDerivation

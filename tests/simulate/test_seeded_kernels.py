@@ -19,7 +19,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.verify.verifier import verify
 from support.runs import run_seeded

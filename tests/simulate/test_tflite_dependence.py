@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from onchip.formats.tflite.kernels import TfliteKernels
 from onchip.formats.tflite.model import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region
+from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from onchip.verify.schedule.windows import seen
 from support.tflite_layers import a_network_of_many_kinds, a_network_of_what_moves_elements
 from support.tflite_models import TfliteModel

@@ -17,10 +17,10 @@ from onchip.api.run_plan import run_plan
 from onchip.api.target import Target
 from onchip.errors import GraphError, InputError
 from onchip.formats.own.plan_json_writer import write_plan
-from onchip.formats.tflite.kernels import TfliteKernels
 from onchip.formats.tflite.model import read_tflite
 from onchip.reports.program.execution import Execution
 from onchip.search.budget.limits import Limits
+from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from support.series import with_slow
 from support.tflite_layers import TfliteLayers, a_network_of_many_kinds, a_network_of_what_moves_elements
 from support.tflite_models import TfliteOperator, TfliteTensor, network

@@ -12,8 +12,6 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Split
 from onchip.answer.problem import Problem
 from onchip.arch.memory import Memory
-from onchip.formats.onnx.kernels import OnnxKernels
-from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
@@ -21,6 +19,8 @@ from onchip.model.capacity.bounds import operator_need
 from onchip.ops.derive.geometry import Geometry, OperandAccess
 from onchip.ops.registry.kinds import geometry_of
 from onchip.scheduling.candidates.split import split_operators
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.reference import run_in_given_order
 from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
 

@@ -15,7 +15,7 @@ from onchip.arch.memory import Memory
 from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
-from onchip.simulate.kernels import Bytes, Kernels
+from onchip.simulate.kernel_protocol import Bytes, Kernels
 from onchip.transform.slices.untiled import untiled
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _has_its_own_bits(network: str, reading: Reading, whole: Graph) -> bool:
 
 def _program_kernels(network: str, reading: Reading, graph: Graph, values: RunValues) -> NetworkKernels:
     """Return what runs an exported program's operators in torch, whole."""
-    from onchip.formats.torch.kernels import TorchKernels
+    from onchip.simulate.kernels.torch_kernels import TorchKernels
 
     if values.random_weights is not None:
         what = "an exported program runs on its own weights"
@@ -101,22 +101,22 @@ def _runtime_kernels(network: str, reading: Reading, graph: Graph, whole: Graph,
     """Return what runs a model's operators in its runtime, in tiles where `graph` is not `whole`."""
     path, seed = Path(network), values.seed
     if network.endswith(".tflite"):
-        from onchip.formats.tflite.kernels import TfliteKernels
-        from onchip.formats.tflite.tiles import TfliteTileKernels
+        from onchip.simulate.kernels.tflite_kernels import TfliteKernels
+        from onchip.simulate.kernels.tflite_tiles import TfliteTileKernels
 
         if values.random_weights is not None:
             what = "a TFLite model runs on its own weights"
             raise UsageError(what, file=network, place="--random-weights", expected="--seed")
         own = TfliteKernels(whole, path, reading.bindings.shapes, seed=seed)
         return own if graph == whole else TfliteTileKernels(graph, whole, own)
-    from onchip.formats.onnx.kernels import OnnxKernels
-    from onchip.formats.onnx.tiles import OnnxTileKernels
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+    from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 
     kernels = OnnxKernels(whole, path, reading.bindings, seed=seed, random_weights=values.random_weights)
     in_steps = _in_steps(graph, whole)
     if in_steps is not whole:
-        from onchip.formats.onnx.step_kernels import StepKernels
-        from onchip.formats.onnx.step_tiles import OnnxStepTileKernels
+        from onchip.simulate.kernels.onnx_step_kernels import StepKernels
+        from onchip.simulate.kernels.onnx_step_tiles import OnnxStepTileKernels
 
         return OnnxStepTileKernels(graph, in_steps, StepKernels(in_steps, whole, kernels))
     return kernels if graph == whole else OnnxTileKernels(graph, whole, kernels)

@@ -15,7 +15,7 @@ from onchip.formats.arrays import read_arrays
 from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check
 from onchip.search.budget.clock import Stopwatch
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order

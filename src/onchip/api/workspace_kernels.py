@@ -12,7 +12,7 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -92,7 +92,7 @@ def _in_c(
     if network.endswith(".tflite"):
         return _tflite_in_c(network, reading, graph, values, given)
     from onchip.formats.onnx.as_c.calls import onnx_calls
-    from onchip.formats.onnx.kernels import OnnxKernels
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
     path = Path(network)
     kernels = OnnxKernels(graph, path, reading.bindings, seed=values.seed, random_weights=values.random_weights)

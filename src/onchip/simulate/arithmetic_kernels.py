@@ -22,7 +22,7 @@ from onchip.ops.registry.kinds import geometry_of
 from onchip.simulate.arithmetic import computed
 from onchip.simulate.arithmetic_paces import keeps_a_pace, paced
 from onchip.simulate.call import Call
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.modular import masked, mixed
 from onchip.simulate.parts import ELEMENTS, RegionValues, band_of, elements
 from onchip.simulate.seeded_kernels import SeededKernels

@@ -16,7 +16,7 @@ from onchip.arch.memory import DRAM, Memory
 from onchip.errors import OnchipError
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.simulate.kernels import Bytes, Kernels, fingerprint
+from onchip.simulate.kernel_protocol import Bytes, Kernels, fingerprint
 from onchip.simulate.machine_run import Difference, MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
 from onchip.simulate.scratchpad_bytes import FILL, BytePlace, filled

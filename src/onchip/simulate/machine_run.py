@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 
 
 class WrongBytes(StrEnum):

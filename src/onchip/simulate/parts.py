@@ -12,7 +12,7 @@ import numpy.typing as npt
 from onchip.errors import GraphError
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Tensor
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 from onchip.transform.slices.tile_bytes import place_of, slices
 
 Integers: TypeAlias = npt.NDArray[np.uint64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onchip.answer.problem import Problem
 from onchip.ir.tensor import Role
-from onchip.simulate.kernels import Bytes, Kernels, fingerprint
+from onchip.simulate.kernel_protocol import Bytes, Kernels, fingerprint
 
 
 @dataclass(frozen=True, slots=True)

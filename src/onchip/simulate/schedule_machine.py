@@ -18,7 +18,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
-from onchip.simulate.kernels import Bytes, Kernels
+from onchip.simulate.kernel_protocol import Bytes, Kernels
 from onchip.simulate.machine import MachineError, ProgramMachine, run_on
 from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import Reference

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 
 ALIGNMENT_BYTES: Final = 64
 FILL: Final = 0xFF

@@ -19,7 +19,7 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.simulate.kernels import Bytes
+from onchip.simulate.kernel_protocol import Bytes
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 

@@ -13,10 +13,10 @@ from onchip.formats.c_project.calls import BYTES, KernelCall, TensorOperand, no_
 from onchip.formats.c_project.walks import copy_call
 from onchip.formats.onnx.as_c import elementwise, movement, normalisation, products, resampling, windows
 from onchip.formats.onnx.as_c.node import ModelInC, NodeInC
-from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.nodes import node_names
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
 _Writer: TypeAlias = Callable[[NodeInC], Iterator[KernelCall]]
 _WRITERS: Final[Mapping[str, _Writer]] = {

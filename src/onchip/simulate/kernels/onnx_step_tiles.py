@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from onchip.formats.onnx.step_kernels import StepKernels
-from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.tile import Tile
+from onchip.simulate.kernels.onnx_step_kernels import StepKernels
+from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.transform.slices.tile_bytes import Bytes
 
 if TYPE_CHECKING:
-    from onchip.formats.onnx.kernels import OnnxKernels
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
 
 class OnnxStepTileKernels(OnnxTileKernels):

@@ -14,7 +14,6 @@ import onnx
 from onnx.helper import get_attribute_value
 
 from onchip.errors import GraphError
-from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.nodes import node_names
 from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
@@ -30,6 +29,7 @@ from onchip.ops.pointwise.step_kinds import (
     summed_dimension,
 )
 from onchip.ops.registry.outline import Outline
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.transform.slices.tile_bytes import Bytes
 
 _EPSILON = 1e-5

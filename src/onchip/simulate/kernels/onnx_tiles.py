@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onchip.formats.onnx.kernels import OnnxKernels
 from onchip.formats.onnx.part_results import ReducedPart, combination_of
 from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
@@ -19,6 +18,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
 from onchip.ops.pointwise.partial_sums import AFFINE, CONTINUED, REDUCTIONS
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region, bytes_put_together, place_of
 
 

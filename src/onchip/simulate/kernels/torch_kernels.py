@@ -16,7 +16,6 @@ import torch
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError
-from onchip.formats.onnx.kernels import relative_difference
 from onchip.formats.onnx.random import random_array
 from onchip.formats.torch.archive import load_program, refused_if_damaged
 from onchip.formats.torch.calls import first_line
@@ -27,6 +26,7 @@ from onchip.formats.torch.whole import whole_outputs
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.simulate.kernels.onnx_kernels import relative_difference
 
 Content: TypeAlias = npt.NDArray[np.uint8]
 _DRAWN_AS: Final = {torch.bfloat16: torch.float32, torch.float8_e4m3fn: torch.float32, torch.float8_e5m2: torch.float32}

@@ -15,10 +15,10 @@ from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count, Problem
 from onchip.api.networks import read_network
 from onchip.arch.memory import Memory
-from onchip.formats.onnx.kernels import OnnxKernels
-from onchip.formats.onnx.tiles import OnnxTileKernels
 from onchip.ir.tensor import Role
 from onchip.scheduling.candidates.split import split_operators
+from onchip.simulate.kernels.onnx_kernels import OnnxKernels
+from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import model, value
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from onchip.formats.onnx.tiles import OnnxTileKernels
-from onchip.formats.tflite.kernels import TfliteKernels
 from onchip.ir.graph import Graph
+from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
+from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 
 if TYPE_CHECKING:
-    from onchip.formats.onnx.kernels import OnnxKernels
+    from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 
 
 class TfliteTileKernels(OnnxTileKernels):

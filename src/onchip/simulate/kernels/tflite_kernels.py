@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from onchip.errors import DifferentShapeError, GraphError, InputError
-from onchip.formats.onnx.kernels import relative_difference
 from onchip.formats.onnx.random import random_array
 from onchip.formats.states import NEXT
 from onchip.formats.tflite.mending import mended
@@ -30,6 +29,7 @@ from onchip.formats.tflite.values import Content, as_in_file, as_presented, byte
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
+from onchip.simulate.kernels.onnx_kernels import relative_difference
 
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 _KEPT_BYTES: Final = 2**28  # of models that are ready to run: each holds the file once more

@@ -1,0 +1,1 @@
+"""Kernels that run operators of model files."""
