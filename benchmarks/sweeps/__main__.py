@@ -26,8 +26,8 @@ from typing import Any, TypeAlias
 from shared.results import write_results
 from sweeps.figure import figure_of_splits
 
-from onchip.app.store_rows import rows_of_store
 from onchip.errors import InputError
+from onchip.sweeps.store_rows import rows_of_store
 
 Json: TypeAlias = dict[str, Any]
 

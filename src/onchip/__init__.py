@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from onchip.api.library import Elements, fuse, map_layer, pack, plan, schedule, schedule_front
     from onchip.api.networks import read_network
     from onchip.api.plan import plan_problem
-    from onchip.app.sweep_library import SweepChoices, capacity, diff, sweep
     from onchip.arch.accelerator import Accelerator
     from onchip.arch.memory import Memory
     from onchip.errors import OnchipError
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from onchip.ir.operator import Operator
     from onchip.ir.tensor import Role, Tensor
     from onchip.search.budget.limits import Limits
+    from onchip.sweeps.sweep_library import SweepChoices, capacity, diff, sweep
     from onchip.verify.verifier import verify as verify_plan
 
 __all__ = [
@@ -89,12 +89,12 @@ _IMPORTED_WHEN_USED = {
     "Result": ("onchip.answer.result", "Result"),
     "Role": ("onchip.ir.tensor", "Role"),
     "Status": ("onchip.answer.result", "Status"),
-    "SweepChoices": ("onchip.app.sweep_library", "SweepChoices"),
+    "SweepChoices": ("onchip.sweeps.sweep_library", "SweepChoices"),
     "Tensor": ("onchip.ir.tensor", "Tensor"),
     "audit": ("onchip.api.audit", "audit"),
-    "capacity": ("onchip.app.sweep_library", "capacity"),
+    "capacity": ("onchip.sweeps.sweep_library", "capacity"),
     "check": ("onchip.api.answer_library", "check"),
-    "diff": ("onchip.app.sweep_library", "diff"),
+    "diff": ("onchip.sweeps.sweep_library", "diff"),
     "explain": ("onchip.api.answer_library", "explain"),
     "fuse": ("onchip.api.library", "fuse"),
     "graph_from_torch": ("onchip.formats.torch.export", "graph_from_torch"),
@@ -107,7 +107,7 @@ _IMPORTED_WHEN_USED = {
     "run": ("onchip.api.answer_library", "run"),
     "schedule": ("onchip.api.library", "schedule"),
     "schedule_front": ("onchip.api.library", "schedule_front"),
-    "sweep": ("onchip.app.sweep_library", "sweep"),
+    "sweep": ("onchip.sweeps.sweep_library", "sweep"),
     "verify_plan": ("onchip.verify.verifier", "verify"),
 }
 

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 from onchip.answer.document import Claim, Document
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.phases import phase
-from onchip.app.store_rows import rows_of_store
 from onchip.errors import UsageError
 from onchip.explanations.answer_difference import (
     AnswerDifference,
@@ -30,6 +29,7 @@ from onchip.formats.own.plan_json import read_plan
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.reports.program.outcome import Check
+from onchip.sweeps.store_rows import rows_of_store
 from onchip.sweeps.store_schema import is_store
 
 AnswerT = TypeVar("AnswerT")

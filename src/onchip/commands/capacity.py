@@ -19,8 +19,8 @@ from onchip.commands.show import show_tables
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from onchip.app.capacity import CapacityRequest
-    from onchip.reports.sweep.capacity import CapacityOutcome
+    from onchip.sweeps.capacity import CapacityRequest
+    from onchip.sweeps.pages.capacity import CapacityOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class CapacityOptions:
     @property
     def request(self) -> CapacityRequest:
         """The question; raises InputError for a time or a dimension that is none."""
-        from onchip.app.capacity import CapacityRequest
+        from onchip.sweeps.capacity import CapacityRequest
 
         default = Count.ALL if self.objective is Objective.LATENCY else Count.ACTIVATIONS
         reading = replace(self.read_as.reading, count=self.read_as.count or default)
@@ -65,8 +65,8 @@ def capacity_command(options: CapacityOptions) -> int:
     proven. Of an accelerator with one scratchpad also the least DMA cycles and energy, proven as well, and the least
     latency, from a bound to a plan's. Ctrl-C ends with the curve so far. Exit code 3 where nothing fits at any size.
     """
-    from onchip.app.capacity import capacity_curve
-    from onchip.reports.sweep.capacity import capacity_object
+    from onchip.sweeps.capacity import capacity_curve
+    from onchip.sweeps.pages.capacity import capacity_object
 
     outcome = capacity_curve(options.request, watched_run)
     show_tables(outcome, capacity_object, _tables, as_json=options.as_json)
@@ -74,6 +74,6 @@ def capacity_command(options: CapacityOptions) -> int:
 
 
 def _tables(outcome: CapacityOutcome) -> Iterator[RenderableType]:
-    from onchip.reports.sweep.capacity import capacity_tables
+    from onchip.sweeps.pages.capacity import capacity_tables
 
     return capacity_tables(outcome)

@@ -85,8 +85,8 @@ def report_command(options: ReportOptions) -> int:
 
 def _report_store(options: ReportOptions) -> int:
     """Draw the rows of a store."""
-    from onchip.app.store_rows import shown_store
-    from onchip.reports.sweep.page import sweep_html
+    from onchip.sweeps.pages.page import sweep_html
+    from onchip.sweeps.store_rows import shown_store
 
     if options.network is not None or options.compare or options.accelerator is not None:
         what = "a store is shown as it is"

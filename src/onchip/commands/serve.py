@@ -32,7 +32,7 @@ def serve_command(options: ServeOptions) -> int:
 
     It only reads: the store, and the networks of points whose own reports are opened. Pages load nothing else.
     """
-    from onchip.app.serve_store import StorePages, StoreServer
+    from onchip.sweeps.serve_store import StorePages, StoreServer
 
     ensure_report_can_be_made()
     pages = StorePages(options.store, command_line(options.context))

@@ -21,10 +21,10 @@ from onchip.search.budget.limits import Limits
 from onchip.sweeps.exported import RowFormat, ensure_exportable
 
 if TYPE_CHECKING:
-    from onchip.app.sweep import SweepOutcome
     from onchip.sweeps.engine import SweepProgress
     from onchip.sweeps.stored_row import StoredRow
     from onchip.sweeps.study import Study
+    from onchip.sweeps.sweep import SweepOutcome
 
 STUDY_SUFFIXES = (".yaml", ".yml")
 
@@ -119,9 +119,9 @@ def sweep_command(options: SweepOptions) -> int:
     and --option. What the store knows is never computed again; a sweep that was stopped or killed goes on. Points that
     others settle (more capacity never costs more) are not computed. Ctrl-C leaves a store that goes on.
     """
-    from onchip.app.store_rows import export_rows, query_of, rows_of_store
-    from onchip.reports.sweep.text import sweep_object, sweep_tables
     from onchip.sweeps.front import ensure_columns, front_of, names_of_front
+    from onchip.sweeps.pages.text import sweep_object, sweep_tables
+    from onchip.sweeps.store_rows import export_rows, query_of, rows_of_store
     from onchip.sweeps.stored_row import columns_of
 
     options.ensure_output_can_be_written()
@@ -155,8 +155,8 @@ def _code_of(outcome: SweepOutcome) -> ExitCode:
 
 def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> int:
     """Write the file of one point's answer."""
-    from onchip.app.store_rows import answer_file
     from onchip.formats.files import write_file
+    from onchip.sweeps.store_rows import answer_file
 
     content = answer_file(store, key)
     write_file(output, content)
@@ -165,8 +165,8 @@ def _answer_written(key: str, store: Path, output: Path, *, as_json: bool) -> in
 
 
 def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOutcome:
-    from onchip.app.sweep import SweepRequest, run_sweep
     from onchip.sweeps.front import VALUE
+    from onchip.sweeps.sweep import SweepRequest, run_sweep
 
     costs = [name for name in front if name != VALUE]
     cost = costs[0] if VALUE in front and len(costs) == 1 and costs[0] in study.costs else None
@@ -177,6 +177,6 @@ def _swept(options: SweepOptions, study: Study, front: Sequence[str]) -> SweepOu
 
 
 def _tell(progress: SweepProgress) -> None:
-    from onchip.reports.sweep.text import progress_text
+    from onchip.sweeps.pages.text import progress_text
 
     say(progress_text(progress))

@@ -15,7 +15,6 @@ from onchip.answer.problem import Count, Objective
 from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
 from onchip.api.plan import plan_problem
-from onchip.app.capacity import CapacityRequest, capacity_curve, least_room_bytes, unit_of
 from onchip.arch.memory import Memory
 from onchip.arch.sharing import Share
 from onchip.errors import UsageError
@@ -23,6 +22,7 @@ from onchip.formats.own.graph_json import graph_to_json
 from onchip.memory.timed.solve import solve_for_latency
 from onchip.model.capacity.bounds import operator_need
 from onchip.search.budget.limits import Limits, Run
+from onchip.sweeps.capacity import CapacityRequest, capacity_curve, least_room_bytes, unit_of
 from oracles.one_scratchpad import least_traffic, random_graph
 from oracles.states import random_graph_with_states
 from support.diamond import diamond_fields

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from onchip.api.phases import phase
-from onchip.app.point_answer import answer_point, prepare_for
-from onchip.app.sweep_chains import chains_of
-from onchip.app.sweep_points import PointResolver
 from onchip.errors import UsageError
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress, Workers
 from onchip.sweeps.front import SoughtFront
 from onchip.sweeps.point import PointStatus, SweepPoint
+from onchip.sweeps.point_answer import answer_point, prepare_for
 from onchip.sweeps.processes import LocalProcesses, answer_in_own_process
 from onchip.sweeps.store import Store
 from onchip.sweeps.study import PointLimits, Study
+from onchip.sweeps.sweep_chains import chains_of
+from onchip.sweeps.sweep_points import PointResolver
 
 MANY_POINTS: Final = 500
 """Resolving so many takes as long as it takes workers to begin."""

@@ -11,12 +11,12 @@ from onchip.answer.document import Reading
 from onchip.answer.problem import Count
 from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.networks import network_to_plan
-from onchip.app.sweep_points import PointResolver
 from onchip.errors import UsageError
 from onchip.formats.own.study_yaml import study_of_value
 from onchip.search.budget.limits import Limits
 from onchip.sweeps.study import Study
 from onchip.sweeps.study_of_fields import study_of
+from onchip.sweeps.sweep_points import PointResolver
 
 NETWORKS = ("densenet121", "lenet5")
 

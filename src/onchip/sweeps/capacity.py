@@ -25,13 +25,13 @@ from onchip.formats.foreign_files import load_any_accelerator
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import compulsory_bytes_without_states, greatest_need
 from onchip.model.capacity.infeasible_operator import infeasible_operator
-from onchip.reports.sweep.capacity import CapacityOutcome
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
 from onchip.search.budget.warm_start import WarmStart
 from onchip.search.strategy.stage import started_as_stage
 from onchip.search.strategy.start import RunStarter, silent_run
 from onchip.sweeps.curve import Curve
+from onchip.sweeps.pages.capacity import CapacityOutcome
 
 WITHOUT_A_MACHINE: Final = (Objective.TRAFFIC, Objective.PEAK)
 """Objectives of which every scratchpad knows the cost."""

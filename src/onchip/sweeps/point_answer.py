@@ -19,7 +19,6 @@ from onchip.answer.recomputation import Recompute
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.api.networks import read_network
-from onchip.app.point_networks import graph_of_point, reading_of, shapes_of
 from onchip.arch.energies import stated
 from onchip.arch.sharing import Share
 from onchip.errors import InputError, InternalError, UnsplitError
@@ -29,6 +28,7 @@ from onchip.search.budget.limits import Limits
 from onchip.search.budget.warm_start import WarmStart
 from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointFigures, PointStatus, SweepPoint
+from onchip.sweeps.point_networks import graph_of_point, reading_of, shapes_of
 from onchip.sweeps.verbs import VERBS, SweptVerb
 
 PACKED: Final = 6

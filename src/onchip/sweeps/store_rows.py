@@ -7,9 +7,9 @@ from pathlib import Path
 from onchip.api.phases import phase
 from onchip.errors import InputError
 from onchip.formats.files import write_file
-from onchip.reports.sweep.page import ShownStore
 from onchip.sweeps.exported import RowFormat, exported
 from onchip.sweeps.expression import Expression
+from onchip.sweeps.pages.page import ShownStore
 from onchip.sweeps.store import Store
 from onchip.sweeps.stored_row import StoredRow, columns_of
 

@@ -18,13 +18,13 @@ from onchip.api.check import CheckRequest, check_file
 from onchip.api.check_schedule import ScheduleFile
 from onchip.api.show_plan import findings_of
 from onchip.api.show_schedule import schedule_to_show
-from onchip.app.store_rows import shown_store
 from onchip.errors import InputError, OnchipError, UsageError
 from onchip.reports.program.html import report_html
 from onchip.reports.program.outcome import Check
 from onchip.reports.schedule.html import schedule_html
-from onchip.reports.sweep.page import sweep_facts, sweep_html
+from onchip.sweeps.pages.page import sweep_facts, sweep_html
 from onchip.sweeps.store import Store
+from onchip.sweeps.store_rows import shown_store
 
 SCRIPT: Final = re.compile(r"<script(?: [^>]*)?>(.*?)</script>", re.DOTALL)
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")

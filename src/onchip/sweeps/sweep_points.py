@@ -12,7 +12,6 @@ from onchip.api.budgets import Budget
 from onchip.api.networks import network_to_plan
 from onchip.api.plan import Request
 from onchip.api.target import Target, TargetFinder, one_scratchpad
-from onchip.app.point_networks import network_sha256, reading_of
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share
 from onchip.errors import InputError
@@ -22,6 +21,7 @@ from onchip.search.budget.limits import Limits
 from onchip.sweeps.machine import changed, machine_of
 from onchip.sweeps.method_version import method_version
 from onchip.sweeps.point import SweepPoint, SweptMachine
+from onchip.sweeps.point_networks import network_sha256, reading_of
 from onchip.sweeps.study import SRAM, Study, StudyQuestion
 from onchip.sweeps.values import Scalar
 from onchip.sweeps.verbs import VERBS, SweptVerb

@@ -14,8 +14,8 @@ from onchip.search.budget.limits import Limits
 if TYPE_CHECKING:
     from onchip.api.diff import FileDifference
     from onchip.api.library import File
-    from onchip.reports.sweep.capacity import CapacityOutcome
-    from onchip.reports.sweep.rows import SweepRows
+    from onchip.sweeps.pages.capacity import CapacityOutcome
+    from onchip.sweeps.pages.rows import SweepRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ def sweep(
     `sram` is a range (`1MiB..6MiB`) or a list of sizes. What the store knows is not computed again. Raises InputError
     for what cannot be read or does not fit, and for a store that another process writes.
     """
-    from onchip.app.store_rows import rows_of_store
-    from onchip.app.sweep import SweepRequest, run_sweep
     from onchip.formats.own.study_yaml import study_of_value
-    from onchip.reports.sweep.rows import SweepRows
+    from onchip.sweeps.pages.rows import SweepRows
+    from onchip.sweeps.store_rows import rows_of_store
     from onchip.sweeps.study_of_fields import read_study, study_of
+    from onchip.sweeps.sweep import SweepRequest, run_sweep
 
     if len(networks) == 1 and str(networks[0]).endswith((".yaml", ".yml")):
         if sram is not None or choices != SweepChoices():
@@ -76,7 +76,7 @@ def capacity(
     `reading` says what is counted: weights, too, where latency is to be least. Raises InputError for unreadable ones.
     """
     from onchip.answer.problem import Objective, Order
-    from onchip.app.capacity import CapacityRequest, capacity_curve
+    from onchip.sweeps.capacity import CapacityRequest, capacity_curve
 
     if order not in tuple(Order):
         raise UsageError(f"it is {order!r}", place="order", expected=f"one of {', '.join(Order)}")
