@@ -17,7 +17,7 @@ from onchip.api.check_plan import check_plan
 from onchip.api.plan import Request
 from onchip.api.target import Target
 from onchip.errors import InputError
-from onchip.formats.exports import Export, ExportFormat
+from onchip.reports.exports import Export, ExportFormat
 from onchip.reports.program.outcome import Check
 from onchip.verify.rules import Rule
 from support.c_projects import planned, saved

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onchip.explanations.answer_difference import AnswerDifference
-from onchip.reports.sweep.difference import difference_lines
+from onchip.reports.explain.answer_difference import AnswerDifference
+from onchip.reports.explain.difference import difference_lines
 from onchip.sweeps.store_schema import SQLITE
 from support.diamond import Program
 from support.fused_files import CHIP

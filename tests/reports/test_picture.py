@@ -6,12 +6,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from onchip.answer.picture import COLOURS, HEIGHT_OF_A_MAP, _addresses, _size, _ticks, svg_of_plan
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
+from onchip.reports.picture import COLOURS, HEIGHT_OF_A_MAP, _addresses, _size, _ticks, svg_of_plan
 from support.programs import HELD, TWO_SCRATCHPADS
 from support.reports import diamond_graph
 

@@ -16,13 +16,13 @@ from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.bounds.network.relaxation import Relaxation
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.figures import schedule_figures
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 from support.fused_files import CHIP, three_convolutions

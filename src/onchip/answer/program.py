@@ -64,6 +64,6 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from onchip.answer.picture import html_of_plan
+        from onchip.reports.picture import html_of_plan
 
         return html_of_plan(self)

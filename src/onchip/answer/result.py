@@ -97,6 +97,6 @@ class Result(Generic[AnswerT_co]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from onchip.answer.picture import html_of_result
+        from onchip.reports.picture import html_of_result
 
         return html_of_result(self)

@@ -100,6 +100,6 @@ class Schedule:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from onchip.answer.picture import html_of_schedule
+        from onchip.reports.picture import html_of_schedule
 
         return html_of_schedule(self)

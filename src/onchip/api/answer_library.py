@@ -78,7 +78,7 @@ def explain(answer: Outcome | ScheduleOutcome | File, network: File | None = Non
 
     Raises InputError for files that cannot be read, UsageError where there is no answer, or no network is named.
     """
-    from onchip.explanations.history import History
+    from onchip.reports.explain.history import History
     from onchip.reports.program.explanation import Explanation
     from onchip.reports.schedule.explanation import ScheduleExplanation
 

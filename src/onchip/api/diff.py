@@ -11,7 +11,12 @@ from onchip.answer.document import Claim, Document
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.phases import phase
 from onchip.errors import UsageError
-from onchip.explanations.answer_difference import (
+from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.own.mapping_yaml import read_mappings
+from onchip.formats.own.plan_json import read_plan
+from onchip.formats.own.schedule_json import read_schedule
+from onchip.formats.own.strategy_json import read_strategy
+from onchip.reports.explain.answer_difference import (
     AnswerDifference,
     Figure,
     MappingChange,
@@ -21,13 +26,8 @@ from onchip.explanations.answer_difference import (
     mapping_changes,
     plan_difference,
 )
-from onchip.explanations.history import History
-from onchip.explanations.reload_causes import ReloadCause, reload_causes
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
-from onchip.formats.own.mapping_yaml import read_mappings
-from onchip.formats.own.plan_json import read_plan
-from onchip.formats.own.schedule_json import read_schedule
-from onchip.formats.own.strategy_json import read_strategy
+from onchip.reports.explain.history import History
+from onchip.reports.explain.reload_causes import ReloadCause, reload_causes
 from onchip.reports.program.outcome import Check
 from onchip.sweeps.store_rows import rows_of_store
 from onchip.sweeps.store_schema import is_store
@@ -72,7 +72,7 @@ class FileDifference:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from onchip.reports.sweep.difference import html_of_difference
+        from onchip.reports.explain.difference import html_of_difference
 
         return html_of_difference(self.found)
 

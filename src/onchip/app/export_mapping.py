@@ -13,10 +13,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
 from onchip.formats.c.names import unique_identifiers
 from onchip.formats.c.nest_source import nest_source
-from onchip.formats.exports import MappingFormat
 from onchip.formats.files import ensure_writable, write_files
 from onchip.formats.gpu.dialect import DIALECTS
 from onchip.formats.gpu.gpu_source import gpu_kernel
+from onchip.reports.exports import MappingFormat
 from onchip.reports.shared.answer_check import AnswerCheck
 
 FUNCTION_PREFIX: Final = "nest_"

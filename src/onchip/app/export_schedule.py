@@ -13,21 +13,21 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import priced_schedule
-from onchip.app.traced import traced_activities, traced_waits
 from onchip.arch.memory import DRAM, Operand
 from onchip.errors import UsageError
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.c.program import c_program
 from onchip.formats.c.schedule import CSchedule, OperandKind, OperatorRun, TensorInUse
-from onchip.formats.exports import Export, ExportFormat
 from onchip.formats.files import write_files
-from onchip.formats.trace.spans import spans_of_activities
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.homes import homes_of_computes
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.reports.explain.schedule_history import ScheduleHistory
+from onchip.reports.exports import Export, ExportFormat
 from onchip.reports.schedule.check import ScheduleCheck
+from onchip.reports.trace.spans import spans_of_activities
+from onchip.reports.trace.traced import traced_activities, traced_waits
 from onchip.transform.groups.tile_graph import TileOperator
 
 

@@ -20,11 +20,11 @@ from onchip.reports.shared.output import write_line
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from onchip.reports.explain.difference import GrowthLimit
     from onchip.reports.program.outcome import Check
     from onchip.reports.schedule.check import ScheduleCheck
     from onchip.reports.schedule.outcome import ScheduleOutcome
     from onchip.reports.shared.answer_check import AnswerCheck
-    from onchip.reports.sweep.difference import GrowthLimit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def check_command(options: CheckOptions) -> int:
 def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> ExitCode:
     """How the verb ends whose legal file is held against a baseline; figures that differ go to standard error."""
     from onchip.api.diff import DiffRequest, diff_files
-    from onchip.reports.sweep.difference import change_words
+    from onchip.reports.explain.difference import change_words
 
     difference = diff_files(DiffRequest(baseline, file)).found
     for figure in difference.figures:

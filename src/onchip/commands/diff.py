@@ -17,8 +17,8 @@ from onchip.commands.show import show_tables
 from onchip.reports.shared.output import write_line
 
 if TYPE_CHECKING:
-    from onchip.explanations.answer_difference import AnswerDifference
-    from onchip.reports.sweep.difference import GrowthLimit
+    from onchip.reports.explain.answer_difference import AnswerDifference
+    from onchip.reports.explain.difference import GrowthLimit
 
 FailIf = Annotated[
     list[str] | None,
@@ -57,8 +57,8 @@ def diff_command(options: DiffOptions) -> int:
     Exit code 0 where they are equal, 1 where they differ; with --fail-if 1 only where a figure has grown too much.
     """
     from onchip.api.diff import DiffRequest, diff_files
-    from onchip.reports.sweep.difference import difference_lines, difference_object
-    from onchip.reports.sweep.difference_page import difference_html
+    from onchip.reports.explain.difference import difference_lines, difference_object
+    from onchip.reports.explain.difference_page import difference_html
 
     options.files.ensure_they_can_be_written()
     limits = growth_limits(options.fail_if)
@@ -73,7 +73,7 @@ def diff_command(options: DiffOptions) -> int:
 
 def growth_limits(texts: list[str] | None) -> tuple[GrowthLimit, ...]:
     """By how much figures may grow; raises UsageError for a text that says nothing."""
-    from onchip.reports.sweep.difference import GrowthLimit
+    from onchip.reports.explain.difference import GrowthLimit
 
     return tuple(GrowthLimit.of_text(text) for text in texts or ())
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from onchip.answer.result import Result
-    from onchip.explanations.history import History
+    from onchip.reports.explain.history import History
     from onchip.reports.shared.time_explanation import TimeExplanation
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def explain_command(options: ExplainOptions) -> int:
 
     if options.tensor is not None:
         raise UsageError("a plan is explained as a whole", place="--tensor", expected="a schedule")
-    from onchip.explanations.history import History
+    from onchip.reports.explain.history import History
     from onchip.reports.program.explanation import Explanation, explanation_object
     from onchip.reports.program.explanation_lines import explanation_lines
 

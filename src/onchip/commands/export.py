@@ -15,13 +15,13 @@ from onchip.commands.exit_code import code_of_check
 from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
-from onchip.formats.exports import Export, ExportFormat, MappingFormat, files_of
 from onchip.formats.files import ensure_writable
 from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
 
 if TYPE_CHECKING:
-    from onchip.formats.trace.spans import TracedWaits, TraceSpan
     from onchip.reports.program.outcome import Check
+    from onchip.reports.trace.spans import TracedWaits, TraceSpan
 
 
 Traced: TypeAlias = "tuple[tuple[TraceSpan, ...], TracedWaits]"
@@ -208,8 +208,8 @@ def _checked(plan: Path, network: str, accelerator: str | None) -> tuple[Check, 
     That is on an accelerator, or as the plan itself says; None where neither is known.
     """
     from onchip.api.time_plan import own_timeline, time_network
-    from onchip.app.traced import traced_activities, traced_waits
-    from onchip.formats.trace.spans import spans_of_activities
+    from onchip.reports.trace.spans import spans_of_activities
+    from onchip.reports.trace.traced import traced_activities, traced_waits
 
     if accelerator is None:
         from onchip.api.check_plan import check_plan

@@ -26,8 +26,8 @@ def ensure_figure_can_be_written(figure: Path | None, inputs: tuple[str, ...]) -
 
 def draw_figure(figure: Path | None, outcome: Outcome) -> None:
     """Draw the memory map of a plan, if it is asked for; raises OutputError where it cannot be written."""
-    from onchip.answer.picture import svg_of_plan
     from onchip.formats.files import write_file
+    from onchip.reports.picture import svg_of_plan
 
     if figure is not None and outcome.document is not None:
         with phase("drawing"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from onchip.formats.exports import MappingFormat
+from onchip.reports.exports import MappingFormat
 
 
 @dataclass(frozen=True, slots=True)

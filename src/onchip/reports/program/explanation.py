@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from onchip.answer.residencies import Transfer
 from onchip.answer.result import Result, Status
-from onchip.explanations.history import History
-from onchip.explanations.reload_causes import (
+from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
+from onchip.reports.explain.history import History
+from onchip.reports.explain.reload_causes import (
     FullStep,
     ReloadCause,
     full_steps,
     moves,
     reload_causes,
 )
-from onchip.model.capacity.bounds import OperatorNeed, greatest_needs
 from onchip.reports.program.json_view import Json, links_object, memory_object
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
 from onchip.arch.memory import Memory
-from onchip.explanations.history import History
-from onchip.explanations.reload_causes import FullStep, ReloadCause, ReloadPurpose
+from onchip.reports.explain.history import History
+from onchip.reports.explain.reload_causes import FullStep, ReloadCause, ReloadPurpose
 from onchip.reports.program.explanation import Explanation, operands_in
 from onchip.reports.program.memories import least_need_words, memory_words
 from onchip.reports.shared.words import amount, counted, exact_bytes

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from onchip.answer.document import Claim, PlanDocument
 from onchip.answer.problem import Problem
 from onchip.answer.result import Status
-from onchip.explanations.history import History
-from onchip.explanations.reload_causes import ReloadCause, reload_causes
 from onchip.model.capacity.bounds import OperatorNeed
 from onchip.model.timeline.plan_timeline import Timeline
+from onchip.reports.explain.history import History
+from onchip.reports.explain.reload_causes import ReloadCause, reload_causes
 from onchip.verify.figures import Figures
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onchip.explanations.reload_causes import ReloadPurpose
+from onchip.reports.explain.reload_causes import ReloadPurpose
 from onchip.reports.program.figures import footprint, memory_map, step_cycles, timeline, traffic
 from onchip.reports.program.findings import Findings
 from onchip.reports.program.memories import memory_title

@@ -9,10 +9,10 @@ from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.sharing import Share
-from onchip.explanations.history import History
 from onchip.model.capacity.bounds import OperatorNeed
 from onchip.model.timeline.array_waits import LatencyParts
 from onchip.model.timeline.plan_timeline import stated_timeline
+from onchip.reports.explain.history import History
 from onchip.verify.figures import Figures
 from onchip.verify.verifier import Verdict
 

@@ -9,14 +9,14 @@ from typing import Final
 
 from onchip.arch.memory import DRAM
 from onchip.errors import InternalError, UsageError
-from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.explanations.schedule_movements import (
+from onchip.model.program.figures import ScheduleFigures
+from onchip.reports.explain.schedule_history import ScheduleHistory
+from onchip.reports.explain.schedule_movements import (
     MovementKind,
     MovementReason,
     ScheduleMovements,
     TensorMovement,
 )
-from onchip.model.program.figures import ScheduleFigures
 from onchip.reports.schedule.operator_figures import OperatorFigures, figures_of_operators
 from onchip.reports.schedule.outcome import ScheduleOutcome
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from onchip.explanations.schedule_movements import TensorMovement
-from onchip.explanations.schedule_room import Crowding
+from onchip.reports.explain.schedule_movements import TensorMovement
+from onchip.reports.explain.schedule_room import Crowding
 from onchip.reports.schedule.explanation import STREAMED, MovementSum, ScheduleExplanation
 from onchip.reports.schedule.operator_figures import OperatorFigures
 from onchip.reports.schedule.text import energies_object, latency_object, traffic_object

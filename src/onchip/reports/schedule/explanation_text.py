@@ -13,8 +13,8 @@ from rich.text import Text
 from onchip.answer.residencies import Residency
 from onchip.arch.energies import summed, unknown_energy
 from onchip.arch.memory import DRAM
-from onchip.explanations.schedule_movements import MovementKind, MovementReason
-from onchip.explanations.schedule_room import Crowding
+from onchip.reports.explain.schedule_movements import MovementKind, MovementReason
+from onchip.reports.explain.schedule_room import Crowding
 from onchip.reports.program.terminal import facts
 from onchip.reports.schedule.explanation import SHORT_OF_ROOM, MovementSum, ScheduleExplanation
 from onchip.reports.schedule.operator_figures import OperatorFigures

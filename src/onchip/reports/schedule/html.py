@@ -9,10 +9,10 @@ from typing import Final
 
 from onchip.arch.memory import Memory
 from onchip.errors import InternalError
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.layer import Layer
 from onchip.model.program.figures import ScheduleFigures
 from onchip.plugins import PluginError, PluginGroup
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.program.memories import memory_title
 from onchip.reports.schedule.cost_figures import (

@@ -14,7 +14,7 @@ import numpy as np
 
 from onchip.answer.residencies import Began, Residency
 from onchip.arch.memory import Memory
-from onchip.explanations.schedule_history import ScheduleHistory
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.shared.address_cells import cells_meta, edges_of, most_of, shares_of
 from onchip.reports.shared.level_line import level_line
 from onchip.reports.shared.page import Json

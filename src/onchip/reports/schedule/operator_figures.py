@@ -9,10 +9,10 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.arch.energies import summed
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.schedule.stack_figures import MACS
 from onchip.scheduling.program.runs import NestPlace
 

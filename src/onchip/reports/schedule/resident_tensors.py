@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onchip.answer.residencies import Began, Residency
 from onchip.answer.schedule import WORKSPACE
-from onchip.explanations.schedule_history import ScheduleHistory
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.shared.page import Json
 
 

@@ -15,13 +15,13 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import summed
 from onchip.arch.memory import DRAM
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.tensor import Role
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.program.copies import CopyCost, CopyPrices
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
 from onchip.model.timeline.array_waits import array_waits
 from onchip.model.timeline.schedule_timeline import ScheduleTimeline
+from onchip.reports.explain.schedule_history import ScheduleHistory
 
 MACS: Final = "MACs"
 COPIES: Final = "copies"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from onchip.explanations.machine_changes import RetimedChange
 from onchip.model.timeline.activity import Activity
 from onchip.model.timeline.array_waits import array_waits, latency_parts
+from onchip.reports.explain.machine_changes import RetimedChange
 from onchip.reports.shared.latency import latency_words, wait_lines, wait_objects
 from onchip.reports.shared.words import exact_bytes, percent, printable
 

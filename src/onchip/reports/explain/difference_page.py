@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from onchip.answer.residencies import Residency
-from onchip.explanations.answer_difference import AnswerDifference
-from onchip.explanations.history import History
+from onchip.reports.explain.answer_difference import AnswerDifference
+from onchip.reports.explain.difference import change_words, tensor_words
+from onchip.reports.explain.history import History
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import exact_bytes, short_bytes
-from onchip.reports.sweep.difference import change_words, tensor_words
 
 GAP: Final = 0.08
 """Between the two maps, as a share of the height of one."""

@@ -12,8 +12,8 @@ from onchip.answer.document import PlanDocument
 from onchip.answer.problem import Problem
 from onchip.errors import UsageError
 from onchip.formats.files import write_files
-from onchip.formats.trace.spans import TracedWaits, TraceSpan
 from onchip.plugins import PluginGroup
+from onchip.reports.trace.spans import TracedWaits, TraceSpan
 
 
 class ExportFormat(StrEnum):
@@ -67,7 +67,7 @@ class Export:
         plan, graph = self.document.answer, self.problem.graph
         match self.form:
             case ExportFormat.TRACE:
-                from onchip.formats.trace.chrome import trace_to_json
+                from onchip.reports.trace.chrome import trace_to_json
 
                 return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
             case ExportFormat.C:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from onchip.answer.program import Plan
-from onchip.explanations.plan_lives import TensorLife, lives_of, order_of
+from onchip.reports.explain.plan_lives import TensorLife, lives_of, order_of
 
 Figure: TypeAlias = "int | float | str | None"
 

@@ -12,9 +12,9 @@ from enum import StrEnum
 
 from onchip.answer.residencies import Residency, Transfer, TransferKind
 from onchip.arch.memory import Memory
-from onchip.explanations.history import History, aligned
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
+from onchip.reports.explain.history import History, aligned
 
 
 class ReloadPurpose(StrEnum):

@@ -18,7 +18,7 @@ from onchip.answer.residencies import Residency, Transfer, residencies_of, trans
 from onchip.arch.memory import DRAM
 from onchip.errors import PlanError
 from onchip.formats.canonical import to_json
-from onchip.formats.trace.spans import TracedWaits, TraceSpan, spans_in_steps
+from onchip.reports.trace.spans import TracedWaits, TraceSpan, spans_in_steps
 
 Event: TypeAlias = dict[str, object]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onchip.formats.trace.spans import TracedWaits, TraceSpan, TraceWait
 from onchip.model.timeline.activity import Activity
 from onchip.model.timeline.array_waits import array_waits, latency_parts
 from onchip.reports.shared.latency import PART_WORDS, wait_lines, wait_object
+from onchip.reports.trace.spans import TracedWaits, TraceSpan, TraceWait
 
 
 def traced_activities(activities: Sequence[Activity], clock_mhz: float | None) -> dict[int, TraceSpan]:

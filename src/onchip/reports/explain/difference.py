@@ -8,9 +8,9 @@ from re import fullmatch
 from typing import TYPE_CHECKING, Final, Self
 
 from onchip.errors import UsageError
-from onchip.explanations.answer_difference import AnswerDifference, FigureChange, TensorChange
-from onchip.explanations.plan_lives import TensorLife
 from onchip.formats.sizes import parse_size
+from onchip.reports.explain.answer_difference import AnswerDifference, FigureChange, TensorChange
+from onchip.reports.explain.plan_lives import TensorLife
 from onchip.reports.shared.html_table import html_table
 from onchip.reports.shared.words import counted, printable
 

@@ -12,12 +12,12 @@ from typing import Final
 
 from onchip.answer.residencies import Began
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.explanations.schedule_history import ScheduleHistory, StepCopy
-from onchip.explanations.schedule_room import Crowding, RoomOverTime
-from onchip.explanations.streamed_operands import StreamedOperand, StreamedOperands
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.copies import CopyPrices
 from onchip.ops.derive.banded_operands import BandedOperand
+from onchip.reports.explain.schedule_history import ScheduleHistory, StepCopy
+from onchip.reports.explain.schedule_room import Crowding, RoomOverTime
+from onchip.reports.explain.streamed_operands import StreamedOperand, StreamedOperands
 
 _FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
 

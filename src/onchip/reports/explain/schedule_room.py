@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from onchip.answer.residencies import Residency
 from onchip.arch.memory import Memory, Operand
-from onchip.explanations.schedule_history import ScheduleHistory
+from onchip.reports.explain.schedule_history import ScheduleHistory
 
 
 @dataclass(frozen=True, slots=True)

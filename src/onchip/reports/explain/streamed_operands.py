@@ -11,11 +11,11 @@ from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import access_of, energy_pj, layer_cost
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ops.derive.banded_operands import BandedOperand
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.scheduling.program.runs import NestPlace
 
 _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)

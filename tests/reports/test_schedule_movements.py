@@ -10,18 +10,18 @@ import pytest
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.arch.memory import DRAM
-from onchip.explanations.schedule_history import ScheduleHistory
-from onchip.explanations.schedule_movements import (
-    MovementKind,
-    MovementReason,
-    ScheduleMovements,
-    TensorMovement,
-)
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.layers_of import Precision
+from onchip.reports.explain.schedule_history import ScheduleHistory
+from onchip.reports.explain.schedule_movements import (
+    MovementKind,
+    MovementReason,
+    ScheduleMovements,
+    TensorMovement,
+)
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.transform.groups.tiled import tile_graph
 from support.schedule_outcomes import history_of, three_in_tiles, three_streamed

@@ -12,13 +12,13 @@ from onchip.answer.residencies import Began
 from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.memory import DRAM
-from onchip.explanations.schedule_history import ScheduleHistory
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.timeline.schedule_timeline import time_schedule
+from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.schedule.network_figure import network_figure
 from onchip.reports.schedule.operator_figures import OperatorFigures
 from onchip.reports.schedule.resident_tensors import DrawnResidencies

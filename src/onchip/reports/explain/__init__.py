@@ -1,0 +1,1 @@
+"""Why a plan or a schedule costs what it costs."""

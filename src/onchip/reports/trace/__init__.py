@@ -1,0 +1,1 @@
+"""Timelines in the format of Chrome traces."""
