@@ -35,6 +35,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
+from onchip.backends.noc.floor import floor_of_layer
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table, layer_tables
 from onchip.ir.layer import Layer
@@ -42,7 +43,6 @@ from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
 from onchip.mapping.cosa.machine import CosaWeights
 from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
-from onchip.simulate.network_on_chip.floor import floor_of_layer
 from onchip.verify.mapping import verify_mapping
 
 ACCOUNTINGS = {"authors": False, "refills": True}

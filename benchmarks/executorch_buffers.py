@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from onchip.answer.result import Status
-from onchip.executorch import memory_planner
+from onchip.backends.executorch import memory_planner
 
 Untyped: TypeAlias = Any
 """What torch and ExecuTorch hand out."""

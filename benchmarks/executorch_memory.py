@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Final
 
 from executorch_models import NETWORKS, NOT_IN_INT8, network
 
-from onchip.executorch import PlannedModule, memory_planner
+from onchip.backends.executorch import PlannedModule, memory_planner
 
 if TYPE_CHECKING:
-    from onchip.executorch.specs import TensorSpec
+    from onchip.backends.executorch.specs import TensorSpec
 
 SHARES_PERCENT: Final = (25, 50, 75)
 RUN_AT_PERCENT: Final = 50

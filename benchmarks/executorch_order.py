@@ -21,7 +21,7 @@ from corpus_exports import Module
 from executorch_memory import document
 from executorch_models import NETWORKS, Network, network
 
-from onchip.executorch import memory_planner, reorder_operators
+from onchip.backends.executorch import memory_planner, reorder_operators
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,14 @@ from shared.results import write_results
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.backends.noc.dataflow import tasks_of
+from onchip.backends.noc.mesh import COSA_DRAM, COSA_NETWORK
+from onchip.backends.noc.rounds import element_rounds
+from onchip.backends.noc.traffic import TaskKind, TrafficTask, run_tasks
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
-from onchip.simulate.network_on_chip.dataflow import tasks_of
-from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_NETWORK
-from onchip.simulate.network_on_chip.rounds import element_rounds
-from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask, run_tasks
 
 THEIR_DRAM = 29
 """They count the edges' ports after the routers, clockwise."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from cosa import published
 from cosa.against import COSA, EXACT, Compared, Row, row_of, row_of_all
+from cosa.reading import cosa_objective
 
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
@@ -20,7 +21,6 @@ from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Limits, Run
-from onchip.solve.mapping.cosa.reading import cosa_objective
 
 RANDOM, HYBRID = "random", "hybrid"
 METHODS_TOLD: Final = (COSA, HYBRID, EXACT)

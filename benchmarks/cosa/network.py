@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from cosa.by_floor import FloorSearch, SearchedMapping
+
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Dram, MemoryLevel
+from onchip.backends.noc.floor import floor_of_layer, floor_of_rounds
+from onchip.backends.noc.layer import layer_on_network
+from onchip.backends.noc.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
+from onchip.backends.noc.rounds import ElementRounds, element_rounds
 from onchip.errors import InputError
-from onchip.simulate.network_on_chip.floor import floor_of_layer, floor_of_rounds
-from onchip.simulate.network_on_chip.layer import layer_on_network
-from onchip.simulate.network_on_chip.mesh import COSA_DRAM, COSA_ELEMENTS, COSA_NETWORK
-from onchip.simulate.network_on_chip.rounds import ElementRounds, element_rounds
-from onchip.solve.mapping.by_floor import FloorSearch, SearchedMapping
 
 NEVER = float("inf")
 

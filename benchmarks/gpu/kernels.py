@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from gpu.gpu_compiler import CompiledKernel, gpu_compiler
 from gpu.older_assembler import OlderAssembler
 from shared.results import write_results
 
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, map_layers
-from onchip.arch.gpu_compiler import CompiledKernel, gpu_compiler
+from onchip.backends.nests.dialect import CUDA
+from onchip.backends.nests.gpu_source import GpuKernel, gpu_kernel
 from onchip.errors import InputError
-from onchip.formats.gpu.dialect import CUDA
-from onchip.formats.gpu.gpu_source import GpuKernel, gpu_kernel
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
 from onchip.search.budget.limits import Limits

@@ -9,7 +9,8 @@ from pathlib import Path
 from re import findall, search, sub
 from typing import Final
 
-from onchip.arch.gpu_compiler import CompiledKernel, gpu_compiler
+from gpu.gpu_compiler import CompiledKernel, gpu_compiler
+
 from onchip.errors import InputError
 
 ARCHITECTURE: Final = "sm_37"

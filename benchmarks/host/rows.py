@@ -10,9 +10,9 @@ from typing import Final
 from onchip.answer.document import NamedMapping
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, map_layers
-from onchip.app.measure import MeasureRequest, measure_mapping
-from onchip.arch.host import HOST
-from onchip.arch.host_compiler import host_compiler
+from onchip.backends.nests.host import HOST
+from onchip.backends.nests.host_compiler import host_compiler
+from onchip.backends.nests.measure import MeasureRequest, measure_mapping
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml

@@ -24,7 +24,7 @@ from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.app.export_arena import export_arena
+from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.formats.tflite.arena_lives import arena_contents

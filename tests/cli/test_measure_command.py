@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.arch.host import HostRates, host_caches
-from onchip.formats.own import host_yaml
+from onchip.backends.nests import host_yaml
+from onchip.backends.nests.host import HostRates, host_caches
 from support.diamond import Program
 from support.series import series
 

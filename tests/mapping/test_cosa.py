@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from cosa.reading import cosa_objective
 
 from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError, even
 from onchip.answer.layer_problem import LayerProblem
@@ -28,7 +29,6 @@ from onchip.mapping.cosa.model import REUSED
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import check_array, check_memories
 from onchip.search.budget.limits import Limits, MipSolver, Run
-from onchip.solve.mapping.cosa.reading import cosa_objective
 
 OPTIMA = json.loads((Path(__file__).parents[1] / "data" / "cosa" / "optima.json").read_text(encoding="utf-8"))
 RESNET50 = layer_table("resnet50")

@@ -9,7 +9,6 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes
-from onchip.app.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
@@ -26,6 +25,7 @@ from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Acc
 from onchip.model.unrolling.unrolling import Unrolling, unrolled_as_asked
 from onchip.ops.derive.fusable import FusableLayer
 from onchip.ops.derive.fusable_of import fusable_of
+from oracles.unrollings import ARCHITECTURES, NETWORKS, unrolling_of
 
 LAYER = Layer(k=12, c=12, p=9, q=14, r=3, s=3, partial_bits=16)
 DEPART = {

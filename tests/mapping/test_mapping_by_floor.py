@@ -7,13 +7,13 @@ from math import inf, prod
 from random import Random
 
 import pytest
+from cosa.by_floor import FloorSearch
+from cosa.neighbours import neighbours
 
 from onchip.answer.layer_mapping import LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import layer_cost
-from onchip.solve.mapping.by_floor import FloorSearch
-from onchip.solve.mapping.neighbours import neighbours
 from onchip.verify.mapping import verify_mapping
 from support.network_mappings import SIMBA, mappings_for_the_network
 

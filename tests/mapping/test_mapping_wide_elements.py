@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from cosa.reading import cosa_objective
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
@@ -27,7 +28,6 @@ from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, ZIGZAG, Accounting
 from onchip.model.layer.batch import LayerCosts
 from onchip.search.budget.limits import Run
-from onchip.solve.mapping.cosa.reading import cosa_objective
 from onchip.verify.mapping import verify_mapping
 from oracles.kept_operands import levels_with_room
 from oracles.mapspace import all_mappings, narrow_toy

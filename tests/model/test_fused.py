@@ -13,7 +13,6 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.memory import DRAM
-from onchip.cost.stack.network import homes_between, network_cost
 from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
@@ -23,6 +22,7 @@ from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
 from onchip.ops.derive.back_calculation import AxisName, back_calculation
 from onchip.ops.derive.fusable import FeatureMap, Stack
+from oracles.network import homes_between, network_cost
 from support.fused import Noting, plain, small_machine
 from support.series import series
 from support.stacks import ONE, addition, chain, convolution, random_stack

@@ -19,7 +19,7 @@ from onchip.model.layer.accesses import Accesses, layer_accesses
 from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.tiles import MACS
-from onchip.simulate.loop_nest import run_nest
+from oracles.loop_nest import run_nest
 from support.nests import random_case
 from support.series import series
 

@@ -20,8 +20,8 @@ from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import needed_bits
-from onchip.simulate.loop_nest import run_nest
 from onchip.verify.mapping import tile_bits
+from oracles.loop_nest import run_nest
 from oracles.mapping import energy_and_cycles
 from support.nests import Case, random_case
 from support.ragged_nests import random_ragged_mapping

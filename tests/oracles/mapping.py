@@ -13,7 +13,7 @@ from onchip.answer.layer_mapping import LayerMapping, Loop, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, MemoryLevel, Port
-from onchip.simulate.loop_nest import Accesses, run_nest
+from oracles.loop_nest import Accesses, run_nest
 
 CHANGES = {"input": "NCPQRSG", "weight": "KCRSG", "output": "NKPQG"}
 """The loops along which an operand changes."""

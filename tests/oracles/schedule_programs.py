@@ -16,7 +16,7 @@ from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Pl
 from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledStack
 from onchip.arch.memory import DRAM
 from onchip.ir.layer import Layer
-from onchip.simulate.loop_nest import run_nest
+from oracles.loop_nest import run_nest
 from oracles.mapping import energy_and_cycles
 from oracles.schedule import Least
 from oracles.schedule_addresses import Action, Place, State

@@ -14,9 +14,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Memory, MemoryLevel, Operand
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
-from onchip.simulate.layer_values import outputs_of
-from onchip.simulate.loop_nest import run_nest
 from onchip.verify.mapping import tile_bits
+from oracles.layer_values import outputs_of
+from oracles.loop_nest import run_nest
 from support.nests import random_case
 from support.ragged_nests import random_ragged_mapping
 from support.series import series

@@ -14,7 +14,7 @@ from onchip.answer.problem import Objective
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.app.export_arena import export_arena
+from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import InputError
 from onchip.formats.own.plan_json_writer import plan_to_json
 from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES

@@ -16,9 +16,9 @@ from onchip.answer.problem import Objective
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.app.export_project import export_project
+from onchip.backends.c.export_project import export_project
+from onchip.backends.c.project.project import CProject
 from onchip.errors import InputError
-from onchip.formats.c_project.project import CProject
 from onchip.formats.own.plan_json_writer import plan_to_json
 
 ROOM = Target(sram=2**28, alignment_bytes=16)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from onchip.simulate.network_on_chip.mesh import MeshEndpoint, MeshNetwork, RouterPort
-from onchip.simulate.network_on_chip.traffic import TaskKind, TrafficTask
+from onchip.backends.noc.mesh import MeshEndpoint, MeshNetwork, RouterPort
+from onchip.backends.noc.traffic import TaskKind, TrafficTask
 
 SEND, COMPUTE, BARRIER = TaskKind
 

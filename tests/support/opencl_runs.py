@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from onchip.formats.gpu.gpu_source import GpuKernel
+from onchip.backends.nests.gpu_source import GpuKernel
 from onchip.ir.layer import Layer
 
 if TYPE_CHECKING:

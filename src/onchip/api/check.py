@@ -96,16 +96,16 @@ def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
             what = "another compiler says none of it"
         raise UsageError(what, place=min(request.insisted), expected="nothing")
     if request.file.suffix == ".tflite":
-        from onchip.app.check_arena_plan import check_arena_plan
+        from onchip.backends.tflm.check_arena_plan import check_arena_plan
 
         return check_arena_plan(request.file, request.network, request.target)
-    from onchip.formats.xla.assignment import is_buffer_assignment
+    from onchip.backends.xla.assignment import is_buffer_assignment
 
     if is_buffer_assignment(request.file):
-        from onchip.app.check_xla import check_buffer_assignment
+        from onchip.backends.xla.check_xla import check_buffer_assignment
 
         return check_buffer_assignment(request.file, request.network, request.target)
-    from onchip.app.check_vela import check_vela_allocation
+    from onchip.backends.vela.check_vela import check_vela_allocation
 
     return check_vela_allocation(request.file, request.network, request.target)
 

@@ -130,7 +130,7 @@ def export_command(options: ExportOptions) -> int:
 
 def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
     from onchip.api.check_schedule import ScheduleFile
-    from onchip.app.export_schedule import export_schedule
+    from onchip.backends.c.export_schedule import export_schedule
     from onchip.reports.schedule.check import schedule_check_object
 
     check = export_schedule(ScheduleFile(options.file, source, options.accelerator), options.to, files)
@@ -145,9 +145,9 @@ def _export_schedule(options: ExportOptions, source: str, files: tuple[Path, ...
 
 def _export_project(options: ExportOptions, source: str) -> int:
     from onchip.api.kernels import RunValues
-    from onchip.app.export_project import export_project
+    from onchip.backends.c.export_project import export_project
+    from onchip.backends.c.project_export import project_export_lines, project_export_object
     from onchip.reports.program.json_view import check_object
-    from onchip.reports.project_export import project_export_lines, project_export_object
 
     if format_of_answer(options.file) is AnswerFormat.SCHEDULE:
         what = "a schedule's tiles have no kernels in C"
@@ -169,7 +169,7 @@ def _export_project(options: ExportOptions, source: str) -> int:
 
 
 def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) -> int:
-    from onchip.app.export_arena import export_arena
+    from onchip.backends.tflm.export_arena import export_arena
     from onchip.reports.arena_export import arena_export_lines, arena_export_object
     from onchip.reports.program.json_view import check_object
 
@@ -189,7 +189,7 @@ def _export_arena(options: ExportOptions, source: str, files: tuple[Path, ...]) 
 
 
 def _export_mapping(options: ExportOptions) -> int:
-    from onchip.app.export_mapping import export_mapping
+    from onchip.backends.nests.export_mapping import export_mapping
     from onchip.reports.shared.answer_check import answer_check_object
 
     check, files = export_mapping(options.file, options.accelerator, options.output, MappingFormat(options.to))

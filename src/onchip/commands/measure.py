@@ -39,7 +39,7 @@ def measure_command(options: MeasureOptions) -> int:
     Beside the model's prediction stands what numpy (products of floats) or onnxruntime (all others) reaches on the
     same problem, run in turn with it. Values that differ are exit code 1. Needs a C compiler: gcc, clang, or ziglang.
     """
-    from onchip.app.measure import MeasureRequest, measure_mappings
+    from onchip.backends.nests.measure import MeasureRequest, measure_mappings
     from onchip.reports.mapping.measured import measured_object, measured_table
     from onchip.reports.shared.answer_check import AnswerCheck, answer_check_lines, answer_check_object
 
@@ -68,9 +68,9 @@ def measure_host_command(options: MeasureHostOptions) -> int:
     Vector lanes, registers and units, caches from the system, bandwidths from a probe of a few seconds. Needs a C
     compiler: gcc, clang, or ziglang.
     """
+    from onchip.backends.nests.host_yaml import keep_host, kept_host_file, measure_host
     from onchip.formats.files import ensure_writable, write_file
     from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
-    from onchip.formats.own.host_yaml import keep_host, kept_host_file, measure_host
 
     if options.output is not None:
         ensure_writable(options.output)

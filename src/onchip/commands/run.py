@@ -119,8 +119,8 @@ def time_command(options: TimeOptions) -> int:
 
 def _time_on_network(options: TimeOptions) -> ExitCode:
     from onchip.api.check_mapping import MappingFile
-    from onchip.app.time_on_network import time_on_network
-    from onchip.reports.mapping.network_timing import network_timing_lines, network_timing_object
+    from onchip.backends.noc.network_timing import network_timing_lines, network_timing_object
+    from onchip.backends.noc.time_on_network import time_on_network
 
     timing = time_on_network(MappingFile(options.file, options.network, options.accelerator, may_be_partial=True))
     show_tables(timing, network_timing_object, network_timing_lines, as_json=options.as_json)

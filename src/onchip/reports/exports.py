@@ -88,9 +88,9 @@ class Export:
         return (_outside_export(self.form)(self.document, self.problem),)
 
     def _header_and_source(self) -> tuple[bytes, bytes]:
-        from onchip.formats.c.header import header_of
-        from onchip.formats.c.program import c_program
-        from onchip.formats.c.source import source_of
+        from onchip.backends.c.header import header_of
+        from onchip.backends.c.program import c_program
+        from onchip.backends.c.source import source_of
 
         header = self.files[0]
         program = c_program(self.problem, self.document.answer, header.stem)

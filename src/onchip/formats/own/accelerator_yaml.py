@@ -13,9 +13,9 @@ from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.host import HOST
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
+from onchip.backends.nests.host import HOST
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
@@ -116,7 +116,7 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     `NAME@64KiB` is a bundled one each of whose scratchpads has that capacity; `host` is the processor of this machine.
     """
     if name_or_path == HOST:
-        from onchip.formats.own.host_yaml import load_host
+        from onchip.backends.nests.host_yaml import load_host
 
         return load_host()
     name, _, size = name_or_path.partition("@")

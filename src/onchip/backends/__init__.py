@@ -1,0 +1,1 @@
+"""Programs and files for other tools; a backend uses the public API only."""

@@ -1,0 +1,1 @@
+"""C programs of plans and schedules."""

@@ -1,0 +1,1 @@
+"""C calls of ONNX operators."""

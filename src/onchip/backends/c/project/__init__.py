@@ -1,0 +1,1 @@
+"""A complete C project with weights and a test harness."""

@@ -1,0 +1,198 @@
+"""A TFLite model while it is put in C: constants, tables that its runtime makes, inputs, and the outputs they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from onchip.backends.c.tflite.quantisation import stated_quantisation
+from onchip.errors import GraphError, InputError
+from onchip.formats.onnx.random import random_array
+from onchip.formats.tflite.file import Accessor
+from onchip.formats.tflite.graph import ReadNetwork
+from onchip.formats.tflite.mending import mended
+from onchip.formats.tflite.micro import micro_outputs
+from onchip.formats.tflite.model import read_tflite_network
+from onchip.formats.tflite.network import NetworkOperator, NetworkTensor
+from onchip.formats.tflite.part import part_of_model
+from onchip.formats.tflite.runtime import Interpreter
+from onchip.formats.tflite.said_shapes import said_shape
+from onchip.formats.tflite.types import dtype_of, type_name
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+
+_BYTES: Final = 256
+_MICRO_BYTES: Final = 2**20
+"""What TFLite Micro takes beside tensors, at most."""
+_QUANTISED: Final = ("INT8", "INT16")
+
+
+@dataclass(frozen=True)
+class LiteModel:
+    """A model as it was read, with tensors by their index in the file."""
+
+    read: ReadNetwork
+    constants: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+
+    @staticmethod
+    def of_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> LiteModel:
+        """Return the model of a file; raises InputError for one that cannot be read, or keeps resource variables."""
+        read = read_tflite_network(path, shapes)
+        if read.network.variables:
+            what = "it keeps resource variables, of which a C project knows nothing"
+            raise GraphError(what, file=str(path), expected="state in variable tensors")
+        return LiteModel(read)
+
+    @cached_property
+    def content(self) -> bytes:
+        """Return the bytes that the runtime reads."""
+        return mended(self.read.file)
+
+    @cached_property
+    def operators(self) -> Mapping[str, NetworkOperator]:
+        """Return the file's operators by their names."""
+        return {operator.name: operator for operator in self.read.network.operators}
+
+    @property
+    def index(self) -> Mapping[str, int]:
+        """Return by name of the graph's tensors their index in the file."""
+        return self.read.index
+
+    def tensor(self, index: int) -> NetworkTensor:
+        """Return a tensor by its index."""
+        return self.read.storage.tensor(index)
+
+    def tensor_table(self, index: int) -> Accessor:
+        """Return the schema's reader of a tensor."""
+        import tflite
+
+        table = tflite.Tensor()
+        table.Init(self.content, self.tensor(index).stated.place)
+        return table
+
+    def is_constant(self, index: int) -> bool:
+        """Whether a tensor's value is known before anything runs."""
+        return self.read.storage.is_constant(index)
+
+    def base(self, index: int) -> int:
+        """Return the tensor whose bytes one shows."""
+        return self.read.storage.base(index)
+
+    def dtype(self, index: int) -> np.dtype[Any]:
+        """Return the type of a tensor's elements; raises GraphError for one that numpy does not know."""
+        tensor = self.tensor(index)
+        found = dtype_of(tensor.element_type)
+        if found is None:
+            what = "its elements are of a type that C has not"
+            raise GraphError(what, place=f"tensor {tensor.name!r}", expected="whole bytes")
+        return found
+
+    def constant(self, index: int) -> npt.NDArray[Any]:
+        """Return a constant's value: stated in the file, or computed by the runtime from what is."""
+        if index not in self.constants:
+            tensor = self.tensor(index)
+            stated = self.read.network.content(self.read.file, index)
+            if stated is not None and not tensor.stated.is_sparse:
+                self.constants[index] = np.frombuffer(stated, self.dtype(index)).reshape(tensor.shape)
+            else:
+                operators = sorted(set(self._writers(index)), key=list(self.operators).index)
+                stated_operators = [self.operators[name] for name in operators]
+                model, _ = part_of_model(self.read, self.content, stated_operators, [], [index])
+                self.constants[index] = Interpreter(model, f"tensor {tensor.name!r}").run({}, [index])[0]
+        return self.constants[index]
+
+    def _writers(self, index: int) -> Iterator[str]:
+        """The names of all operators that a constant is computed by."""
+        writer = self.read.storage.writer(index)
+        if writer is not None:
+            yield writer.name
+            for each in writer.inputs:
+                if each >= 0:
+                    yield from self._writers(each)
+
+    def of_each_byte(self, operator: NetworkOperator) -> npt.NDArray[np.int8]:
+        """Return what the runtime makes of each int8 from -128 on, of an operator that takes each element alone."""
+        read, written = operator.inputs[0], operator.outputs[0]
+        shape = self.tensor(read).shape
+        count = prod(shape)
+        model, _ = part_of_model(self.read, self.content, (operator,), [read], [written])
+        interpreter = Interpreter(model, f"operator {operator.name!r}", is_reference=True)
+        values = np.resize(np.arange(-128, 128, dtype=np.int8), -(-_BYTES // count) * count)
+        made = [interpreter.run({read: part.reshape(shape)}, [written])[0] for part in values.reshape(-1, count)]
+        return np.concatenate([one.reshape(-1) for one in made])[:_BYTES]
+
+    def inputs(self, graph: Graph, seed: int, given: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return a value for each input of the graph, as given, else random; a state begins as zeros are.
+
+        One that says what shape an operator's output has says the one that the graph has.
+        Raises InputError for a given value of another type or shape.
+        """
+        found = {}
+        for tensor in graph.with_role(Role.INPUT):
+            index = self.index[tensor.name]
+            wanted = (self.dtype(index), self.tensor(index).shape)
+            if self.read.storage.is_state(index):
+                found[tensor.name] = np.full(wanted[1], self._zero(index), wanted[0])
+            elif tensor.name in given:
+                array = given[tensor.name]
+                if (array.dtype, array.shape) != wanted:
+                    what, expected = f"it holds {array.dtype}{list(array.shape)}", f"{wanted[0]}{list(wanted[1])}"
+                    raise InputError(what, place=f"tensor {tensor.name!r}", expected=expected)
+                found[tensor.name] = array
+            elif (said := said_shape(self.read.network, index)) is not None:
+                found[tensor.name] = said.astype(wanted[0]).reshape(wanted[1])
+            else:
+                found[tensor.name] = random_array(tensor.name, *wanted, seed)
+        return found
+
+    def _zero(self, index: int) -> int:
+        """What both runtimes fill a variable tensor with."""
+        quantisation = stated_quantisation(self.tensor_table(index))
+        is_byte = type_name(self.tensor(index).element_type) == "INT8"
+        return quantisation.zero if is_byte and quantisation is not None else 0
+
+    def outputs(
+        self, graph: Graph, inputs: Mapping[str, npt.NDArray[Any]], inferences: int
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return what TFLite Micro makes of inputs in the last of some inferences, by the names of the graph's outputs.
+
+        Floats are those of ai-edge-litert.
+        Where it is not installed, or does not run the model, these are the plain kernels of ai-edge-litert, which round
+        once where TFLite Micro rounds twice: few integers differ by one.
+        """
+        stated = self.read.network.outputs
+        by_index = {self.index[name]: array for name, array in inputs.items()}
+        by_index = {index: array for index, array in by_index.items() if not self.read.storage.is_state(index)}
+        results = self._micro_outputs(by_index, inferences) if self._has_integers else None
+        if results is None:
+            interpreter = Interpreter(self.content, is_reference=True)
+            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # not of what was unrolled
+            results = [interpreter.run(by_index, in_file) for _ in range(inferences)][-1]
+        names = {
+            name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)
+        }
+        names |= {name.rstrip("_").removesuffix(".output"): tensor for name, tensor in tuple(names.items())}
+        return {
+            names[self.tensor(index).name]: array
+            for index, array in zip(stated, results, strict=True)
+            if self.tensor(index).name in names
+        }
+
+    @property
+    def _has_integers(self) -> bool:
+        """Whether integers that stand for real numbers go from an operator to another."""
+        written = (index for operator in self.read.network.operators for index in operator.outputs)
+        return any(type_name(self.tensor(index).element_type) in _QUANTISED for index in written)
+
+    def _micro_outputs(self, given: Mapping[int, npt.NDArray[Any]], inferences: int) -> list[npt.NDArray[Any]] | None:
+        network = self.read.network
+        arrays = [given[index] for index in network.inputs if index in given]
+        arena_bytes = _MICRO_BYTES + sum(prod(one.shape) * 8 for one in network.tensors)
+        return micro_outputs(self.content, arrays, len(network.outputs), arena_bytes, inferences)

@@ -1,0 +1,1 @@
+"""Loop nests as C, CUDA and OpenCL, and their measurement on this machine."""

@@ -1,0 +1,1 @@
+"""Simulation of a network on chip."""

@@ -1,0 +1,1 @@
+"""Arena plans of TFLite Micro."""

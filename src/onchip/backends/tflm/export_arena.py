@@ -1,0 +1,193 @@
+"""A plan written into a copy of its TFLite model, for TFLite Micro: offsets in its arena, and the operators' order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from onchip.answer.packing import Packing, PackingProblem
+from onchip.answer.problem import Count, Order
+from onchip.answer.program import Compute
+from onchip.answer.recomputation import Recompute
+from onchip.answer.residencies import residencies_of
+from onchip.api.check_plan import check_plan
+from onchip.api.phases import phase
+from onchip.api.target import Target
+from onchip.backends.tflm.arena_places import ArenaPlaces, arena_taken, least_places, own_places
+from onchip.backends.tflm.arena_search import searched_order
+from onchip.errors import InputError, InternalError
+from onchip.formats.files import write_file
+from onchip.formats.tflite.arena_lives import ArenaContents, arena_contents
+from onchip.formats.tflite.arena_order import places_in_order
+from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES, AT_RUN_TIME, arena_plan_of
+from onchip.formats.tflite.file import model_file
+from onchip.formats.tflite.graph import ReadNetwork
+from onchip.formats.tflite.micro_scratch import has_known_scratch
+from onchip.formats.tflite.model import network_of_file, read_tflite_network
+from onchip.formats.tflite.planned_model import with_arena_plan
+from onchip.reports.arena_export import ArenaExport
+from onchip.reports.program.outcome import Check
+from onchip.verify.packing import verify_packing
+
+_ONE_PLACE: Final = "a plan of --objective peak in one scratchpad"
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An order of the file's operators, what the arena holds then, and where."""
+
+    order: tuple[int, ...]
+    contents: ArenaContents
+    places: ArenaPlaces
+    changes: tuple[str, ...] = ()
+
+
+@phase("exporting")
+def export_arena(
+    plan: Path, network: str, output: Path, *, may_replan: bool = False
+) -> tuple[Check, ArenaExport | None]:
+    """Verify a plan file and, if it is legal, write the model with it; None where nothing is written.
+
+    The plan's order and offsets are written. If `may_replan`, others are written where TFLite Micro cannot use these or
+    a smaller arena holds the tensors. Raises InputError for a plan that the runtime cannot obey, or that is not for
+    this model.
+    """
+    check = check_plan(plan, network, Target(), {})
+    if check.graph_differs:
+        what = f"it is for another network than {network}, or for that as it was before a change"
+        raise InputError(what, file=str(plan), place="graph", expected=f"sha256 {check.sha256}")
+    if not check.is_legal:
+        return check, None
+    placed = _places_of(check, plan)
+    try:
+        read = read_tflite_network(Path(network))
+        _ensure_micro_keeps_it(read)
+        choice = _chosen(read, check, placed) if may_replan else _as_planned(read, check, placed, plan)
+        content = with_arena_plan(read.file, _offsets(read, choice), choice.order)
+        _ensure_it_is_what_was_chosen(content, read, choice)
+    except InputError as error:
+        raise error if error.file else error.in_file(network) from None
+    write_file(output, content)
+    return check, _export(read, choice)
+
+
+def _places_of(check: Check, plan: Path) -> dict[str, int]:
+    """Where the plan holds each tensor; raises InputError for one that no runtime without transfers obeys."""
+    reading, graph = check.document.reading, check.problem.graph
+    refusals = (
+        ("bits", reading.bits is not None, "a plan of the model's own bits"),
+        ("shapes", bool(reading.shapes), "a plan of the model's own shapes"),
+        ("count", reading.count is not Count.ACTIVATIONS, "a plan of --count activations"),
+        ("recompute", reading.recompute is Recompute.ALLOWED, "a plan in which operators run once"),
+        ("split", reading.cap_tensors or any(one.tile for one in graph.operators), "a plan of whole operators"),
+    )
+    for place, is_refused, expected in refusals:
+        if is_refused:
+            what = f"TFLite Micro cannot obey its {place}"
+            raise InputError(what, file=str(plan), place=f"reading: {place}", expected=expected)
+    places: dict[str, int] = {}
+    residencies = residencies_of(check.document.answer, graph)
+    for one in residencies:
+        if one.tensor in places:
+            what = "it comes to the chip twice, and TFLite Micro moves nothing"
+            raise InputError(what, file=str(plan), place=f"tensor {one.tensor!r}", expected=_ONE_PLACE)
+        places[one.tensor] = one.offset_bytes
+    if len({one.memory for one in residencies}) > 1:
+        raise InputError("it uses several scratchpads", file=str(plan), place="memories", expected=_ONE_PLACE)
+    return places
+
+
+def _ensure_micro_keeps_it(read: ReadNetwork) -> None:
+    count = len(read.file.subgraphs)
+    if count > 1 or read.network.variables:
+        what = f"it has {count} subgraphs, whose lives overlap" if count > 1 else "it has resource variables"
+        raise InputError(what, expected="a model of one graph, whose state is in variable tensors")
+
+
+def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan: Path) -> _Choice:
+    """The plan's own order and offsets; raises InputError for offsets that the runtime cannot use."""
+    contents = arena_contents(read, order := places_in_order(read, _run(check)))
+    own, why = own_places(read, contents, placed)
+    if own is None:
+        expected = f"a plan of --alignment {ALIGNMENT_BYTES} for the runtime's lives, or --replan for other offsets"
+        raise InputError(f"TFLite Micro cannot use its offsets: {why}", file=str(plan), expected=expected)
+    bound = least_places(contents).lower_bound_bytes
+    return _Choice(order, contents, replace(own, lower_bound_bytes=bound))
+
+
+def _run(check: Check) -> list[str]:
+    """The operators of the file that the plan runs, in its order: of a fused one all its members."""
+    operator = check.problem.graph.operator
+    lines = (line.operator for line in check.document.answer.instructions if isinstance(line, Compute))
+    return [member for name in lines for member in operator[name].members or (name,)]
+
+
+def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choice:
+    """The order of the smallest arena as the runtime's lives are: of the plan, of the file, or one that is looked for.
+
+    Of alike ones the file's own is chosen, then the plan's. None is looked for where the plan's order is given.
+    """
+    stated = tuple(range(len(read.network.operators)))
+    own = _in_order(read, places_in_order(read, _run(check)), placed)
+    choices = [own]
+    if own.order != stated:
+        change = f"the file's own order is kept: with the plan's the arena takes {own.places.taken_bytes:,} bytes"
+        choices = [replace(_in_order(read, stated, {}), changes=(change,)), own]
+    if check.document.order is Order.FREE and min(one.places.taken_bytes for one in choices) > _end_of(placed, read):
+        change = "operators stand in another order than the plan's: inputs are there from the start, outputs to the end"
+        order = places_in_order(read, searched_order(read, arena_contents(read, stated)))
+        choices.append(replace(_in_order(read, order, {}), changes=(change,)))
+    return min(choices, key=lambda one: one.places.taken_bytes)
+
+
+def _end_of(placed: Mapping[str, int], read: ReadNetwork) -> int:
+    """The plan's own arena, as the runtime rounds it up."""
+    end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
+    return -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def _in_order(read: ReadNetwork, order: tuple[int, ...], placed: Mapping[str, int]) -> _Choice:
+    contents = arena_contents(read, order)
+    least = least_places(contents)
+    own, change = own_places(read, contents, placed)
+    if own is not None and own.taken_bytes <= least.taken_bytes:
+        return _Choice(order, contents, ArenaPlaces(own.offsets_bytes, own.taken_bytes, least.lower_bound_bytes))
+    if own is not None:
+        change = f"they would take {own.taken_bytes:,} bytes with the scratch buffers of kernels"
+    return _Choice(order, contents, least, (f"the plan's offsets are not kept: {change}",))
+
+
+def _offsets(read: ReadNetwork, choice: _Choice) -> list[int]:
+    offsets = [AT_RUN_TIME] * len(read.network.tensors)
+    for group, offset in zip(choice.contents.groups, choice.places.offsets_bytes, strict=True):
+        for index in group:
+            offsets[index] = offset
+    return offsets
+
+
+def _ensure_it_is_what_was_chosen(content: bytes, read: ReadNetwork, choice: _Choice) -> None:
+    """Read the new file back and verify its plan; raises InternalError where it does not hold what was chosen."""
+    written = arena_plan_of(network_of_file(model_file(content), read.graph.name))
+    problem = PackingProblem(written.buffers, choice.places.taken_bytes, ALIGNMENT_BYTES)
+    violations = verify_packing(problem, Packing(written.offsets_bytes))
+    if violations or sum(map(len, written.names)) != sum(map(len, choice.contents.groups)):
+        first = violations[0] if violations else "tensors without a place"
+        raise InternalError(f"the model written has no legal plan: {first}", place="export")
+
+
+def _export(read: ReadNetwork, choice: _Choice) -> ArenaExport:
+    contents, places = choice.contents, choice.places
+    ends = (at + one.size_bytes for at, one in zip(places.offsets_bytes, contents.buffers, strict=True))
+    moved = sum(place != at for at, place in enumerate(choice.order))
+    return ArenaExport(
+        places.taken_bytes,
+        max(ends, default=0),
+        max((sum(one.size_bytes for one in buffers) for buffers in contents.scratch), default=0),
+        places.lower_bound_bytes,
+        ALIGNMENT_BYTES * arena_taken(arena_contents(read, range(len(choice.order)), views_apart=True), ()),
+        moved,
+        choice.changes,
+        tuple(one.name for one in read.network.operators if not has_known_scratch(one)),
+    )

@@ -1,0 +1,1 @@
+"""Buffer assignments of XLA."""

@@ -1,1 +1,0 @@
-"""What Vela, Arm's compiler for Ethos-U, prints of its allocation."""

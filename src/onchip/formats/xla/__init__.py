@@ -1,1 +1,0 @@
-"""What XLA dumps of where buffers lie, and when they live."""

@@ -1,0 +1,241 @@
+"""Mappings as C give what the naive nest gives, for layers and mappings of every kind, without a warning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
+from onchip.backends.nests.nest_loops import c_nest
+from onchip.backends.nests.nest_source import nest_source
+from onchip.errors import InputError
+from onchip.ir.layer import LOOPS, Layer
+from oracles.plain_nest import PlainNest, Values
+from support.compiled_nests import COMPILERS, compiled, run_compiled
+from support.nests import random_layer
+from support.series import series
+
+CASES = 6
+
+
+def _bits(layer: Layer, bits: int) -> Layer:
+    return replace(layer, input_bits=bits, weight_bits=bits, output_bits=bits, partial_bits=32, has_weight=True)
+
+
+def _layer(random: Random, bits: int) -> Layer:
+    """Half of them are products or depthwise, with more elements along what may be in lanes."""
+    layer = _bits(random_layer(random, 2000), bits)
+    match random.randrange(4):
+        case 0:
+            return _bits(Layer(n=random.randint(1, 9), k=random.randint(1, 40), c=random.randint(1, 20)), bits)
+        case 1:
+            return replace(layer, n=1, k=1, c=1, g=random.randint(1, 20))
+        case 2:
+            return replace(layer, n=1, k=random.randint(1, 20))
+    return layer
+
+
+def _mapping(random: Random, layer: Layer, lanes: int) -> LayerMapping:
+    """Up to three loops of a dimension over time, some beyond its bound; mostly one in the lanes, at any place."""
+    nest = []
+    along = random.choice(("K", "K", "G", "P", None))
+    for name, bound in layer.bounds.items():
+        sizes = [random.choice((1, 2, 3, 4, 7)) for _ in range(random.randint(0, 2))]
+        if name == along and bound > 1 and lanes > 1:
+            nest.append(Loop(name, random.choice((lanes, min(lanes, bound))), "lane"))
+            bound = -(-bound // nest[-1].size)
+        for size in sizes:
+            nest.append(Loop(name, min(size, bound)))
+            bound = -(-bound // nest[-1].size)
+        nest.append(Loop(name, bound))
+    random.shuffle(nest)
+    kept = []
+    for names in (("near", "far"), ("near", "far"), ("sums", "near", "far")):
+        cuts = sorted(random.randint(0, len(nest)) for _ in names)
+        kept.append(tuple(Kept(one, cut) for one, cut in zip(names, cuts, strict=True) if random.random() < 0.8))
+    return LayerMapping(tuple(nest), *kept, ragged=LOOPS if random.random() < 0.7 else ())
+
+
+def _values(layer: Layer, seed: int) -> tuple[Values, Values]:
+    random = np.random.default_rng(seed)
+    shapes = (layer.n, layer.g, layer.c, *layer.input_pixels), (layer.g, layer.k, layer.c, layer.r, layer.s)
+    source, weight = (random.integers(-128, 128, shape).astype(np.float64) for shape in shapes)
+    return source, weight
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("bits", [8, 32])
+@pytest.mark.parametrize("lanes", series([1, 6, 4, 16, 32], 2))
+def test_compiled_mappings_give_the_sums_of_the_naive_nest(
+    tmp_path: Path, compiler: str, bits: int, lanes: int
+) -> None:
+    for seed in range(CASES):
+        random = Random(f"{seed} {lanes} {bits}")
+        layer = _layer(random, bits)
+        mapping = _mapping(random, layer, lanes)
+        library = compiled(layer, mapping, tmp_path, compiler)
+        source, weight = _values(mapping.layer(layer), seed)
+        made = run_compiled(library, mapping.layer(layer), source, weight)
+        expected = PlainNest().run(mapping.layer(layer), source, weight)
+        assert np.array_equal(made, expected), (seed, layer, str(mapping))
+
+
+def test_layers_without_weights_are_refused() -> None:
+    with pytest.raises(InputError, match="no weights"):
+        nest_source(replace(Layer(p=4), has_weight=False), LayerMapping((Loop("P", 4),)), "pool")
+
+
+def test_elements_that_are_neither_float32_nor_int8_are_refused() -> None:
+    with pytest.raises(InputError, match="both 32"):
+        nest_source(_bits(Layer(k=4), 16), LayerMapping((Loop("K", 4),)), "halves")
+
+
+def _product(*around: Loop) -> LayerMapping:
+    """Four vectors of sums in registers; the tile of weights near them spans four loops, all of C among them."""
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 64), *around)
+    return LayerMapping(nest, weight=(Kept("near", 3),), output=(Kept("sums", 2),))
+
+
+def test_a_tile_that_is_read_often_is_copied_and_one_that_is_read_once_is_not() -> None:
+    layer = _bits(Layer(n=32, k=32, c=64), 32)
+    often, once = _product(Loop("N", 8), Loop("K", 2)), _product(Loop("K", 2), Loop("N", 8))
+    assert c_nest(layer, often).packed == {"weight": 2}
+    assert c_nest(layer, once).packed == {}
+
+
+def test_weights_beside_a_tile_are_copied_with_it_while_these_are_few() -> None:
+    for columns, place in ((2, 2), (32, 2), (64, 1)):
+        layer = _bits(Layer(n=32, k=16 * columns, c=64), 32)
+        assert c_nest(layer, _product(Loop("N", 8), Loop("K", columns))).packed == {"weight": place}
+
+
+def _rows_by_columns(c: int, rows: int) -> tuple[Layer, LayerMapping]:
+    """A product of some rows by 64 columns, whose tiles of weights are copied: 4 rows and 2 vectors in registers."""
+    layer = _bits(Layer(n=rows, k=64, c=2 * c), 32)
+    nest = (
+        Loop("K", 8, "lane"),
+        Loop("K", 2),
+        Loop("N", 4),
+        Loop("C", c),
+        Loop("K", 2),
+        Loop("N", -(-rows // 4)),
+        Loop("C", 2),
+        Loop("K", 2),
+    )
+    ragged = ("N",) if rows % 4 else ()
+    return layer, LayerMapping(nest, weight=(Kept("near", 5),), output=(Kept("sums", 3),), ragged=ragged)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("c", "rows"), [(32, 24), (48, 22), (20, 24), (13, 24)])
+def test_what_is_fetched_ahead_and_copied_in_another_order_changes_no_sum(
+    tmp_path: Path, c: int, rows: int, compiler: str
+) -> None:
+    layer, mapping = _rows_by_columns(c, rows)
+    source, weight = _values(layer, c)
+    made = run_compiled(compiled(layer, mapping, tmp_path, compiler), layer, source, weight)
+    assert np.array_equal(made, PlainNest().run(layer, source, weight))
+
+
+def test_weights_are_read_once_for_all_rows_of_a_tile() -> None:
+    text = nest_source(*_rows_by_columns(32, 24), "nest")
+    tile = text[text.index("void tile(") : text.index("void nest(")]
+    assert tile.count("element_vector(") == 1
+    assert "sums[n0][k0] += weights[k0] * " in tile
+    assert "const volatile vector *" in text
+
+
+def test_weights_are_copied_as_they_lie_and_those_beside_them_are_fetched() -> None:
+    text = nest_source(*_rows_by_columns(32, 24), "nest")
+    copy = text[text.index("/* The weights of this tile") :]
+    assert copy.index("long c1 ") < copy.index("long k1 ") < copy.index("long k0 ") < copy.index("copy_vector(")
+    assert "__builtin_prefetch(weight_k1 + k0 * 8 + 32);" in copy
+
+
+def test_inputs_of_the_next_tile_are_fetched_line_by_line_where_steps_follow_a_line() -> None:
+    assert "__builtin_prefetch(input + c1_part + n0 * 64 + 256);" in nest_source(*_rows_by_columns(32, 24), "nest")
+    assert "prefetch(input" not in nest_source(*_rows_by_columns(20, 24), "nest")
+
+
+@pytest.mark.parametrize(("steps", "written_out"), [(32, 16), (20, 10), (16, 8), (26, 13), (13, 1), (2, 1)])
+def test_as_many_steps_are_written_out_as_divide_the_loop_along_a_line_but_never_all(
+    steps: int, written_out: int
+) -> None:
+    text = nest_source(*_rows_by_columns(steps, 24), "nest")
+    assert ("c1_part" in text) == (written_out > 1)
+    if written_out > 1:
+        assert f"for (long c1_part = 0; c1_part < {steps}; c1_part += {written_out})" in text
+
+
+def test_of_tiles_that_pay_the_one_that_is_copied_least_often_and_then_the_smallest_is_copied() -> None:
+    layer = _bits(Layer(n=64, k=1024, c=128), 32)
+    nest = (
+        *(Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 64), Loop("N", 2), Loop("C", 2)),
+        *(Loop("N", 8), Loop("K", 64)),
+    )
+    for kept, place in (((4,), 1), ((4, 6), 3), ((4, 6, 7), 3)):
+        weight = tuple(Kept(name, loops) for name, loops in zip(("near", "far", "farther"), kept, strict=False))
+        assert c_nest(layer, LayerMapping(nest, weight=weight, output=(Kept("sums", 2),))).packed["weight"] == place
+
+
+def test_sums_beyond_the_registers_stay_loops() -> None:
+    layer = _bits(Layer(n=128, k=16, c=8), 32)
+    mapping = LayerMapping((Loop("K", 16, "lane"), Loop("N", 128), Loop("C", 8)), output=(Kept("sums", 2),))
+    assert c_nest(layer, mapping).tile["N"] == 1
+    assert "vector sums[1]" in nest_source(layer, mapping, "nest")
+
+
+def test_a_loop_that_ends_within_a_tile_calls_a_shorter_one() -> None:
+    layer = _bits(Layer(n=10, k=16, c=8), 32)
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 8), Loop("N", 3))
+    source = nest_source(layer, LayerMapping(nest, output=(Kept("sums", 2),), ragged=("N",)), "nest")
+    assert "tile(input_n1, weight, output_n1, 4)" in source
+    assert "tile(input_n1, weight, output_n1, 2)" in source
+
+
+def _sums_of_int8(c: int, steps: int) -> tuple[Layer, LayerMapping]:
+    """A product whose weights and inputs are both copied, with so many terms added before sums leave the registers."""
+    layer = _bits(Layer(n=32, k=128, c=c), 8)
+    nest = (
+        Loop("K", 16, "lane"),
+        Loop("N", 4),
+        Loop("C", steps),
+        Loop("N", 8),
+        Loop("K", 8),
+        Loop("C", -(-c // steps)),
+    )
+    return layer, LayerMapping(nest, (Kept("near", 5),), (Kept("near", 5),), (Kept("sums", 2),), ragged=("C",))
+
+
+@pytest.mark.parametrize(("c", "steps", "in_floats"), [(1024, 1024, True), (2048, 1024, True), (1025, 1025, False)])
+def test_the_largest_sums_of_int8_are_exact(c: int, steps: int, in_floats: bool, tmp_path: Path) -> None:
+    """As many products as a float holds exactly, all of the greatest size; one more is added up in whole numbers."""
+    layer, mapping = _sums_of_int8(c, steps)
+    assert c_nest(layer, mapping).adds_in_floats == in_floats
+    source = np.full((layer.n, 1, c, 1, 1), -128.0)
+    weight = np.full((1, layer.k, c, 1, 1), -128.0)
+    for odd in (0.0, 1.0):  # an odd sum next to 2^24 is the first that a float does not hold
+        weight[:, :, -1] = odd - 128
+        source[:, :, -1] = odd - 128
+        made = run_compiled(compiled(layer, mapping, tmp_path, COMPILERS[0]), layer, source, weight)
+        assert np.array_equal(made, np.full_like(made, (c - 1) * 2**14 + (odd - 128) ** 2))
+
+
+def test_long_sums_of_int8_leave_the_registers_where_a_float_holds_no_more() -> None:
+    layer = _bits(Layer(n=32, k=128, c=2048), 8)
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 256), Loop("C", 8), Loop("N", 8), Loop("K", 8))
+    kept = (Kept("near", 6),)
+    found = c_nest(layer, LayerMapping(nest, kept, kept, (Kept("sums", 2),)))
+    assert [loop.size for loop in found.steps] == [256]
+    assert found.adds_in_floats
+
+
+def test_few_terms_of_int8_are_not_added_up_apart() -> None:
+    layer = _bits(Layer(n=32, k=128, c=2048), 8)
+    nest = (Loop("K", 16, "lane"), Loop("N", 4), Loop("C", 2), Loop("C", 1024), Loop("N", 8), Loop("K", 8))
+    found = c_nest(layer, LayerMapping(nest, output=(Kept("sums", 2),)))
+    assert [loop.size for loop in found.steps] == [2, 1024]

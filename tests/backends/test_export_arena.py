@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from onchip.answer.document import Reading
+from onchip.answer.problem import Objective, Order
+from onchip.answer.result import Status
+from onchip.api.check import CheckRequest, check_file
+from onchip.api.plan import Request
+from onchip.api.target import Target
+from onchip.arch.sharing import Share
+from onchip.backends.tflm.arena_places import least_places
+from onchip.backends.tflm.export_arena import export_arena
+from onchip.errors import InputError
+from onchip.formats.tflite.arena_lives import arena_contents
+from onchip.formats.tflite.arena_plan import read_arena_plan
+from onchip.formats.tflite.model import read_tflite_network
+from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned, refused
+from support.micro_models import branches, int8, int8_constant, random_model
+from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_model_written_is_legal_and_never_larger_than_by_the_runtimes_own_planner(
+    seed: int, tmp_path: Path
+) -> None:
+    export = exported(random_model(Random(seed)).write(tmp_path / "m.tflite"))
+    assert export.lower_bound_bytes <= export.arena_bytes <= export.greedy_bytes
+    assert export.status is Status.OPTIMAL
+
+
+def test_the_plans_own_offsets_are_written_where_no_arena_is_smaller(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+    export = exported(model)
+    offsets = {
+        line["allocate"]["tensor"]: line["allocate"]["offset_bytes"]
+        for line in json.loads(model.with_suffix(".json").read_text())["instructions"]
+        if "allocate" in line
+    }
+    plan = read_arena_plan(tmp_path / "planned.tflite")
+    assert {names[0]: at for names, at in zip(plan.names, plan.offsets_bytes, strict=True)} == offsets
+    assert (export.arena_bytes, export.changes) == (128, ())
+
+
+def test_views_lie_where_their_source_does(tmp_path: Path) -> None:
+    operators = [
+        TfliteOperator("RELU", ["x"], ["a"]),
+        TfliteOperator("RESHAPE", ["a"], ["v"]),
+        TfliteOperator("RELU", ["v"], ["y"]),
+    ]
+    tensors = [int8("x", 1, 64), int8("a", 1, 64), int8("v", 64, 1), int8("y", 64, 1)]
+    export = exported(network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite"))
+    assert export.arena_bytes == 128
+    assert ("a", "v") in read_arena_plan(tmp_path / "planned.tflite").names
+
+
+def late_input() -> TfliteModel:
+    """A second input that is read last: a plan loads it then, the runtime has it from the start."""
+    operators = [TfliteOperator("RELU", ["x"], ["a"]), TfliteOperator("ADD", ["a", "late"], ["y"], ("AddOptions", {}))]
+    tensors = [int8("late", 1, 64), int8("x", 1, 64), int8("a", 1, 64), int8("y", 1, 64)]
+    return network(tensors, operators, ["x", "late"], ["y"])
+
+
+def test_an_input_that_a_plan_loads_late_is_there_from_the_start(tmp_path: Path) -> None:
+    export = exported(late_input().write(tmp_path / "m.tflite"))
+    assert export.arena_bytes == export.greedy_bytes == 192
+    plan = read_arena_plan(tmp_path / "planned.tflite")
+    begun = {names[0]: buffer.start for names, buffer in zip(plan.names, plan.buffers, strict=True)}
+    assert begun == {"late": 0, "x": 0, "a": 1, "y": 2}
+
+
+def test_a_scratch_buffer_is_part_of_what_is_promised(tmp_path: Path) -> None:
+    """The mean's sums, an iterator and its axes: 4 x 64, and twice 4 to 8 bytes, each rounded up to 16."""
+    axis = TfliteTensor("axis", [1], "INT32", int8_constant("", Random(0), 1).data.astype("<i4") * 0)  # type: ignore[union-attr]
+    operators = [TfliteOperator("MEAN", ["x", "axis"], ["y"], ("ReducerOptions", {"KeepDims": True}))]
+    model = network([int8("x", 2, 64), axis, int8("y", 1, 64)], operators, ["x"], ["y"])
+    export = exported(model.write(tmp_path / "m.tflite"))
+    assert (export.tensors_bytes, export.most_scratch_bytes) == (192, 4 * 64 + 8 + 4)
+    assert export.arena_bytes == 192 + 4 * 64 + 16 + 16
+
+
+def least_of_all_orders(model: Path) -> int:
+    """The oracle: the least arena in each order in which the file's operators can run."""
+    read = read_tflite_network(model)
+    operators = read.network.operators
+    writer = {index: at for at, operator in enumerate(operators) for index in operator.outputs}
+    before = [{writer[index] for index in operator.inputs if index in writer} for operator in operators]
+
+    def orders(done: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if len(done) == len(operators):
+            yield done
+        for at in range(len(operators)):
+            if at not in done and before[at] <= set(done):
+                yield from orders((*done, at))
+
+    return min(least_places(arena_contents(read, order)).taken_bytes for order in orders(()))
+
+
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_no_order_of_the_operators_has_a_smaller_arena(seed: int, tmp_path: Path) -> None:
+    model = random_model(Random(seed), most_operators=6).write(tmp_path / "m.tflite")
+    assert exported(model).arena_bytes == least_of_all_orders(model)
+
+
+@pytest.mark.slow
+def test_an_order_that_the_runtimes_lives_make_worse_is_not_kept(tmp_path: Path) -> None:
+    """To free a large input first pays for the plan that loads the other later, not where both are there at once."""
+    exports = [exported(random_model(Random(seed)).write(tmp_path / "m.tflite")) for seed in range(100, 120)]
+    said = [change for export in exports for change in export.changes]
+    assert any(change.startswith("the file's own order is kept") for change in said)
+    assert any(change.startswith("operators stand in another order than the plan's") for change in said)
+
+
+def test_operators_that_move_lower_the_peak(tmp_path: Path) -> None:
+    export = exported(branches().write(tmp_path / "m.tflite"))
+    assert (export.arena_bytes, export.greedy_bytes) == (1024 + 4096 + 3 * 64, 1024 + 4 * 4096)
+    model = tmp_path / "m.tflite"
+    given = exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN))
+    assert (given.arena_bytes, given.moved_operators) == (1024 + 4 * 4096, 0)
+
+
+def test_a_custom_operators_scratch_buffers_are_said_to_be_unknown(tmp_path: Path) -> None:
+    operators = [TfliteOperator("CUSTOM", ["x"], ["y"], custom="mine")]
+    export = exported(
+        network([int8("x", 1, 64), int8("y", 1, 64)], operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    )
+    assert export.not_modelled == ("y",)
+
+
+def test_what_a_plan_overwrites_in_place_has_places_of_its_own(tmp_path: Path) -> None:
+    """The runtime's kernels are not asked to write over what they read."""
+    model = chain(tmp_path)
+    shared = Request(str(model), RAW, ROOM, Objective.PEAK, share=Share.ALL)
+    export = exported(model, shared)
+    assert (export.arena_bytes, export.greedy_bytes) == (128, 128)
+    assert export.changes == ("the plan's offsets are not kept: tensor 'a': overlap while the runtime needs it",)
+
+
+def test_offsets_that_waste_room_are_not_kept(tmp_path: Path) -> None:
+    model = chain(tmp_path)
+
+    def waste(document: dict[str, Any]) -> None:
+        allocations(document)["a"]["offset_bytes"] = 4096
+
+    plan = edited(planned(model), waste)
+    _, export = export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)
+    assert export is not None
+    assert (export.arena_bytes, export.changes) == (
+        128,
+        ("the plan's offsets are not kept: they would take 4,160 bytes with the scratch buffers of kernels",),
+    )
+
+
+@pytest.mark.parametrize("seed", [102, 106, 107, 119])
+def test_an_order_that_was_given_is_not_searched_for(seed: int, tmp_path: Path) -> None:
+    model = random_model(Random(seed)).write(tmp_path / "m.tflite")
+    assert exported(model).moved_operators
+    assert not exported(model, Request(str(model), RAW, ROOM, Objective.PEAK, Order.GIVEN)).moved_operators
+
+
+def exported_as_planned(model: Path, plan: Path) -> dict[str, int]:
+    """The offsets written, by tensor."""
+    output = model.with_name("planned.tflite")
+    _, export = export_arena(plan, str(model), output)
+    assert export is not None
+    assert export.changes == ()
+    check = check_file(CheckRequest(output, str(output), Target(sram=export.arena_bytes, alignment_bytes=16)))
+    assert check.is_legal
+    written = read_arena_plan(output)
+    return {name: at for names, at in zip(written.names, written.offsets_bytes, strict=True) for name in names}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_offsets_of_an_aligned_plan_are_kept(seed: int, tmp_path: Path) -> None:
+    model = random_model(Random(seed)).write(tmp_path / "m.tflite")
+    plan = planned(model)
+    try:
+        offsets = exported_as_planned(model, plan)
+    except InputError:
+        assert "while the runtime needs it; expected a plan of --alignment 16" in refused(plan, model)
+        return
+    placed = {one["tensor"]: one["offset_bytes"] for one in allocations(json.loads(plan.read_text())).values()}
+    assert placed.items() & offsets.items()
+    assert all(offsets.get(name, at) == at for name, at in placed.items())
+
+
+def test_an_unaligned_plan_is_refused_unless_other_offsets_are_asked_for(tmp_path: Path) -> None:
+    model = chain(tmp_path, length=20)
+    plan = planned(model, Request(str(model), RAW, Target(sram=2**10), Objective.PEAK))
+    assert "no multiple of 16; expected a plan of --alignment 16" in refused(plan, model)
+    assert export_arena(plan, str(model), tmp_path / "planned.tflite", may_replan=True)[1] is not None
+
+
+def test_a_default_plan_with_fused_operators_is_exported_with_places_for_their_inner_tensors(tmp_path: Path) -> None:
+    operators = [TfliteOperator("CONV_2D", ["x", "w", ""], ["a"]), TfliteOperator("RELU", ["a"], ["y"])]
+    tensors = [int8(name, 1, 4, 4, 8) for name in "xay"] + [int8_constant("w", Random(0), 8, 1, 1, 8)]
+    model = network(tensors, operators, ["x"], ["y"]).write(tmp_path / "m.tflite")
+    plan = planned(model, Request(str(model), Reading(), ROOM, Objective.PEAK))
+    placed = allocations(json.loads(plan.read_text()))
+    assert "a" not in placed
+    offsets = exported_as_planned(model, plan)
+    assert offsets.keys() == {"x", "a", "y"}
+    assert all(offsets[name] == one["offset_bytes"] for name, one in placed.items())

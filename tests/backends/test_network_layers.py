@@ -1,0 +1,163 @@
+"""A layer's mapping on the network on a chip: what moves, when, and how long it takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from onchip.answer.layer_mapping import LayerMapping, Loop, Move, even
+from onchip.answer.layer_problem import LayerProblem
+from onchip.arch.memory import DRAM
+from onchip.backends.noc.dataflow import reduction_chain, tasks_of
+from onchip.backends.noc.layer import layer_on_network
+from onchip.backends.noc.mesh import COSA_BUFFER, COSA_DRAM, COSA_NETWORK
+from onchip.backends.noc.rounds import ElementRounds, element_rounds
+from onchip.backends.noc.traffic import TaskKind, TrafficTask, run_tasks
+from onchip.errors import InputError
+from onchip.formats.own.accelerator_yaml import load_accelerator
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
+from onchip.model.layer.cost import layer_cost
+from oracles.network_on_chip import PlainNetwork
+from support.network_mappings import SIMBA, mappings_for_the_network
+from support.series import series
+
+HOLDERS = {
+    INPUT: ("input_buffer", "global_buffer"),
+    WEIGHT: ("register", "weight_buffer"),
+    OUTPUT: ("accumulation_buffer", "global_buffer"),
+}
+
+
+def nested(**loops: str) -> LayerMapping:
+    """Loops by memory, `P7 K4@pe` innermost first; `dram` are those outside."""
+    parsed = {
+        memory: [Loop(one[0], int(one[1:].partition("@")[0]), one.partition("@")[2] or None) for one in text.split()]
+        for memory, text in loops.items()
+    }
+    names = [level.memory.name for level in SIMBA.levels]
+    return even([(name, parsed.get(name, ())) for name in names], HOLDERS, parsed.get("dram", ()))
+
+
+AUTHORS_LAYER = Layer(k=64, c=64, p=56, q=56)
+AUTHORS_MAPPING = nested(
+    register="P7",
+    accumulation_buffer="C4@lane K2@lane C16 K4",
+    weight_buffer="K2",
+    input_buffer="P2@vector Q4@vector",
+    global_buffer="P2@pe Q2@pe K4@pe",
+    dram="P2 Q7",
+)
+"""The example in ucb-bar/cosa's src/nocsim/runs, with 64 lanes as 8 vectors of 8."""
+
+
+def authors_rounds() -> ElementRounds:
+    return element_rounds(LayerProblem(AUTHORS_LAYER, SIMBA), AUTHORS_MAPPING, has_refills=False)
+
+
+def test_the_example_of_cosas_authors_has_the_packets_that_their_program_makes() -> None:
+    rounds = authors_rounds()
+    first = [task for task in tasks_of(rounds, 1) if task.kind is not TaskKind.BARRIER]
+    assert (rounds.count, rounds.cycles, rounds.elements) == (14, 896, 16)
+    sent = Counter((one.actor, one.size, one.receivers) for one in first if one.kind is TaskKind.SEND)
+    expected = {
+        (COSA_DRAM, 448, (COSA_BUFFER,)),
+        *((COSA_BUFFER, 112, (column, column + 4, column + 8, column + 12)) for column in range(4)),
+        *((COSA_DRAM, 32, tuple(range(row, row + 4))) for row in (0, 4, 8, 12)),
+        *((element, 84, (COSA_BUFFER,)) for element in range(16)),
+        (COSA_BUFFER, 1344, (COSA_DRAM,)),
+    }
+    assert sent == Counter(expected)
+    assert Counter(one.size for one in first if one.kind is TaskKind.COMPUTE) == {896: 16}
+
+
+def test_the_example_of_cosas_authors_takes_about_as_long_as_on_their_simulator() -> None:
+    found = layer_on_network(LayerProblem(AUTHORS_LAYER, SIMBA), AUTHORS_MAPPING, has_refills=False)
+    assert found is not None
+    assert found.is_whole
+    assert found.cycles == pytest.approx(197_566, rel=0.025)  # refreshes of their DRAM are not ours
+
+
+def moved_bits(rounds: ElementRounds, layer: Layer) -> dict[tuple[str, str], int]:
+    """By operand, from DRAM and to DRAM, packets not being filled up; sums as elements of partial bits."""
+    moved: Counter[tuple[str, str]] = Counter()
+    for operand, movement in rounds.movements.items():
+        flow, copies = (movement.shared, 1) if movement.shared else (movement.element, len(movement.groups))
+        for round_number in range(0, rounds.count, flow.period):
+            if operand == OUTPUT:
+                moved["to", operand] += copies * flow.bits
+                moved["from", operand] += copies * flow.bits_brought(rounds.is_continued(round_number, flow.period))
+            else:
+                moved["from", operand] += copies * flow.bits
+    return {key: bits for key, bits in moved.items() if bits}
+
+
+@pytest.mark.parametrize("seed", series(range(40), 13))
+def test_what_moves_from_and_to_dram_is_what_the_cost_model_counts(seed: int) -> None:
+    problem, mappings = mappings_for_the_network(seed)
+    layer = problem.layer
+    for mapping in mappings:
+        counted: Counter[tuple[str, str]] = Counter()
+        for one in layer_cost(problem, mapping).accesses:
+            if one.memory == DRAM:
+                direction = "from" if one.move is Move.READ_FOR_BELOW else "to"
+                bits = layer.partial_bits if one.operand == OUTPUT else layer.bits(one.operand)
+                counted[direction, one.operand] += one.elements * bits
+        assert moved_bits(element_rounds(problem, mapping), layer) == counted, mapping
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("has_refills", [False, True])
+def test_a_mapping_runs_as_on_the_plain_network(seed: int, has_refills: bool) -> None:
+    problem, mappings = mappings_for_the_network(seed)
+    rounds = element_rounds(problem, mappings[0], has_refills=has_refills)
+    tasks = tasks_of(rounds, min(rounds.count, 4))
+    assert run_tasks(COSA_NETWORK, tasks) == PlainNetwork(COSA_NETWORK, tasks).run(200_000)
+
+
+def computed(rounds: ElementRounds, count: int) -> list[TrafficTask]:
+    return [one for one in tasks_of(rounds, count) if one.kind is TaskKind.COMPUTE]
+
+
+def test_each_element_computes_every_step() -> None:
+    rounds = authors_rounds()
+    assert Counter(one.actor for one in computed(rounds, 5)) == dict.fromkeys(range(16), 5)
+
+
+def test_sums_go_along_the_rows_and_then_down() -> None:
+    assert reduction_chain(range(16)) == [
+        (0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7), (8, 9), (9, 10), (10, 11), (12, 13), (13, 14), (14, 15),
+        (3, 7), (7, 11), (11, 15),
+    ]  # fmt: skip
+    assert reduction_chain([5, 2, 1]) == [(1, 2), (2, 5)]
+    assert reduction_chain([7]) == []
+
+
+def test_sums_of_channels_side_by_side_are_added_before_they_are_stored() -> None:
+    mapping = nested(register="P4", global_buffer="C4@pe", dram="K2")
+    tasks = tasks_of(element_rounds(LayerProblem(Layer(k=2, c=4, p=4), SIMBA), mapping), 1)
+    sums = [(one.actor, one.receivers) for one in tasks if one.kind is TaskKind.SEND and one.actor in range(16)]
+    assert sums == [(0, (1,)), (1, (2,)), (2, (3,)), (3, (COSA_BUFFER,))]
+
+
+def test_a_mapping_of_more_steps_than_are_simulated_goes_on_as_before() -> None:
+    problem = LayerProblem(Layer(k=64, c=8, p=8), SIMBA)
+    mapping = nested(register="P8", accumulation_buffer="C8@lane", dram="K64")
+    whole, part = layer_on_network(problem, mapping), layer_on_network(problem, mapping, 32)
+    assert whole is not None
+    assert part is not None
+    assert (whole.is_whole, part.is_whole, part.rounds_simulated) == (True, False, 32)
+    assert part.cycles == pytest.approx(whole.cycles, rel=0.05)
+
+
+def test_a_mapping_of_more_elements_than_the_network_has_is_refused() -> None:
+    machine = load_accelerator("simba-64-pes")
+    mapping = even([(level.memory.name, ()) for level in machine.levels], HOLDERS, (Loop("K", 32, "pe"),))
+    with pytest.raises(InputError, match="32 elements"):
+        layer_on_network(LayerProblem(Layer(k=32), machine), mapping)
+
+
+def test_a_machine_without_a_shared_memory_above_all_elements_is_refused() -> None:
+    problem = LayerProblem(Layer(k=2), load_accelerator("meta-prototype-df"))
+    with pytest.raises(InputError, match="no elements with memories of their own"):
+        layer_on_network(problem, LayerMapping((Loop("K", 2),)))

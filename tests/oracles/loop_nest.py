@@ -1,0 +1,265 @@
+"""Executes a layer as its mapping says, element by element, and counts what every memory really does.
+
+This is the truth the cost model is held to, for layers of a few thousand multiply-accumulates. Each instance of a
+memory is a buffer of values. In every iteration: sums whose tile ends are drained upwards; tiles that begin are
+filled downwards; then each position of the array that the mapping uses does one multiply-accumulate. What is counted
+when is said in docs/layer_cost.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from math import prod
+from typing import TypeAlias
+
+from onchip.answer.layer_mapping import LayerMapping, Loop, Move
+from onchip.answer.layer_problem import LayerProblem
+from onchip.errors import InternalError
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
+from oracles.layer_values import Buffer, Element, element_of, input_element, position_of, value_of
+
+Digits: TypeAlias = tuple[int, ...]  # one for each loop of the nest
+Position: TypeAlias = tuple[int, ...]  # the digits of some spatial loops: an instance of a memory
+Accesses: TypeAlias = dict[tuple[str, str, Move], Counter[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class NestRun:
+    """What happened: for each memory, operand and move, how often how many elements at once; what DRAM has in the end.
+
+    `peak_elements` is the most of an operand in one instance of a memory.
+    """
+
+    accesses: Accesses
+    peak_elements: dict[tuple[str, str], int]
+    outputs: Buffer
+    iterations: int
+
+
+def run_nest(problem: LayerProblem, mapping: LayerMapping, seed: int = 0) -> NestRun:
+    """Executes; raises InternalError where a value is missing in a memory that should hold it."""
+    return _NestRunner(problem, mapping, seed).run()
+
+
+@dataclass(slots=True)
+class _Holder:
+    """A memory that holds an operand, with the buffers of its instances.
+
+    `above` are the loops that choose the tile, `within` those that a tile spans, `beside` those that choose the
+    instance; all are indices into the nest.
+    """
+
+    memory: str
+    above: tuple[int, ...]
+    within: tuple[int, ...]
+    beside: tuple[int, ...]
+    buffers: dict[Position, Buffer] = field(default_factory=lambda: defaultdict(dict))
+    tile: Digits | None = None
+
+
+class _NestRunner:
+    def __init__(self, problem: LayerProblem, mapping: LayerMapping, seed: int) -> None:
+        self._layer = mapping.layer(problem.layer)
+        self._nest = mapping.nest
+        self._seed = seed
+        self._accesses: Accesses = defaultdict(Counter)
+        self._peaks: dict[tuple[str, str], int] = defaultdict(int)
+        serves = {level.memory.name: level.serves for level in problem.levels}
+        self._chains = {
+            operand: [
+                *(
+                    self._holder(operand, kept.memory, kept.loops, serves[kept.memory])
+                    for kept in mapping.kept(operand)
+                ),
+                self._holder(operand, problem.home(operand), len(mapping.nest), None),
+            ]
+            for operand in problem.layer.operands
+        }
+        self._spatial = [at for at, loop in enumerate(self._nest) if loop.along is not None]
+        self._weights = [
+            prod(inner.size for inner in self._nest[:at] if inner.dimension == loop.dimension)
+            for at, loop in enumerate(self._nest)
+        ]
+
+    def _holder(self, operand: str, memory: str, cut: int, serves: Sequence[str] | None) -> _Holder:
+        def is_served(loop: Loop) -> bool:
+            return loop.along is not None and (serves is None or loop.along in serves)
+
+        nest = list(enumerate(self._nest))
+        return _Holder(
+            memory,
+            above=tuple(
+                at for at, loop in nest if at >= cut and loop.along is None and loop.dimension in RELEVANT[operand]
+            ),
+            within=tuple(at for at, loop in nest if is_served(loop) or (at < cut and loop.along is None)),
+            beside=tuple(at for at, loop in nest if loop.along is not None and not is_served(loop)),
+        )
+
+    def run(self) -> NestRun:
+        self._put_operands_at_home()
+        iterations = 0
+        for digits in filter(self._is_executed, self._iterations()):
+            self._drain_sums(digits)
+            for operand in self._layer.operands:
+                self._fill(operand, digits)
+            self._compute(digits)
+            iterations += 1
+        self._drain_sums(None)
+        outputs = self._chains[OUTPUT][-1].buffers[()]
+        return NestRun(dict(self._accesses), dict(self._peaks), outputs, iterations)
+
+    def _put_operands_at_home(self) -> None:
+        for operand in self._layer.operands:
+            home = self._chains[operand][-1]
+            home.tile = ()
+            if operand != OUTPUT:
+                elements = self._block(operand, home, (0,) * len(self._nest), ())
+                home.buffers[()] = {element: value_of(operand, element, self._seed) for element in elements}
+
+    def _iterations(self) -> Iterator[Digits]:
+        """The digits of the temporal loops in turn, the innermost fastest; those of the spatial loops are 0."""
+        ranges = [range(1 if loop.along is not None else loop.size) for loop in reversed(self._nest)]
+        for outermost_first in product(*ranges):
+            yield outermost_first[::-1]
+
+    def _positions(self, loops: Sequence[int]) -> Iterator[Position]:
+        return product(*(range(self._nest[at].size) for at in loops))
+
+    def _is_executed(self, digits: Sequence[int]) -> bool:
+        """Whether no loop has ended short before these digits; with spatial digits of 0: for any position at all."""
+        return self._is_within_bounds(self._index(digits))
+
+    def _is_within_bounds(self, index: dict[str, int]) -> bool:
+        return all(index[loop] < bound for loop, bound in self._layer.bounds.items())
+
+    def _index(self, digits: Sequence[int]) -> dict[str, int]:
+        index = dict.fromkeys(self._layer.bounds, 0)
+        for loop, digit, weight in zip(self._nest, digits, self._weights, strict=True):
+            index[loop.dimension] += digit * weight
+        return index
+
+    def _placed(self, digits: Digits, loops: Sequence[int], position: Position) -> Digits:
+        """`digits` with those of `loops` replaced."""
+        placed = list(digits)
+        for at, digit in zip(loops, position, strict=True):
+            placed[at] = digit
+        return tuple(placed)
+
+    def _block(self, operand: str, holder: _Holder, digits: Digits, instance: Position) -> list[Element]:
+        """The elements that belong in one instance: those touched; of the input, the rows and columns between too."""
+        start = self._placed(digits, holder.beside, instance)
+        every = (self._index(self._placed(start, holder.within, at)) for at in self._positions(holder.within))
+        indices = [index for index in every if self._is_within_bounds(index)]
+        if operand != INPUT or not indices:
+            return sorted({element_of(operand, index) for index in indices})
+        rows = []
+        for axis in self._layer.axes:
+            places = [position_of(axis, index) for index in indices]
+            rows.append(range(max(min(places), 0), min(max(places) + 1, axis.size)))
+        channels = {(index["N"], index["G"], index["C"]) for index in indices}
+        return sorted((*channel, *place) for channel in channels for place in product(*rows))
+
+    def _changes(self, holder: _Holder, digits: Digits | None) -> bool:
+        return digits is None or holder.tile != tuple(digits[at] for at in holder.above)
+
+    def _count(self, holder: _Holder, operand: str, move: Move, elements: int) -> None:
+        if elements:
+            self._accesses[holder.memory, operand, move][elements] += 1
+
+    def _fill(self, operand: str, digits: Digits) -> None:
+        """Tiles that begin come from the memory above, from the outermost memory inwards."""
+        chain = self._chains[operand]
+        for holder, upper in reversed(list(pairwise(chain))):
+            if not self._changes(holder, digits):
+                continue
+            holder.tile = tuple(digits[at] for at in holder.above)
+            wanted: dict[Position, set[Element]] = defaultdict(set)
+            for instance in self._positions(holder.beside):
+                source = self._instance_above(holder, upper, instance)
+                elements = self._block(operand, holder, digits, instance)
+                if operand == OUTPUT:
+                    known = upper.buffers[source] if self._is_first_of_its_sum(holder, upper, instance) else {}
+                    elements = [element for element in elements if element in known]
+                holder.buffers[instance] = {
+                    element: self._read(upper, source, operand, element) for element in elements
+                }
+                wanted[source].update(elements)
+                self._count(holder, operand, Move.WRITE_FROM_ABOVE, len(elements))
+                self._note_peak(holder, operand, len(elements))
+            for elements_read in wanted.values():
+                self._count(upper, operand, Move.READ_FOR_BELOW, len(elements_read))
+
+    def _instance_above(self, holder: _Holder, upper: _Holder, instance: Position) -> Position:
+        digit = dict(zip(holder.beside, instance, strict=True))
+        return tuple(digit[at] for at in upper.beside)
+
+    def _is_first_of_its_sum(self, holder: _Holder, upper: _Holder, instance: Position) -> bool:
+        """Of the instances below one that add to the same sums, one gets back what was summed before."""
+        return all(
+            digit == 0 or at in upper.beside or self._nest[at].dimension in RELEVANT[OUTPUT]
+            for at, digit in zip(holder.beside, instance, strict=True)
+        )
+
+    def _read(self, holder: _Holder, instance: Position, operand: str, element: Element) -> int:
+        if element not in holder.buffers[instance]:
+            raise InternalError(f"{operand} {element} is not in {holder.memory} {instance}")
+        return holder.buffers[instance][element]
+
+    def _note_peak(self, holder: _Holder, operand: str, elements: int) -> None:
+        key = holder.memory, operand
+        self._peaks[key] = max(self._peaks[key], elements)
+
+    def _drain_sums(self, digits: Digits | None) -> None:
+        """Sums whose tile ends are added up over the instances and go to the memory above, innermost first."""
+        chain = self._chains[OUTPUT]
+        for holder, upper in pairwise(chain):
+            if not self._changes(holder, digits) or holder.tile is None:
+                continue
+            arrived: dict[Position, Buffer] = defaultdict(lambda: defaultdict(int))
+            for instance, buffer in holder.buffers.items():
+                self._count(holder, OUTPUT, Move.READ_FOR_ABOVE, len(buffer))
+                self._note_peak(holder, OUTPUT, len(buffer))
+                for element, value in buffer.items():
+                    arrived[self._instance_above(holder, upper, instance)][element] += value
+            for target, buffer in arrived.items():
+                upper.buffers[target].update(buffer)
+                self._count(upper, OUTPUT, Move.WRITE_FROM_BELOW, len(buffer))
+            holder.buffers.clear()
+
+    def _compute(self, digits: Digits) -> None:
+        read: dict[tuple[str, Position], set[Element]] = defaultdict(set)
+        sums: dict[Position, Buffer] = defaultdict(lambda: defaultdict(int))
+        nearest = {operand: chain[0] for operand, chain in self._chains.items()}
+        for position in self._positions(self._spatial):
+            placed = self._placed(digits, self._spatial, position)
+            index = self._index(placed)
+            if not self._is_within_bounds(index):
+                continue
+            product_of_two = 1
+            for operand, element in self._factors(index):
+                source = tuple(placed[at] for at in nearest[operand].beside)
+                product_of_two *= self._read(nearest[operand], source, operand, element) if element else 0
+                if element:
+                    read[operand, source].add(element)
+            target = tuple(placed[at] for at in nearest[OUTPUT].beside)
+            sums[target][element_of(OUTPUT, index)] += product_of_two
+        for (operand, _), elements in read.items():
+            self._count(nearest[operand], operand, Move.READ_FOR_BELOW, len(elements))
+        for target, added in sums.items():
+            self._accumulate(nearest[OUTPUT], target, added)
+
+    def _factors(self, index: dict[str, int]) -> Iterator[tuple[str, Element | None]]:
+        yield INPUT, input_element(self._layer, index)
+        if self._layer.has_weight:
+            yield WEIGHT, element_of(WEIGHT, index)
+
+    def _accumulate(self, holder: _Holder, instance: Position, added: Buffer) -> None:
+        """A sum that was begun is read, added to and written; one that begins is written."""
+        buffer = holder.buffers[instance]
+        self._count(holder, OUTPUT, Move.READ_FOR_BELOW, sum(element in buffer for element in added))
+        for element, value in added.items():
+            buffer[element] = buffer.get(element, 0) + value
+        self._count(holder, OUTPUT, Move.WRITE_FROM_BELOW, len(added))
