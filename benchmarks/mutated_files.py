@@ -79,10 +79,10 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
     asked = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
-    longest, most, faults = 0.0, 0, 0
+    most, faults = 0, 0
     with TemporaryDirectory() as folder:
         for path, one in endings(Path(folder), asked.count, asked.seed, asked.only):
-            longest, most = max(longest, one.seconds), max(most, one.peak_bytes)
+            most = max(most, one.peak_bytes)
             counts[path.suffix, "read" if one.code == 0 else "refused"] += one.fault is None
             if one.fault is not None:
                 faults += 1
@@ -92,7 +92,7 @@ def main() -> None:
                     (asked.keep / path.name).write_bytes(path.read_bytes())
     for (suffix, how), number in sorted(counts.items()):
         print(f"{suffix} {how}: {number}")
-    print(f"faults: {faults}; longest {longest:.1f} s, most {most / 2**20:.0f} MiB")
+    print(f"faults: {faults}; most {most / 2**20:.0f} MiB")
     sys.exit(faults > 0)
 
 

@@ -13,9 +13,20 @@ FOLDERS: Final = (".ci", ".github", "benchmarks", "docs", "examples", "src", "te
 FILES: Final = ("CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
 BUILT: Final = frozenset({"__pycache__", "CMakeFiles"})
 NAME: Final = re.compile(r"(?<![\w./-])onchip(?:\.[A-Za-z_]\w*)+")
-PLUGIN_GROUPS: Final = ("checks", "costs", "exports", "mapping_methods", "methods", "operators", "pictures", "readers")
+PLUGIN_GROUPS: Final = (
+    "accelerators",
+    "checks",
+    "costs",
+    "exports",
+    "file_checks",
+    "mapping_methods",
+    "methods",
+    "operators",
+    "pictures",
+    "readers",
+)
 METADATA_KEYS: Final = ("memories", "order", "outputs", "residencies", "retired", "steps")
-PLACEHOLDERS: Final = ("GROUP", "app.bands", "reports.stack.bands")
+PLACEHOLDERS: Final = ("GROUP", "api.bands", "reports.stack.bands")
 """Of docs/architecture.md's example of a new verb, and of a docstring."""
 NO_MODULES: Final = frozenset(f"onchip.{name}" for name in (*PLUGIN_GROUPS, *METADATA_KEYS, *PLACEHOLDERS))
 

@@ -13,6 +13,7 @@ from defines.mappers import Answers, Clock, TileMapper, asked_by, machine, netwo
 
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.tile_sizes import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
@@ -25,7 +26,7 @@ from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Run
 from onchip.transform.groups.stacks import LayerSpan, stack_of
-from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, whole
+from onchip.transform.groups.tilings import whole
 
 NETWORK: Final = "fsrcnn-defines"
 CAUSES: Final = (EnergyCause.COPY, EnergyCause.ACTIVATION, EnergyCause.WEIGHT)

@@ -13,6 +13,7 @@ from defines.mappers import Answers, Clock, TileMapper, machine, network
 
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.tile_sizes import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes
 from onchip.answer.result import Status
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
@@ -24,7 +25,7 @@ from onchip.scheduling.choice.solve import solve_fusion
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.groups.stacks import greedy_stacks, one_stack, single_layers, stack_of, weight_capacity_bits
-from onchip.transform.groups.tilings import CASE_STUDY_COLUMNS, CASE_STUDY_ROWS, TileSizes, whole
+from onchip.transform.groups.tilings import whole
 
 SINGLE: Final = "single layers"
 LAYER_BY_LAYER: Final = "layer by layer"

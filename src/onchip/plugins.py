@@ -30,7 +30,7 @@ class PluginGroup(Generic[Given, Returned]):
     """The plug-ins of the entry point group `name`, functions that return instances of `returns`."""
 
     name: str
-    returns: type
+    returns: type | tuple[type, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +60,9 @@ class PluginGroup(Generic[Given, Returned]):
         return guarded(function, self.returns, place)
 
 
-def guarded(function: Callable[Given, Returned], returns: type, place: str) -> Callable[Given, Returned]:
+def guarded(
+    function: Callable[Given, Returned], returns: type | tuple[type, ...], place: str
+) -> Callable[Given, Returned]:
     """Return an outside function that raises PluginError, naming `place`, for errors that are no refusal of input.
 
     The same is raised where it returns no instance of `returns`.
@@ -75,7 +77,8 @@ def guarded(function: Callable[Given, Returned], returns: type, place: str) -> C
         except Exception as error:  # whatever else outside code raises is its defect
             raise PluginError(f"it fails: {type(error).__name__}: {error}", place=place) from error
         if not isinstance(found, returns):
-            raise PluginError(f"it returns a {type(found).__name__}", place=place, expected=f"a {returns.__name__}")
+            names = " or ".join(one.__name__ for one in (returns if isinstance(returns, tuple) else (returns,)))
+            raise PluginError(f"it returns a {type(found).__name__}", place=place, expected=f"a {names}")
         return found
 
     return call

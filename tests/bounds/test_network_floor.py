@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from adversary.fusing_machines import random_machine
 from onchip.answer.options.fusion_objective import FusionObjective
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -24,13 +25,13 @@ from onchip.ir.window import Window
 from onchip.mapping.methods.registry import METHODS
 from onchip.model.group.mapper import Memoized
 from onchip.ops.derive.fusable import FusableNetwork, Stack
-from onchip.scheduling.candidates.space import StackChoice, StackSpace
+from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import LayerMapper
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
-from onchip.transform.groups.tilings import TileSizes
 from support import fused_files
 from support.series import series
 from support.stacks import chain, random_stack, tilings_of

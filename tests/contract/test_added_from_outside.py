@@ -21,6 +21,8 @@ EVERYTHING = {
     "onchip.costs": {"seven": "support.toy_plugins:seven_cycles"},
     "onchip.exports": {"order": "support.toy_plugins:order_of_operators"},
     "onchip.pictures": {"Cycles of networks": "support.toy_plugins:cycles_of_networks"},
+    "onchip.accelerators": {"toy": "support.toy_plugins:toy_accelerator"},
+    "onchip.file_checks": {"toy": "support.toy_plugins:check_of_empty_file"},
 }
 CHECK = {"onchip.checks": {"nothing-at-zero": "support.toy_plugins:nothing_at_address_zero"}}
 Installs = Callable[[Mapping[str, Mapping[str, str]]], None]
@@ -165,6 +167,28 @@ def test_a_plan_is_exported(onchip: Program, installed: Installs, chain: Path, t
     assert (unknown.code, ", order" in unknown.err) == (2, True)
 
 
+def test_an_accelerator_of_a_plugin_is_found_by_its_name(onchip: Program, installed: Installs, chain: Path) -> None:
+    installed(EVERYTHING)
+    ended = onchip("map", chain, "--accelerator", "toy", "--no-cache", "--time-limit", "2", "--json")
+
+    assert ended.code == 0, ended.err
+    unknown = onchip("map", chain, "--accelerator", "toys")
+    assert (unknown.code, ", toy, " in unknown.err) == (2, True)
+
+
+def test_a_file_is_checked_by_the_plugin_that_knows_it(
+    onchip: Program, installed: Installs, chain: Path, tmp_path: Path
+) -> None:
+    installed(EVERYTHING)
+    empty, other = tmp_path / "empty.txt", tmp_path / "other.txt"
+    empty.touch()
+    other.write_text("text")
+
+    assert onchip("check", empty, chain).code == 0
+    unknown = onchip("check", other, chain)
+    assert (unknown.code, "tflite, toy, vela, xla" in unknown.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -193,7 +217,8 @@ def test_a_plugin_that_fails_is_named_wherever_it_stands(
 ) -> None:
     (name,) = EVERYTHING[group]
     installed(EVERYTHING | {group: {name: "support.toy_plugins:fails"}})
-    plan, page = tmp_path / "plan.json", tmp_path / "page.html"
+    plan, page, text = tmp_path / "plan.json", tmp_path / "page.html", tmp_path / "file.txt"
+    text.touch()
     needs_plan = group in ("onchip.costs", "onchip.exports")
     if needs_plan:
         assert onchip("plan", chain, "--accelerator", chip, "-o", plan).code == 0
@@ -204,6 +229,8 @@ def test_a_plugin_that_fails_is_named_wherever_it_stands(
         "onchip.costs": ("time", plan, chain, "--accelerator", chip, "--cost", name),
         "onchip.exports": ("export", plan, chain, "--to", name, "-o", tmp_path / "order.txt"),
         "onchip.pictures": ("schedule", chain, "--accelerator", chip, "--no-cache", "--report", page),
+        "onchip.accelerators": ("map", chain, "--accelerator", name),
+        "onchip.file_checks": ("check", text, chain),
     }
     ended = onchip(*asked[group])
 

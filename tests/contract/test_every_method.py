@@ -48,7 +48,7 @@ def asked(problem: Problem, objective: Objective) -> Problem:
 
 
 def least(problem: Problem) -> int | None:
-    """The oracle's answer; an order of least peak is one of all orders. None for what tests/latency has oracles of."""
+    """Return the minimum that the oracle finds over all orders; None for the latency, which has oracles of its own."""
     if problem.objective is Objective.LATENCY:
         return None
     any_order = problem if problem.order is Order.GIVEN else replace(problem, order=Order.FREE)

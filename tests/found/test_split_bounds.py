@@ -23,9 +23,9 @@ from onchip.model.program.transfer import transfers_of
 from onchip.model.timeline.operator_cycles import MACS
 from onchip.ops.derive.geometry import tile_sizes
 from onchip.ops.registry.kinds import geometry_of
-from onchip.scheduling.candidates.choice import TileChoice
+from onchip.scheduling.candidates.rounds import graph_in_tiles
 from onchip.search.budget.limits import Limits, Run
-from onchip.transform.slices.emission import emitted
+from onchip.transform.slices.tile_choice import TileChoice
 from support.toy_chip import CHIP
 
 SECONDS = 0.3
@@ -69,7 +69,7 @@ def splits(problem: Problem) -> Iterator[Graph]:
             for name, one in zip(names, chosen, strict=True)
             if one.sizes != tuple(axis.size for axis in one.geometry.axes)
         }
-        yield emitted(problem, found)
+        yield graph_in_tiles(problem, found)
 
 
 @pytest.mark.parametrize("seed", range(5))

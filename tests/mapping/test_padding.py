@@ -12,10 +12,11 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status, Stop
+from onchip.bounds.layer.floors import compulsory_cost
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import INPUT, LOOPS, Layer
-from onchip.mapping.space.padding import floor_of, padded_bounds, padded_layers, solve_padded
+from onchip.mapping.space.padding import padded_bounds, padded_layers, solve_padded
 from onchip.mapping.space.spaces import padded_mappings
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
@@ -130,14 +131,14 @@ def test_no_mapping_is_below_the_floor(make: Callable[[int], LayerProblem], seed
     problem = make(seed)
     least = least_values(problem, 500) or {}
     for objective, value in least.items():
-        assert objective.of(*floor_of(problem)) <= value * (1 + 1e-9)
+        assert objective.of(*compulsory_cost(problem)) <= value * (1 + 1e-9)
 
 
 def test_rows_that_a_stride_skips_are_not_in_the_floor() -> None:
     accelerator = load_accelerator("simba")
     strided, dense = Layer(c=8, p=9, q=9, stride=(2, 2)), Layer(c=8, p=9, q=9)
     assert strided.elements(INPUT) > dense.elements(INPUT)
-    assert floor_of(LayerProblem(strided, accelerator)) == floor_of(LayerProblem(dense, accelerator))
+    assert compulsory_cost(LayerProblem(strided, accelerator)) == compulsory_cost(LayerProblem(dense, accelerator))
 
 
 def test_a_limit_of_no_time_claims_no_more_than_a_floor() -> None:
@@ -146,7 +147,7 @@ def test_a_limit_of_no_time_claims_no_more_than_a_floor() -> None:
         LayerProblem(layer, accelerator), MappingObjective.ENERGY, Run(Limits(time_limit_seconds=0)), 10
     )
     assert (result.status, result.stopped_by) == (Status.UNKNOWN, Stop.TIME_LIMIT)
-    floor = floor_of(LayerProblem(layer, accelerator))
+    floor = compulsory_cost(LayerProblem(layer, accelerator))
     assert 0 < result.lower_bound <= MappingObjective.ENERGY.of(*floor)
 
 

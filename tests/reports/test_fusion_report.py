@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from onchip.answer.options.fusion_options import FusionOptions
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.reports.stack.figures import (
@@ -19,7 +20,6 @@ from onchip.reports.stack.figures import (
 from onchip.reports.stack.html import fusion_html
 from onchip.reports.stack.outcome import FusionOutcome
 from onchip.reports.stack.picture import back_calculated
-from onchip.transform.groups.tilings import TileSizes
 from support.fused_files import CHIP, three_convolutions
 
 

@@ -15,6 +15,7 @@ from adversary.fusing_machines import random_machine
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
@@ -28,12 +29,13 @@ from onchip.ir.layer import Layer
 from onchip.model.group.cost import stack_cost
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice, StackSpace
+from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
-from onchip.transform.groups.tilings import TileBox, TileSizes, boxes_of
+from onchip.transform.groups.tilings import TileBox, boxes_of
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support.nests import random_accelerator, random_layer, random_mapping, random_problem
 from support.series import series

@@ -15,11 +15,11 @@ from onchip.answer.layer_mapping import MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.problem_floors import ProblemFloors, surely_maps, surely_maps_not
-from onchip.bounds.group.rehearsal import Rehearsal
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.errors import AcceleratorError
@@ -28,14 +28,15 @@ from onchip.ir.layer import Layer
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice, StackSpace
+from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.fronts.rehearsal import Rehearsal
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, legal_spans, stack_of
-from onchip.transform.groups.tilings import TileSizes
 from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, narrow_toy, toy
 from support import fused_files

@@ -19,10 +19,11 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry
 from onchip.ops.registry.kinds import geometry_of
-from onchip.scheduling.candidates.choice import TileChoice, cut
+from onchip.scheduling.candidates.rounds import graph_in_tiles
 from onchip.scheduling.candidates.split import split_operators
 from onchip.scheduling.candidates.traffic import Splits
-from onchip.transform.slices.emission import emitted, operands_of_tiles
+from onchip.transform.slices.emission import operands_of_tiles
+from onchip.transform.slices.tile_choice import TileChoice, cut
 from support.tiled import Network, convolution, networks, problem_of, specialised
 
 
@@ -123,7 +124,7 @@ def test_operands_of_tiles_are_those_of_the_graph_in_tiles(
             halves = tuple(-(-axis.size // 2) for axis in geometry.axes)
             splits[operator.name] = TileChoice(geometry, halves, tuple(range(len(halves))), 0)
             cut(cuts, splits[operator.name])
-    whole = emitted(problem, splits)
+    whole = graph_in_tiles(problem, splits)
     tiles = [
         items
         for operator in problem.graph.operators

@@ -24,10 +24,10 @@ from onchip.model.group.sums import total
 from onchip.model.group.tile_price import tile_prices_by
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.choice.solve import choices_of, strategy_of
 from onchip.scheduling.fronts.costs import StackCosts, dram_bits_of
 from onchip.transform.groups.replayed_network import layers_in_network, network_to_replay
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, legal_spans
 from onchip.verify.stack.verifier import ReplayedStrategy, StrategySetting, replay_strategy
 from onchip.verify.strategy import verify_strategy

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import Tiling
 from onchip.ir.layer import Layer
 from onchip.ir.window import Window
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read, Stack
-from onchip.transform.groups.tilings import TileSizes, boxes_of
+from onchip.transform.groups.tilings import boxes_of
 
 ONE = Window(1, 1, 1, 0)
 

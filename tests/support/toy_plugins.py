@@ -12,7 +12,9 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Allocate, Plan
 from onchip.answer.result import Result
 from onchip.answer.schedule import Schedule
+from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
@@ -23,9 +25,11 @@ from onchip.mapping.methods.registry import MappingMethod
 from onchip.memory.baselines.naive import solve_naively
 from onchip.memory.methods.registry import Method
 from onchip.reports.schedule.outcome import ScheduleOutcome
+from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.bars import PartedBars
 from onchip.search.budget.limits import Run
 from onchip.verify.schedule.setting import ScheduleSetting
+from support.fused_files import CHIP
 
 
 def read_chain(path: Path, dims: Mapping[str, int]) -> Graph:
@@ -53,6 +57,14 @@ def nothing_stays() -> Method:
 
 def some_mapping() -> MappingMethod:
     return MappingMethod("", "the best of a few", solve_at_random, is_random=True)
+
+
+def toy_accelerator() -> Accelerator:
+    return accelerator_from_yaml(CHIP.encode(), "toy")
+
+
+def check_of_empty_file(file: Path, network: str, target: Target) -> AnswerCheck | None:
+    return None if file.read_bytes() else AnswerCheck("empty file", network, "", ())
 
 
 def seven_cycles(graph: Graph, accelerator: Accelerator) -> Mapping[str, int]:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from onchip.errors import InputError
+from onchip.search.strategy import dask_pool
 from onchip.search.strategy.start import NoAnswerError
-from onchip.sweeps import dask_cluster
 from onchip.sweeps.dask_cluster import DaskCluster
 from onchip.sweeps.point import PointAnswer, PointStatus
 from onchip.sweeps.processes import answer_in_own_process
@@ -113,7 +113,7 @@ def test_a_sweep_on_a_cluster_finds_what_processes_find(cluster: Any, onchip: Pr
 @pytest.fixture
 def soon_tired(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a scheduler gives up after two seconds."""
-    monkeypatch.setattr(dask_cluster, "SECONDS_TO_CONNECT", 2)
+    monkeypatch.setattr(dask_pool, "SECONDS_TO_CONNECT", 2)
 
 
 @pytest.mark.usefixtures("soon_tired")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode
 from onchip.ops.derive.fusable import FeatureMap
-from onchip.transform.groups.tilings import TileSizes
 from support.stacks import tilings_of
 
 

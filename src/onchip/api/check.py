@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from onchip.answer.document import Reading
 from onchip.api.phases import phase
 from onchip.api.target import Target
-from onchip.errors import UsageError
+from onchip.errors import InputError, UsageError
 from onchip.formats.own.answer_format import ONNX_SUFFIX, AnswerFormat, format_of_answer
+from onchip.plugins import PluginGroup
 
 if TYPE_CHECKING:
     from onchip.reports.program.outcome import Check
@@ -89,25 +90,22 @@ def _ensure_not_partial(request: CheckRequest) -> None:
 
 
 def _check_of_another_tool(request: CheckRequest) -> AnswerCheck:
-    """Check the plan in a TFLite file, or what Vela or XLA printed of their own."""
+    """Check a plan that another tool wrote, such as a TFLite file or the allocation that Vela printed."""
+    from onchip.reports.shared.answer_check import AnswerCheck
+
     if request.insisted:
         what = "the plan in a TFLite file says none of it"
         if request.file.suffix != ".tflite":
             what = "another compiler says none of it"
         raise UsageError(what, place=min(request.insisted), expected="nothing")
-    if request.file.suffix == ".tflite":
-        from onchip.backends.tflm.check_arena_plan import check_arena_plan
-
-        return check_arena_plan(request.file, request.network, request.target)
-    from onchip.backends.xla.assignment import is_buffer_assignment
-
-    if is_buffer_assignment(request.file):
-        from onchip.backends.xla.check_xla import check_buffer_assignment
-
-        return check_buffer_assignment(request.file, request.network, request.target)
-    from onchip.backends.vela.check_vela import check_vela_allocation
-
-    return check_vela_allocation(request.file, request.network, request.target)
+    checks = PluginGroup[[Path, str, Target], AnswerCheck | None]("onchip.file_checks", (AnswerCheck, type(None)))
+    for name in checks.names:
+        check = checks.find(name)
+        found = None if check is None else check(request.file, request.network, request.target)
+        if found is not None:
+            return found
+    tools = ", ".join(checks.names)
+    raise InputError("no check knows this file", file=str(request.file), expected=f"a file of one of {tools}")
 
 
 def _reading(said: Mapping[str, object]) -> Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
@@ -14,30 +14,13 @@ from onchip.api.workspace_kernels import KernelsWithWorkspaces
 from onchip.arch.memory import Memory
 from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
-from onchip.ir.tensor import Role, Tensor
-from onchip.simulate.kernel_protocol import Bytes, Kernels
+from onchip.ir.tensor import Role
+from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
 from onchip.transform.slices.untiled import untiled
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-
-class NetworkKernels(Kernels, Protocol):
-    """Kernels that know what the network is fed, and can be held against a run of the whole model."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of what runs the operators."""
-
-    def network_input(self, tensor: Tensor) -> Bytes:
-        """Return the bytes of a network input, made of the seed."""
-
-    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
-        """A value handed in for the network input, of which the tensor may be a band; raises InputError."""
-
-    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
-        """Relative; None where there is no model to compare with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onchip.api.check_plan import check_plan
-from onchip.api.kernels import NetworkKernels, RunValues, kernels_of, network_inputs
+from onchip.api.kernels import RunValues, kernels_of, network_inputs
 from onchip.api.networks import network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target
@@ -15,7 +15,7 @@ from onchip.formats.arrays import read_arrays
 from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check
 from onchip.search.budget.clock import Stopwatch
-from onchip.simulate.kernel_protocol import Bytes
+from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order

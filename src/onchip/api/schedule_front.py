@@ -94,7 +94,7 @@ def _verified(
 
 
 def _shown(request: FrontRequest, asked: ReadScheduleQuestion, point: FrontPoint) -> ShownPoint:
-    found, bound = point.found(asked.accelerator), point.objective.bound_of(asked.relaxation)
+    found, bound = point.found(asked.accelerator), point.objective.value_of(asked.relaxation)
     value = point.objective.value_of(found.figures)
     status = Status.OPTIMAL if value == bound else Status.FEASIBLE
     result = Result(status, found, value, bound, 0.0, METHOD)

@@ -62,7 +62,7 @@ def _outcome(
     unclaimed = ScheduleObjective.ENERGY if states_mac_energy(document.accelerator) else ScheduleObjective.LATENCY
     objective = unclaimed if claim is None else ScheduleObjective(claim.objective)
     value = objective.value_of(priced.figures)
-    result = _result(document.answer, claim, value, objective.bound_of(parts))
+    result = _result(document.answer, claim, value, objective.value_of(parts))
     return ScheduleOutcome(
         source,
         check.network,

@@ -12,12 +12,10 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Tensor
-from onchip.simulate.kernel_protocol import Bytes
+from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from onchip.api.kernels import NetworkKernels
 
 
 @dataclass(frozen=True, slots=True)

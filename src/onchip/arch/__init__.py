@@ -1,5 +1,1 @@
-"""Where it runs: memories, the array, DRAM and DMA of an accelerator, and the bundled accelerators as files.
-
-Only frozen data that refuses nonsense lives here.
-What follows from it for a network or a layer stands on higher floors.
-"""
+"""Accelerators: memories, the array, DRAM and DMA; bundled accelerators as files."""

@@ -1,5 +1,1 @@
-"""A second prover: it asks whether anything is better than a claimed bound.
-
-It builds its models straight from the text of the docs, for general solvers, and shares no code with the searches.
-What it may relax is its own.
-"""
+"""Searches for an answer below a claimed bound, with models that share no code with the engines."""

@@ -1,5 +1,1 @@
-"""A file for each verb: arguments and exit codes only.
-
-What verbs share is said once.
-What a verb does is in `app`.
-"""
+"""One file for each verb: arguments, options and exit codes."""

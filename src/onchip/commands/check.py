@@ -102,8 +102,8 @@ def check_command(options: CheckOptions) -> int:
 
 def _compared(baseline: Path, file: Path, limits: tuple[GrowthLimit, ...]) -> ExitCode:
     """How the verb ends whose legal file is held against a baseline; figures that differ go to standard error."""
-    from onchip.api.diff import DiffRequest, diff_files
     from onchip.reports.explain.difference import change_words
+    from onchip.sweeps.diff import DiffRequest, diff_files
 
     difference = diff_files(DiffRequest(baseline, file)).found
     for figure in difference.figures:

@@ -56,9 +56,9 @@ def diff_command(options: DiffOptions) -> int:
 
     Exit code 0 where they are equal, 1 where they differ; with --fail-if 1 only where a figure has grown too much.
     """
-    from onchip.api.diff import DiffRequest, diff_files
     from onchip.reports.explain.difference import difference_lines, difference_object
     from onchip.reports.explain.difference_page import difference_html
+    from onchip.sweeps.diff import DiffRequest, diff_files
 
     options.files.ensure_they_can_be_written()
     limits = growth_limits(options.fail_if)

@@ -123,7 +123,12 @@ def export_command(options: ExportOptions) -> int:
         ensure_joined_as_stored(plan, source, check)
     if check.is_legal:
         with phase("writing"):
-            Export(options.to, files, check.document, check.problem, source, *(times or ())).write()
+            if options.to == ExportFormat.C:
+                from onchip.backends.c.source import write_plan_in_c
+
+                write_plan_in_c(files, check.problem, check.document.answer)
+            else:
+                Export(options.to, files, check.document, check.problem, source, *(times or ())).write()
     _show(options.to, files, check, as_json=options.as_json)
     return code_of_check(check.is_legal)
 

@@ -12,6 +12,7 @@ import typer
 from onchip.answer.document import Reading, StrategyDocument
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import Combination, FusionOptions
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
     AsJson,
@@ -29,7 +30,6 @@ from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
 from onchip.model.accounting.accounting import AccountingName
-from onchip.transform.groups.tilings import TileSizes
 
 if TYPE_CHECKING:
     from onchip.api.fuse import FusionRequest

@@ -1,5 +1,1 @@
-"""Bundled networks and layer tables, as files.
-
-`tools/make_workloads.py` writes them.
-No Python lives here: `formats/own` reads them.
-"""
+"""Bundled networks and layer tables as files, which `tools/make_workloads.py` writes."""

@@ -1,6 +1,6 @@
 // Operators whole or in bands, and orders of the bands: whatever ends sooner is kept.
 //
-// A network is cut as `lower/split/channel_bands` cuts a graph: band k of n of an operator has the k-th of n equal
+// A network is cut as `transform/slices/channel_bands` cuts a graph: band k of n of an operator has the k-th of n equal
 // ranges of the channels of what it cuts, and all of what it does not; a tensor is cut at the ends of every such range.
 // Tests hold both equal.
 //

@@ -70,8 +70,6 @@ class Export:
                 from onchip.reports.trace.chrome import trace_to_json
 
                 return (trace_to_json(self.problem, plan, self.spans, self.waits).encode(),)
-            case ExportFormat.C:
-                return self._header_and_source()
             case ExportFormat.CSV:
                 from onchip.formats.csv_tables import residencies_to_csv, transfers_to_csv
 
@@ -86,15 +84,6 @@ class Export:
 
                 return (graph_to_json(graph).encode(),)
         return (_outside_export(self.form)(self.document, self.problem),)
-
-    def _header_and_source(self) -> tuple[bytes, bytes]:
-        from onchip.backends.c.header import header_of
-        from onchip.backends.c.program import c_program
-        from onchip.backends.c.source import source_of
-
-        header = self.files[0]
-        program = c_program(self.problem, self.document.answer, header.stem)
-        return header_of(program).encode(), source_of(program, header.name).encode()
 
 
 def files_of(form: str, output: Path, network: str) -> tuple[Path, ...]:

@@ -29,3 +29,20 @@ class Kernels(Protocol):
 def fingerprint(content: Bytes) -> bytes:
     """Equal for equal bytes, and for nothing else that could be met."""
     return sha256(content.data).digest()
+
+
+class NetworkKernels(Kernels, Protocol):
+    """Kernels that know what the network is fed, and can be held against a run of the whole model."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of what runs the operators."""
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Return the bytes of a network input, made of the seed."""
+
+    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
+        """A value handed in for the network input, of which the tensor may be a band; raises InputError."""
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
+        """Relative; None where there is no model to compare with."""

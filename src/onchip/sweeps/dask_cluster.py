@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from onchip.errors import InputError, UsageError
 from onchip.search.budget.clock import Deadline
+from onchip.search.strategy.dask_pool import connected
 from onchip.search.strategy.start import NoAnswerError
 from onchip.sweeps.point import PointAnswer, PointStatus, SweepPoint
 from onchip.sweeps.worker import answered
@@ -18,9 +17,6 @@ from onchip.sweeps.worker import answered
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-SECONDS_TO_CONNECT = 10
-WITHIN_A_PROCESS = "inproc://"
-"""Of addresses that have neither host nor port."""
 LEAST_ROOM = 4
 """Points that are handed over while no worker is there."""
 
@@ -88,25 +84,6 @@ class DaskCluster:
             self.client.cancel(list(self._futures.values()), force=True)
         with suppress(Exception):
             self.client.close()
-
-
-def connected(address: str) -> Client:
-    """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
-    try:
-        from distributed import Client
-        from distributed.comm.addressing import get_address_host_port
-    except ImportError:
-        expected = "the extra `dask`: pip install 'onchip[dask]'"
-        raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
-    try:
-        if not address.startswith(WITHIN_A_PROCESS):
-            get_address_host_port(address)  # a client that was never able to connect hangs when the process ends
-        return Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
-    except (OSError, ValueError, ImportError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        what = f"no scheduler of Dask answers at {address!r} ({reason})"
-        raise InputError(what, place="--dask", expected="an address such as tcp://10.0.0.1:8786") from None
 
 
 def _answer_of(future: Any) -> PointAnswer | None:  # noqa: ANN401 - of a library without types

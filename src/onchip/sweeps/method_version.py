@@ -13,11 +13,10 @@ from onchip.errors import InternalError
 NOT_HASHED: Final = (
     "__main__.py",
     "audits",
+    "backends",
     "cli.py",
     "commands",
     "data",
-    "executorch",
-    "explanations",
     "formats",
     "reports",
     "simulate",

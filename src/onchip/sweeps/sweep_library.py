@@ -12,8 +12,8 @@ from onchip.errors import UsageError
 from onchip.search.budget.limits import Limits
 
 if TYPE_CHECKING:
-    from onchip.api.diff import FileDifference
     from onchip.api.library import File
+    from onchip.sweeps.diff import FileDifference
     from onchip.sweeps.pages.capacity import CapacityOutcome
     from onchip.sweeps.pages.rows import SweepRows
 
@@ -91,7 +91,7 @@ def diff(before: File, after: File, network: File | None = None) -> FileDifferen
 
     Raises InputError for what cannot be read, UsageError for two kinds of files.
     """
-    from onchip.api.diff import DiffRequest, diff_files
+    from onchip.sweeps.diff import DiffRequest, diff_files
 
     return diff_files(DiffRequest(Path(before), Path(after), None if network is None else str(network)))
 

@@ -51,7 +51,7 @@ FAULTS: Final = (
     ),
     Planted(
         "the floor of a padded layer forgets that units work beside each other",
-        "src/onchip/mapping/space/padding.py",
+        "src/onchip/bounds/layer/floors.py",
         "return energy_pj, layer.macs / array.macs",
         "return energy_pj, layer.macs / 1",
         "baselines",

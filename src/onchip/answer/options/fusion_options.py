@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode
-from onchip.transform.groups.tilings import TileSizes
 
 OPTIMAL: Final = "optimal"
 """Of `stacks`: all that are legal may be used."""

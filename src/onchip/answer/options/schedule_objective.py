@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from onchip.answer.options.mapping_objective import MappingObjective
 
-if TYPE_CHECKING:  # what the command line offers loads no cost model
-    from onchip.bounds.network.relaxation import Relaxation
-    from onchip.model.program.figures import ScheduleFigures
+
+class ObjectiveValues(Protocol):
+    """Values of all objectives, of one schedule or as lower bounds of all schedules."""
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in femtojoules."""
+
+    @property
+    def latency_cycles(self) -> int:
+        """Return the latency in cycles."""
+
+    @property
+    def edp(self) -> int:
+        """Return energy times latency, in femtojoules x cycles."""
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Return the bytes read from and written to DRAM."""
 
 
 class ScheduleObjective(StrEnum):
@@ -35,23 +51,17 @@ class ScheduleObjective(StrEnum):
         """Whether its value depends on when things happen."""
         return self in (ScheduleObjective.LATENCY, ScheduleObjective.EDP)
 
-    def value_of(self, figures: ScheduleFigures) -> int:
-        """Return the value of a schedule with these figures; raises AcceleratorError for an energy that is unknown."""
+    def value_of(self, values: ObjectiveValues) -> int:
+        """Return the objective's value of a schedule's figures, or its lower bound of a relaxation's.
+
+        Raises AcceleratorError for an energy that is unknown.
+        """
         match self:
             case ScheduleObjective.ENERGY:
-                return figures.energy_fj
+                return values.energy_fj
             case ScheduleObjective.LATENCY:
-                return figures.latency_cycles
+                return values.latency_cycles
             case ScheduleObjective.EDP:
-                return figures.edp
+                return values.edp
             case ScheduleObjective.TRAFFIC:
-                return figures.traffic_bytes
-
-    def bound_of(self, least: Relaxation) -> int:
-        """Return what its value is at least for every schedule."""
-        return {
-            ScheduleObjective.ENERGY: least.energy_fj,
-            ScheduleObjective.LATENCY: least.latency_cycles,
-            ScheduleObjective.EDP: least.edp,
-            ScheduleObjective.TRAFFIC: least.traffic_bytes,
-        }[self]
+                return values.traffic_bytes

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from onchip.answer.program import Allocate, Compute, Copy
+from onchip.answer.problem import Problem
+from onchip.answer.program import Allocate, Compute, Copy, Plan
 from onchip.arch.memory import DRAM
+from onchip.backends.c.header import header_of
 from onchip.backends.c.names import number, string
-from onchip.backends.c.program import CProgram
+from onchip.backends.c.program import CProgram, c_program
+from onchip.formats.files import write_files
 
 
 def source_of(program: CProgram, header_name: str, further: Sequence[str] = ()) -> str:
@@ -27,6 +31,13 @@ def source_of(program: CProgram, header_name: str, further: Sequence[str] = ()) 
         table(f"struct {stem}_instruction {stem}_program[{prefix}_INSTRUCTIONS]", _instructions(program)),
     ]
     return "\n\n".join((f'#include "{header_name}"', *tables, *further)) + "\n"
+
+
+def write_plan_in_c(files: Sequence[Path], problem: Problem, plan: Plan) -> None:
+    """Write the header and the source of a plan; raises OutputError if a file cannot be written."""
+    header, source = files
+    program = c_program(problem, plan, header.stem)
+    write_files((header, header_of(program).encode()), (source, source_of(program, header.name).encode()))
 
 
 def table(declaration: str, rows: Iterable[str]) -> str:

@@ -20,8 +20,9 @@ from onchip.arch.accelerator import Accelerator
 from onchip.backends.nests.host import HOST
 from onchip.backends.nests.host_compiler import HostCompiler, host_compiler
 from onchip.backends.nests.host_prediction import predicted_cycles
+from onchip.backends.nests.nest_peers import TimedNest
 from onchip.backends.nests.nest_source import nest_source
-from onchip.backends.nests.timed_nest import ONE_THREAD, TimedNest
+from onchip.backends.nests.timed_nest import ONE_THREAD
 from onchip.errors import InputError, InternalError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings

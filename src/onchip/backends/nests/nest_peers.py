@@ -7,18 +7,41 @@ int32.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from onchip.backends.nests.timed_nest import TimedNest
 
     Values = npt.NDArray[Any]
 
 ZERO_POINT: Final = 128
 """Of what onnxruntime takes as uint8: it has its fastest products of a matrix of uint8 by one of int8."""
 OPSET, IR_VERSION = 21, 10
+
+
+@dataclass(frozen=True, slots=True)
+class TimedNest:
+    """The nest of a layer, compiled: its function in a library, the sizes of the layer, and how long to measure.
+
+    `bounds` are N, K, C, P, Q, R, S, G; `pixels` the height and width of the input.
+    """
+
+    library: str
+    function: str
+    bounds: dict[str, int]
+    pixels: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    is_integer: bool
+    seconds: float
+    repeats: int
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a product of two matrices."""
+        return all(self.bounds[name] == 1 for name in "PQRSG")
 
 
 def numpy_nest(nest: TimedNest, source: Values, weight: Values) -> Callable[[], Values]:

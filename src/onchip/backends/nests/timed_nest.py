@@ -10,13 +10,12 @@ import ctypes
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, Final
 
-from onchip.backends.nests.nest_peers import numpy_nest, onnxruntime_nest
+from onchip.backends.nests.nest_peers import TimedNest, numpy_nest, onnxruntime_nest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,30 +29,6 @@ ROUNDING: Final = 1e-5
 NUMPY: Final = "numpy"
 ONNXRUNTIME: Final = "onnxruntime"
 NUMPY_RUNS: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class TimedNest:
-    """The nest of a layer, compiled: its function in a library, the sizes of the layer, and how long to measure.
-
-    `bounds` are N, K, C, P, Q, R, S, G; `pixels` the height and width of the input.
-    """
-
-    library: str
-    function: str
-    bounds: dict[str, int]
-    pixels: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: tuple[int, int, int, int]
-    is_integer: bool
-    seconds: float
-    repeats: int
-
-    @property
-    def is_product(self) -> bool:
-        """Whether it is a product of two matrices."""
-        return all(self.bounds[name] == 1 for name in "PQRSG")
 
 
 def measured(nest: TimedNest) -> dict[str, object]:

@@ -22,11 +22,14 @@ _SCRATCH = "the scratch buffers of kernels, which the file does not list"
 
 
 @phase("verifying")
-def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck:
-    """Verify that no two tensors of the plan that are needed at once share bytes; raises InputError, UsageError.
+def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck | None:
+    """Verify that no two tensors of a TFLite file's plan that are needed at once share bytes.
 
-    `target` may say the size of the arena and the alignment of its tensors.
+    `target` may state the size of the arena and the alignment of its tensors. Returns None for another kind of file.
+    Raises InputError if the file cannot be read, UsageError if the network or target does not fit the file.
     """
+    if file.suffix != ".tflite":
+        return None
     if Path(network) != file:
         what = f"the plan of {file} is of the network in it"
         raise UsageError(what, place="NETWORK", expected=str(file))

@@ -49,6 +49,11 @@ class _Table:
     peak_bytes: int | None = None
 
 
+def holds_allocation(path: Path) -> bool:
+    """Return True if a line of the file begins a table of an allocation; raises InputError if it cannot be read."""
+    return any(_AREA.fullmatch(line) for line in read_file(path).decode(errors="replace").splitlines())
+
+
 def read_vela_allocation(path: Path) -> tuple[VelaArea, ...]:
     """Read all tables of a file; raises InputError for one that holds none, or one that breaks off."""
     text = read_file(path).decode(errors="replace")

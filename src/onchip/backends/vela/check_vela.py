@@ -11,7 +11,7 @@ from typing import Final
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.api.phases import phase
 from onchip.api.target import Target
-from onchip.backends.vela.allocation import ALIGNMENT_BYTES, VelaArea, read_vela_allocation
+from onchip.backends.vela.allocation import ALIGNMENT_BYTES, VelaArea, holds_allocation, read_vela_allocation
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena_lives import arena_size_bytes
 from onchip.formats.tflite.model import read_tflite_network
@@ -25,12 +25,14 @@ _LIVES: Final = "when each tensor is needed, which Vela's scheduler decides and 
 
 
 @phase("verifying")
-def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerCheck:
-    """Verify that no two buffers that live at once share bytes, and that each peak is what is said of it.
+def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerCheck | None:
+    """Verify that no two buffers that are live at once share bytes, and that each peak equals the stated one.
 
-    The network's inputs and outputs have to be there whole, where they are listed. Raises InputError, and UsageError
-    for a `target`: the allocation says its own memories.
+    Inputs and outputs of the network that the allocation lists must be there whole. Returns None for another kind of
+    file. Raises InputError if the file cannot be read, UsageError if `target` states a memory.
     """
+    if not holds_allocation(file):
+        return None
     if target != Target():
         what = "Vela's allocation says its own memories"
         raise UsageError(what, place="--sram, --accelerator, --alignment", expected="nothing")

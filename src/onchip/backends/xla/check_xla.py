@@ -19,6 +19,7 @@ from onchip.backends.xla.assignment import (
     XlaAllocation,
     XlaRange,
     XlaValue,
+    is_buffer_assignment,
     read_buffer_assignment,
     read_live_ranges,
 )
@@ -58,12 +59,14 @@ class _Placed:
 
 
 @phase("verifying")
-def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> AnswerCheck:
-    """Verify that values of an allocation that live at once share no byte, and that each lies within it.
+def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> AnswerCheck | None:
+    """Verify that values of an allocation that are live at once share no byte, and that each lies within it.
 
-    Of temporary memory say how far it could shrink at most, and how far it does. Raises InputError, and UsageError for
-    a `target`: an assignment has its own memory.
+    For temporary memory, state a lower bound on its size and the size of a packing. Returns None for another kind of
+    file. Raises InputError if a file cannot be read, UsageError if `target` states a memory.
     """
+    if not is_buffer_assignment(file):
+        return None
     if target != Target():
         what = "XLA's buffer assignment says its own memory"
         raise UsageError(what, place="--sram, --accelerator, --alignment", expected="nothing")

@@ -28,7 +28,7 @@ from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import Sharing
 from onchip.errors import InputError
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, first_starts
 from onchip.transform.groups.tilings import TileBox
 

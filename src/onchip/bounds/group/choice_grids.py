@@ -17,7 +17,7 @@ from onchip.bounds.group.axis_grids import Floats
 from onchip.bounds.group.stack_grids import GridSums, Places, StackGrids, TileGrid
 from onchip.bounds.layer.unit_shares import Sharing
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import FEW_TILINGS, StackChoice
+from onchip.transform.groups.stack_choice import FEW_TILINGS, StackChoice
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 from onchip.transform.groups.tilings import TileBox
 

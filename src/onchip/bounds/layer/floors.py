@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import lru_cache
-from math import ceil
+from math import ceil, prod
 from typing import Final
 
 from onchip.answer.layer_mapping import Move
@@ -15,7 +15,8 @@ from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.nest_work import NestWork, work_of_all
 from onchip.bounds.layer.turns import first_and_last, waiting_turns
 from onchip.bounds.layer.unit_shares import AnyUnrolling
-from onchip.mapping.space.padding import floor_of
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Axis, Layer
+from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.ports import port_for
 from onchip.model.unrolling.ways import all_ways
@@ -37,14 +38,14 @@ def floor_with_bypass(problem: LayerProblem, objective: MappingObjective) -> int
 
     The array computes every product, and each element crosses the port of its home at least once.
     """
-    energy_pj, turns = floor_of(problem)
+    energy_pj, turns = compulsory_cost(problem)
     busy = _busy_cycles(problem, work_of_all(problem.layer)).values()
     return int(objective.of(energy_pj * SAFE, max(ceil(turns * SAFE), *busy, 1)))
 
 
 def _least_energy_pj(problem: LayerProblem) -> float:
     """Multiply-accumulates, what feeds the units, and each element once on its way through all its memories."""
-    plain_pj, _ = floor_of(problem)
+    plain_pj, _ = compulsory_cost(problem)
     if problem.weight_is_an_input:
         return plain_pj
     layer, work = problem.layer, work_of_all(problem.layer)
@@ -91,3 +92,29 @@ def _busy_cycles(problem: LayerProblem, work: NestWork) -> dict[int, int]:
             move = Move.WRITE_FROM_BELOW if operand is Operand.OUTPUT else Move.READ_FOR_BELOW
             bits[port_for(DRAM, dram.ports, move)] += count * problem.layer.bits(operand)
     return {port: -(-moved // dram.ports[port].bits_per_cycle) for port, moved in bits.items()}
+
+
+def compulsory_cost(problem: LayerProblem) -> tuple[float, float]:
+    """Return lower bounds on energy (pJ) and cycles: all multiply-accumulates, each element moved once at DRAM."""
+    layer, array = problem.layer, array_of(problem.accelerator)
+    energy_pj = layer.macs * (array.mac_energy_pj or 0.0)
+    dram = access_of(problem.accelerator, DRAM)
+    for operand in layer.operands:
+        if problem.home(operand) == DRAM:
+            each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj
+            energy_pj += _moved_elements(layer, operand) * layer.bits(operand) / dram.access_bits * each_pj
+    return energy_pj, layer.macs / array.macs
+
+
+def _moved_elements(layer: Layer, operand: str) -> int:
+    """Number of elements that every mapping moves: rows of the input that a stride skips need not be moved."""
+    if operand != INPUT:
+        return layer.elements(operand)
+    touched = prod(_touched(axis, layer.bounds) for axis in layer.axes)
+    return touched * prod(layer.bounds[loop] for loop in RELEVANT[INPUT] if loop in ("N", "C", "G"))
+
+
+def _touched(axis: Axis, bounds: dict[str, int]) -> int:
+    outputs, taps = range(bounds[axis.output_loop]), range(bounds[axis.filter_loop])
+    found = {o * axis.stride + t * axis.dilation - axis.padding for o in outputs for t in taps}
+    return sum(0 <= position < axis.size for position in found)

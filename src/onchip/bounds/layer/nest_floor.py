@@ -1,6 +1,6 @@
 """What feeding the units costs at least, for the part of a loop nest that every schedule computes.
 
-Energies are in pJ. The floors are those of `cost/floors` per multiply-accumulate and per element; they hold for every
+Energies are in pJ. The floors are those of `bounds/layer` per multiply-accumulate and per element; they hold for every
 home and every tiling, and for every mapping, or all in which every memory keeps what it holds (docs/schedule.md,
 section 8).
 """

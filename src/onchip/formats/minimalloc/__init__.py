@@ -1,5 +1,1 @@
-"""The CSV files of MiniMalloc: buffers to pack, and where they lie.
-
-Lives are half-open here as there.
-Reader and writer agree on the columns.
-"""
+"""MiniMalloc's CSV files of buffers and offsets."""

@@ -1,5 +1,1 @@
-"""ONNX models: read as graphs, run node by node, and marked with a plan.
-
-The packages onnx and onnxruntime are imported here alone, when they are used.
-Shapes that a model leaves out are inferred, sizes that it leaves open are given by the user.
-"""
+"""ONNX models as graphs; onnx and onnxruntime are imported when they are used."""

@@ -1,5 +1,1 @@
-"""The files of this program: graphs, accelerators, plans, mappings, strategies, schedules, their schemas.
-
-They are strict: an unknown field or a newer version is refused.
-Same content gives the same bytes.
-"""
+"""onchip's own files: graphs, accelerators, plans, mappings, strategies, schedules, and their schemas."""

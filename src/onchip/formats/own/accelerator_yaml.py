@@ -15,14 +15,16 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
-from onchip.backends.nests.host import HOST
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
 from onchip.formats.validation import Format, check_format, field_path, placed, validate
 from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES
+from onchip.plugins import PluginGroup
 
+OTHER_ACCELERATORS: Final = PluginGroup[[], Accelerator]("onchip.accelerators", Accelerator)
+"""Functions that return accelerators without a file, by name; `host` measures this machine."""
 ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)
 
 
@@ -111,24 +113,23 @@ def bundled_accelerators() -> tuple[str, ...]:
 
 
 def load_accelerator(name_or_path: str) -> Accelerator:
-    """A bundled accelerator by its name, or that of a file; raises InputError.
+    """Return a bundled accelerator or a plug-in's by its name, or the accelerator in a file; raises InputError.
 
-    `NAME@64KiB` is a bundled one each of whose scratchpads has that capacity; `host` is the processor of this machine.
+    `NAME@64KiB` is a bundled accelerator whose scratchpads have that capacity.
     """
-    if name_or_path == HOST:
-        from onchip.backends.nests.host_yaml import load_host
-
-        return load_host()
     name, _, size = name_or_path.partition("@")
     if size and name in bundled_accelerators():
         return _resized(load_accelerator(name), size)
     if name_or_path in bundled_accelerators():
         entry = files("onchip.arch").joinpath("presets").joinpath(f"{name_or_path}.yaml")
         return accelerator_from_yaml(entry.read_bytes(), entry.name)
+    load = OTHER_ACCELERATORS.find(name_or_path)
+    if load is not None:
+        return load()
     if not name_or_path.endswith((".yaml", ".yml")) and not Path(name_or_path).exists():
         raise InputError(
             f"no accelerator is called {name_or_path!r}",
-            expected=f"a .yaml file or one of {', '.join((HOST, *bundled_accelerators()))}",
+            expected=f"a .yaml file or one of {', '.join((*OTHER_ACCELERATORS.names, *bundled_accelerators()))}",
         )
     return read_accelerator(Path(name_or_path))
 

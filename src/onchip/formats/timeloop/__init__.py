@@ -1,5 +1,1 @@
-"""Architectures and problems of Timeloop, version 4.
-
-What has no counterpart here is refused by name.
-Nothing is written in its format.
-"""
+"""Timeloop's architectures and problems, version 4."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
 from math import prod
-from typing import TypeAlias
 
 from onchip.answer.layer_mapping import LayerMapping, loops_along
 from onchip.answer.layer_problem import LayerProblem
@@ -20,11 +19,8 @@ from onchip.mapping.tile_search.uneven import solve_uneven
 from onchip.model.accounting.accounting import DEFINES, Accounting
 from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.model.layer.limits import array_of
-from onchip.model.unrolling.unrolling import Unrolling
+from onchip.model.unrolling.unrolling import Unrolling, UnrollingsOf
 from onchip.search.budget.limits import Run
-
-UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]
-"""Of a layer, the one to be tried first in front."""
 
 
 class TemporalMethod(StrEnum):

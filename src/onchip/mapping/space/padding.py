@@ -18,13 +18,11 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
-from onchip.arch.memory import DRAM
+from onchip.bounds.layer.floors import compulsory_cost
 from onchip.errors import InputError
-from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, Axis, Layer
+from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.space.spaces import LARGEST_PRIME
 from onchip.mapping.tile_search.exact import METHOD, ExactMapper
-from onchip.model.layer.cost import access_of
-from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.factors import prime_counts
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
@@ -60,7 +58,7 @@ def solve_padded(problem: LayerProblem, objective: MappingObjective, run: Run, p
     if any(problem.homes):
         raise InputError("an operand lies whole in a memory", place="--padding", expected="all of them in DRAM")
     padded = (replace(problem, layer=one) for one in padded_layers(problem.layer, percent))
-    unproven = [(objective.of(*floor_of(one)), one) for one in padded]
+    unproven = [(objective.of(*compulsory_cost(one)), one) for one in padded]
     mapper = _PaddedMapper(objective, run)
     unproven = mapper.search(unproven, is_first=True)
     return mapper.result(mapper.search(unproven, is_first=False))
@@ -108,29 +106,3 @@ class _PaddedMapper:
             return Result(status, None, None, int(bound) if unproven else 0, self.run.seconds, METHOD, stopped_by)
         status = Status.OPTIMAL if int(bound) == int(self.best) else Status.FEASIBLE
         return Result(status, self.answer, int(self.best), int(bound), self.run.seconds, METHOD, stopped_by)
-
-
-def floor_of(problem: LayerProblem) -> tuple[float, float]:
-    """Energy in pJ and cycles that no mapping is below: all multiply-accumulates, every element moved once at DRAM."""
-    layer, array = problem.layer, array_of(problem.accelerator)
-    energy_pj = layer.macs * (array.mac_energy_pj or 0.0)
-    dram = access_of(problem.accelerator, DRAM)
-    for operand in layer.operands:
-        if problem.home(operand) == DRAM:
-            each_pj = dram.write_energy_pj if operand == OUTPUT else dram.read_energy_pj
-            energy_pj += _elements(layer, operand) * layer.bits(operand) / dram.access_bits * each_pj
-    return energy_pj, layer.macs / array.macs
-
-
-def _elements(layer: Layer, operand: str) -> int:
-    """Without the rows of the input that a stride skips: a mapping need not move them."""
-    if operand != INPUT:
-        return layer.elements(operand)
-    touched = prod(_touched(axis, layer.bounds) for axis in layer.axes)
-    return touched * prod(layer.bounds[loop] for loop in RELEVANT[INPUT] if loop in ("N", "C", "G"))
-
-
-def _touched(axis: Axis, bounds: dict[str, int]) -> int:
-    outputs, taps = range(bounds[axis.output_loop]), range(bounds[axis.filter_loop])
-    found = {o * axis.stride + t * axis.dilation - axis.padding for o in outputs for t in taps}
-    return sum(0 <= position < axis.size for position in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -16,6 +16,8 @@ from onchip.model.unrolling.factors import prime_counts
 
 Unrolling: TypeAlias = Mapping[str, Mapping[str, int]]
 """By dimension of the array: loops and how many units each takes, `{"D1": {"K": 32}}`."""
+UnrollingsOf: TypeAlias = Callable[[Layer, Accelerator], Iterable[Unrolling]]
+"""Unrollings of a layer to try, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from onchip.ir.tensor import Role
 from onchip.ops.derive.fusable import FeatureMap, pixels_of
 from onchip.ops.derive.layers_of import PLAIN_BITS, Precision
 from onchip.ops.views.fusable_views import Sight, changed, cropped, ensure_side_by_side, shape_of
+from onchip.ops.views.split_views import slices_of
 from onchip.ops.windows.sliding_windows import NoLayerError
-from onchip.transform.rewrite.splits_apart import slices_of
 
 _IN_THE_WAY: Final = "a layer that reads it cannot be fused through it, or it shows an input as an output"
 

@@ -1,5 +1,1 @@
-"""Templates, styles and scripts of the pages.
-
-Pages are one file each and open offline.
-No Python lives here.
-"""
+"""Templates, styles and scripts of the pages, which open offline."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice, permutations
@@ -11,42 +11,12 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from onchip.ir.region import Range
 from onchip.model.capacity.room import SplitRoom
-from onchip.ops.derive.geometry import Geometry, OperandAccess, cut_lines, tile_sizes, tiles_in_order
-from onchip.scheduling.candidates.traffic import Integers, Order, Splits
+from onchip.ops.derive.geometry import Geometry, OperandAccess, cut_lines, tile_sizes
+from onchip.scheduling.candidates.traffic import Integers, Splits
+from onchip.transform.slices.tile_choice import Cuts, Order, TileChoice
 
 _COUNTED_TOGETHER = 64
-Cuts = Mapping[str, Sequence[set[int]]]
-"""Of each tensor and dimension, the inner boundaries at which tiles cut it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TileChoice:
-    """An operator in tiles: their sizes and the order of the axes, outermost first, and the traffic by estimate."""
-
-    geometry: Geometry
-    sizes: tuple[int, ...]
-    order: Order
-    traffic_bytes: int
-
-    def tiles(self) -> tuple[tuple[Range, ...], ...]:
-        """Return the tiles' ranges along each axis, in the order in which they run."""
-        return tiles_in_order(self.geometry, self.sizes, self.order)
-
-    @property
-    def reduction(self) -> int | None:
-        """The axis of partial sums, if it is cut."""
-        axis = self.geometry.reduction
-        return None if axis is None or self.sizes[axis] == self.geometry.axes[axis].size else axis
-
-
-def cut(cuts: Cuts, split: TileChoice) -> None:
-    """Add the boundaries of a split's tiles."""
-    for access in (*split.geometry.reads, *split.geometry.writes):
-        for span, made in zip(access.spans, cuts[access.tensor], strict=True):
-            if span.axis is not None:
-                made |= cut_lines(span, split.geometry.axes[span.axis].size, split.sizes[span.axis])
 
 
 @dataclass

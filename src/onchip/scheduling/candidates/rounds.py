@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from onchip.answer.problem import Problem
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry
-from onchip.scheduling.candidates.choice import Chooser, Cuts, TileChoice, cut
+from onchip.scheduling.candidates.choice import Chooser
 from onchip.transform.slices.emission import emitted
+from onchip.transform.slices.tile_choice import Cuts, TileChoice, cut
 
 FULL, HALF = 16, 8
 _MOST_ROUNDS = 8
@@ -44,7 +46,7 @@ class Rounds:
                 return None
             if not splits:
                 return self.problem.graph
-            graph = emitted(self.problem, splits)
+            graph = graph_in_tiles(self.problem, splits)
             misfits = self._misfits(graph, rooms)
             if not misfits:
                 return graph
@@ -57,7 +59,7 @@ class Rounds:
         """Return the first round's splits, and the operators that have none that fits or do not fit in the bands."""
         splits, rooms = self._chosen()
         roomy = {operator.name: SplitRoom.of(self.problem.memories) for operator in self.problem.graph.operators}
-        misfits = self._misfits(emitted(self.problem, splits), roomy)
+        misfits = self._misfits(graph_in_tiles(self.problem, splits), roomy)
         return splits, tuple(name for name in roomy if name in misfits or name not in rooms)
 
     def _chosen(self) -> tuple[dict[str, TileChoice], dict[str, SplitRoom]]:
@@ -99,3 +101,16 @@ class Rounds:
             if not rooms[name].holds(items_of(banded, operator)):
                 found[name] = None
         return tuple(found)
+
+
+def graph_in_tiles(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
+    """Return the graph with these operators in tiles; tensors of a state are cut alike if every operator then fits."""
+    return emitted(problem, splits, partial(_fits, problem))
+
+
+def _fits(problem: Problem, graph: Graph, cut_further: Collection[str]) -> bool:
+    """Return True if all operators fit that read or write bands of these tensors."""
+    banded, room = replace(problem, graph=graph), SplitRoom.of(problem.memories)
+    named = {tensor.name for tensor in graph.tensors if (tensor.part_of or tensor.name) in cut_further}
+    around = (each for each in graph.operators if not named.isdisjoint((*each.reads, *each.outputs)))
+    return all(room.holds(items_of(banded, operator)) for operator in around)

@@ -15,8 +15,9 @@ from onchip.ir.operator import Operator
 from onchip.model.capacity.bounds import packed_bytes
 from onchip.model.capacity.room import Item, SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry, TileAxis
-from onchip.scheduling.candidates.choice import Chooser, TileChoice, cut
+from onchip.scheduling.candidates.choice import Chooser
 from onchip.transform.slices.emission import operands_of_tiles
+from onchip.transform.slices.tile_choice import TileChoice, cut
 
 Option = tuple[TileChoice | None, ...]
 """Splits that cut alike and differ in the order of their tiles; (None,) leaves the operator whole."""

@@ -17,59 +17,11 @@ from onchip.arch.memory import DRAM, MemoryLevel, Operand
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
 from onchip.scheduling.choice.ways import Arc, ensure_time
 from onchip.search.budget.limits import Run
+from onchip.transform.groups.stack_choice import FEW_TILINGS, Homes, StackChoice, choice_of
 from onchip.transform.groups.stacks import LayerSpan
 from onchip.transform.groups.tilings import TileBox
 
-Homes: TypeAlias = tuple[tuple[str, str], ...]
-"""Feature maps and the memories on chip in which they lie; others lie in DRAM."""
-
-
-@dataclass(frozen=True, slots=True)
-class StackChoice:
-    """A stack, its tiles, and where maps lie while it runs: `homes` of those from before, its output's own.
-
-    With a `box` it stands for all tilings of it, one of which is `tiling`.
-    """
-
-    span: LayerSpan
-    tiling: Tiling
-    homes: Homes = ()
-    output_home: str = DRAM
-    box: TileBox | None = None
-
-    @property
-    def tiles(self) -> Tiling | TileBox:
-        """All that it stands for."""
-        return self.box or self.tiling
-
-    @property
-    def without_tiles(self) -> tuple[LayerSpan, Homes, str]:
-        """What choices that differ in their tiles alone have in common."""
-        return self.span, self.homes, self.output_home
-
-    def parts(self) -> tuple[StackChoice, ...]:
-        """Of those of a box each for itself, if they are few, or in smaller boxes; nothing of a single one."""
-        if self.box is None:
-            return ()
-        if self.box.count <= FEW_TILINGS:
-            return self.singly()
-        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.quarters())
-
-    def singly(self) -> tuple[StackChoice, ...]:
-        """Itself, or all choices of its box."""
-        if self.box is None:
-            return (self,)
-        return tuple(_choice(self.span, one, self.homes, self.output_home) for one in self.box.tilings)
-
-    def __str__(self) -> str:
-        homes = "".join(f", {name!r} in {memory!r}" for name, memory in self.homes)
-        output = "" if self.output_home == DRAM else f", output in {self.output_home!r}"
-        return f"layers {self.span.start}-{self.span.stop - 1}, {self.tiles}{homes}{output}"
-
-
 TilingsOf: TypeAlias = Callable[[LayerSpan], Sequence[Tiling | TileBox]]
-FEW_TILINGS: Final = 128
-"""So many of a box are looked at one by one."""
 MOST_HOMES: Final = 256
 """Ways to place the maps alive at a cut, at most: they multiply with each of them."""
 
@@ -119,7 +71,7 @@ class StackSpace:
                     after = self._after(span, homes, home)
                     if after is None or (span.stop, after) not in numbers:
                         continue
-                    choices = tuple(_choice(span, tiling, homes, home) for tiling in tilings)
+                    choices = tuple(choice_of(span, tiling, homes, home) for tiling in tilings)
                     arcs.append(Arc(numbers[span.start, homes], numbers[span.stop, after], choices))
         return arcs, len(places) - 1
 
@@ -127,7 +79,7 @@ class StackSpace:
         """Yield the stack of a choice in each tiling that is tried, but for those of lists of many."""
         for tiling in self.tilings(choice.span):
             if isinstance(tiling, Tiling) or tiling.count <= FEW_TILINGS:
-                yield from _choice(choice.span, tiling, choice.homes, choice.output_home).singly()
+                yield from choice_of(choice.span, tiling, choice.homes, choice.output_home).singly()
 
     def _alive_at(self, cut: int) -> list[FeatureMap]:
         """Maps that layers before the cut write and layers behind it read."""
@@ -194,13 +146,6 @@ def waiting_longest(network: FusableNetwork, ways: Mapping[str, int], most: int)
         else:
             left_out.append(name)
     return frozenset(name for name in left_out if ways[name] > 1)
-
-
-def _choice(span: LayerSpan, tiling: Tiling | TileBox, homes: Homes, output_home: str) -> StackChoice:
-    if isinstance(tiling, Tiling):
-        return StackChoice(span, tiling, homes, output_home)
-    first = Tiling(tiling.columns[0], tiling.rows[0], tiling.mode)
-    return StackChoice(span, first, homes, output_home, tiling)
 
 
 def is_home(level: MemoryLevel, accelerator: Accelerator) -> bool:

@@ -8,11 +8,13 @@ from itertools import product
 from typing import Final
 
 from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
+from onchip.answer.options.tile_sizes import SWEEP_COLUMNS, SWEEP_ROWS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
 from onchip.ops.derive.fusable import FeatureMap, FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice, StackSpace
+from onchip.scheduling.candidates.space import StackSpace
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import (
     LayerSpan,
     given_stacks,
@@ -23,7 +25,7 @@ from onchip.transform.groups.stacks import (
     stack_of,
     weight_capacity_bits,
 )
-from onchip.transform.groups.tilings import SWEEP_COLUMNS, SWEEP_ROWS, TileBox, boxes_of, whole
+from onchip.transform.groups.tilings import TileBox, boxes_of, whole
 
 MANY_SIZES: Final = 4
 """So many that are all up to the greatest are not listed."""

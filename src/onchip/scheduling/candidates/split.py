@@ -17,12 +17,12 @@ from onchip.ir.tensor import Tensor
 from onchip.model.capacity.bounds import operator_need
 from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.registry.kinds import geometry_of, has_bounded_operand
-from onchip.scheduling.candidates.choice import Chooser, TileChoice
+from onchip.scheduling.candidates.choice import Chooser
 from onchip.scheduling.candidates.in_steps import steps_of, with_steps
-from onchip.scheduling.candidates.rounds import FULL, HALF, Geometries, Rounds
+from onchip.scheduling.candidates.rounds import FULL, HALF, Geometries, Rounds, graph_in_tiles
 from onchip.scheduling.candidates.search import CombinationSearch, Option, OutOfWorkError
 from onchip.scheduling.candidates.smallest import smallest_part_bytes
-from onchip.transform.slices.emission import emitted
+from onchip.transform.slices.tile_choice import TileChoice
 
 
 def split_operators(problem: Problem, when: When, *, is_model: bool = False) -> Graph:
@@ -102,7 +102,7 @@ class _Splitting:
                 return found
             search, misfits = self._search(leaves_whole=leaves_whole)
             if (splits := _found(search, misfits)) is not None:
-                return emitted(self.problem, splits)
+                return graph_in_tiles(self.problem, splits)
         raise self._unfound(search, misfits)
 
     def _hopeless(self) -> Operator | None:

@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM
 from onchip.model.group.cost import StackCost
 from onchip.model.group.moved import moved_sums
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice, StackSpace
+from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.candidates.spaces import (
     FewTilings,
     ensure_a_tile_fits,
@@ -36,6 +36,7 @@ from onchip.scheduling.fronts.costs import StackCosts, criteria_of
 from onchip.scheduling.fronts.tile_mappings import tile_mappings
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import with_bound, without_bound
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan
 
 FEW_HOMES: Final = 8

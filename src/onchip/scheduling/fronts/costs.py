@@ -10,7 +10,6 @@ from onchip.answer.options.fusion_objective import Criteria, FusionObjective, va
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.bounds import StackBounds
-from onchip.bounds.group.rehearsal import Rehearsal
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
@@ -18,9 +17,10 @@ from onchip.model.group.cost import StackCost, stack_cost
 from onchip.model.group.mapper import Mapper
 from onchip.model.group.sums import FusedSums
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.fronts.cost_table import UnsureError
 from onchip.scheduling.fronts.mappers import UnmappableError
+from onchip.scheduling.fronts.rehearsal import Rehearsal
+from onchip.transform.groups.stack_choice import StackChoice
 from onchip.transform.groups.stacks import LayerSpan, stack_of
 
 PROVEN: Final = (OURS, DEFINES)

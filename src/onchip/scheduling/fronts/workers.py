@@ -15,7 +15,6 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.group.problem_floors import ProblemFloors
-from onchip.bounds.group.rehearsal import Rehearsal
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.mapping.baselines.fixed_unrolling import TemporalMethod, unrolling_groups, unrollings_for
@@ -27,13 +26,14 @@ from onchip.model.group.mapper import Mapper, Memoized
 from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
 from onchip.scheduling.fronts.costs import StackCosts
 from onchip.scheduling.fronts.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
+from onchip.scheduling.fronts.rehearsal import Rehearsal
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes
+from onchip.transform.groups.stack_choice import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
 KEEPING: Final = (EXACT, LOMA)

@@ -11,8 +11,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.model.group.cost import StackCost
 from onchip.ops.derive.fusable import FusableNetwork
-from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.program.places import Places, StackMap
+from onchip.transform.groups.stack_choice import StackChoice
 
 
 def stacks_of_strategy(

@@ -55,7 +55,7 @@ class FrontAxis(StrEnum):
 
     def bound_of(self, least: Relaxation) -> int:
         """Return what its value is at least for every schedule."""
-        return 0 if self.objective is None else self.objective.bound_of(least)
+        return 0 if self.objective is None else self.objective.value_of(least)
 
 
 Values: TypeAlias = tuple[int, ...]
@@ -129,7 +129,7 @@ def solve_front(
             break
         archive.objective = objective
         own = _one_of(len(searches) - at, run)
-        asked = replace(question, objective=objective, lower_bound=objective.bound_of(least))
+        asked = replace(question, objective=objective, lower_bound=objective.value_of(least))
         answer = solve_schedule(asked, some, own, archive.hear, pool).answer
         if answer is not None:  # what a search ends with need not be what its listener heard
             archive.hear(answer)

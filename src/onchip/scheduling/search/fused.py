@@ -20,7 +20,6 @@ from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.scheduling.candidates.given_stacks import GivenStacks
-from onchip.scheduling.candidates.space import StackChoice
 from onchip.scheduling.choice.anytime import solve_in_time
 from onchip.scheduling.fronts.mappers import EXACT, UnmappableError
 from onchip.scheduling.fronts.workers import Costing
@@ -29,6 +28,7 @@ from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.pool import TaskPool
 from onchip.transform.groups.part_of_network import part_of_network
+from onchip.transform.groups.stack_choice import StackChoice
 
 FUSION_OBJECTIVES: Final = {
     ScheduleObjective.ENERGY: FusionObjective.ENERGY,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, cast
 
+from onchip.errors import InputError, UsageError
 from onchip.search.strategy.pool import AnswerT, Pending, QuestionT
 from onchip.search.strategy.start import NoAnswerError
-from onchip.sweeps.dask_cluster import connected
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+SECONDS_TO_CONNECT = 10
+WITHIN_A_PROCESS = "inproc://"
+"""Of addresses that have neither host nor port."""
 LOST = ("cancelled", "lost")
 GONE = ("closed", "closing")
 
@@ -82,3 +86,22 @@ def dask_pool(address: str | None) -> Iterator[DaskPool | None]:
     finally:
         with suppress(Exception):  # of a scheduler that is gone there is nothing to close
             client.close()
+
+
+def connected(address: str) -> Client:
+    """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
+    try:
+        from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
+    except ImportError:
+        expected = "the extra `dask`: pip install 'onchip[dask]'"
+        raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
+    try:
+        if not address.startswith(WITHIN_A_PROCESS):
+            get_address_host_port(address)  # a client that was never able to connect hangs when the process ends
+        return Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        what = f"no scheduler of Dask answers at {address!r} ({reason})"
+        raise InputError(what, place="--dask", expected="an address such as tcp://10.0.0.1:8786") from None

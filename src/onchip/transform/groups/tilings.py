@@ -2,54 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import product
-from typing import Final
 
+from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ops.derive.fusable import FeatureMap
-
-CASE_STUDY_COLUMNS: Final = (1, 4, 16, 60, 240, 960)
-CASE_STUDY_ROWS: Final = (1, 4, 18, 72, 270, 540)
-"""Figure 12 of DeFiNES (HPCA 2023): 36 sizes of a map of 960 x 540."""
-SWEEP_COLUMNS: Final = (1, 2, 4, 8, 16, 32, 60, 120, 240, 480, 960)
-SWEEP_ROWS: Final = (1, 2, 4, 9, 18, 36, 72, 135, 270, 540)
-"""As many as the 110 of its whole sweep, which the paper does not list: those of Figure 12 and such between them."""
-
-
-class TileSizes(StrEnum):
-    """A list of sizes along an axis of so many pixels; the whole axis is in each.
-
-    CASE_STUDY, SWEEP: those of the paper that are no longer. HALVES: the axis halved again and again, rounded up.
-    POWERS of two, DIVISORS of the axis, ALL.
-    """
-
-    CASE_STUDY = "case-study"
-    SWEEP = "sweep"
-    HALVES = "halves"
-    POWERS = "powers"
-    DIVISORS = "divisors"
-    ALL = "all"
-
-    def along_columns(self, pixels: int) -> tuple[int, ...]:
-        """Return the widths of tiles that are tried for so many pixels, ascending."""
-        published = {TileSizes.CASE_STUDY: CASE_STUDY_COLUMNS, TileSizes.SWEEP: SWEEP_COLUMNS}
-        return _within(published.get(self) or self._sizes(pixels), pixels)
-
-    def along_rows(self, pixels: int) -> tuple[int, ...]:
-        """Return the heights of tiles that are tried for so many pixels, ascending."""
-        published = {TileSizes.CASE_STUDY: CASE_STUDY_ROWS, TileSizes.SWEEP: SWEEP_ROWS}
-        return _within(published.get(self) or self._sizes(pixels), pixels)
-
-    def _sizes(self, pixels: int) -> Sequence[int]:
-        if self is TileSizes.HALVES:
-            return [-(-pixels >> shift) for shift in range(pixels.bit_length() + 1)]
-        if self is TileSizes.POWERS:
-            return [1 << shift for shift in range(pixels.bit_length())]
-        every = range(1, pixels + 1)
-        return every if self is TileSizes.ALL else [size for size in every if pixels % size == 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +64,6 @@ def boxes_of(
 def whole(output: FeatureMap) -> Tiling:
     """One tile: layer by layer."""
     return Tiling(output.columns, output.rows, OverlapMode.RECOMPUTE)
-
-
-def _within(sizes: Sequence[int], pixels: int) -> tuple[int, ...]:
-    return tuple(sorted({size for size in sizes if size <= pixels} | {pixels}))
 
 
 def _halves(sizes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

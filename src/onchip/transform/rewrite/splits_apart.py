@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import accumulate
 
 from onchip.ir.graph import Graph
-from onchip.ir.operator import VIEWS, Operator
-from onchip.ir.window import integer
+from onchip.ops.views.split_views import slices_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +27,3 @@ class SplitsApart:
             for part in (slices_of(graph, operator) if operator.name not in self.whole else ()) or (operator,)
         ]
         return Graph(graph.name, graph.tensors, tuple(operators), graph.states)
-
-
-def slices_of(graph: Graph, operator: Operator) -> tuple[Operator, ...]:
-    """The Slices that write what a Split writes, in order; none where the operator is none, or they are not known."""
-    if operator.kind != "Split" or len(operator.inputs) != 1 or not VIEWS.isdisjoint(operator.attributes):
-        return ()
-    source = graph.tensor[operator.inputs[0]].shape
-    shapes = [shape for name in operator.outputs if (shape := graph.tensor[name].shape) is not None]
-    if not source or len(shapes) != len(operator.outputs) or any(len(shape) != len(source) for shape in shapes):
-        return ()
-    axis = integer(operator, "axis", 0) % len(source)
-    ends = list(accumulate(shape[axis] for shape in shapes))
-    parts = [shape[:axis] + source[axis : axis + 1] + shape[axis + 1 :] for shape in shapes]
-    if ends[-1] != source[axis] or any(part != source for part in parts):
-        return ()
-    return tuple(
-        Operator(
-            f"{operator.name} ({at})",
-            "Slice",
-            operator.inputs,
-            (name,),
-            (),
-            {"starts": [end - shapes[at][axis]], "ends": [end], "axes": [axis]},
-        )
-        for at, (name, end) in enumerate(zip(operator.outputs, ends, strict=True))
-    )

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from onchip.answer.problem import Problem
+from onchip.arch.memory import Operand
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
-from onchip.model.capacity.room import Item, SplitRoom, items_of
 from onchip.ops.derive.geometry import OperandAccess
-from onchip.scheduling.candidates.choice import TileChoice, cut
 from onchip.transform.slices.bands import Bands, named_bands
 from onchip.transform.slices.state_bands import cuts_of_states_alike, states_of_bands
+from onchip.transform.slices.tile_choice import TileChoice, cut
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
 """Of each tensor and dimension, the inner boundaries of its bands."""
 
 
-def emitted(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
-    """The graph with these operators in tiles, which stand one after the other in the operator's place.
+def emitted(
+    problem: Problem, splits: Mapping[str, TileChoice], fits: Callable[[Graph, Collection[str]], bool]
+) -> Graph:
+    """Return the graph with these operators in tiles, which stand one after the other in the operator's place.
 
-    The two tensors of a state are cut alike where that fits, so that each pair of bands is a state.
+    The two tensors of a state are cut alike if `fits` says of that graph and these tensors that every operator still
+    fits; then each pair of their bands is a state.
     """
     cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in problem.graph.tensors}
     for split in splits.values():
@@ -34,7 +37,7 @@ def emitted(problem: Problem, splits: Mapping[str, TileChoice]) -> Graph:
     alike = cuts_of_states_alike(problem.graph, cuts)
     if alike:
         found = _emitted_with(problem, splits, {**cuts, **alike})
-        if _fits(problem, found, alike):
+        if fits(found, alike):
             return found
     return _emitted_with(problem, splits, cuts)
 
@@ -44,17 +47,9 @@ def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: Band
     return _SplitEmission(problem, splits, bands).run()
 
 
-def _fits(problem: Problem, graph: Graph, cut_further: Collection[str]) -> bool:
-    """Whether all operators fit that read or write bands of these tensors."""
-    banded, room = replace(problem, graph=graph), SplitRoom.of(problem.memories)
-    named = {tensor.name for tensor in graph.tensors if (tensor.part_of or tensor.name) in cut_further}
-    around = (each for each in graph.operators if not named.isdisjoint((*each.reads, *each.outputs)))
-    return all(room.holds(items_of(banded, operator)) for operator in around)
-
-
 def operands_of_tiles(
     problem: Problem, operator: Operator, split: TileChoice | None, cuts: BandEdges
-) -> Iterator[list[Item]]:
+) -> Iterator[list[tuple[Operand, int]]]:
     """Yield the counted operands of each of the operator's tiles (of itself, where `split` is None).
 
     `cuts` are the boundaries of the bands of its operands.
