@@ -15,7 +15,7 @@ from onchip.arch.memory import Operand
 from support.diamond import Program
 from support.small_schedules import document, outcome, schedule_text, three
 
-WALKERS = Path(__file__).parents[1] / "formats"
+WALKERS = Path(__file__).parents[1] / "backends"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 BOTH = pytest.mark.parametrize("in_tiles", [False, True])
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
