@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -39,6 +41,15 @@ class OnchipError(Exception):
 
 class InputError(OnchipError):
     """Bad input: the user can mend it."""
+
+
+@contextmanager
+def errors_in_file(file: str) -> Iterator[None]:
+    """Add the name of the file to any InputError of the block."""
+    try:
+        yield
+    except InputError as error:
+        raise error.in_file(file) from None
 
 
 class GraphError(InputError):

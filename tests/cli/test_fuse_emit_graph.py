@@ -15,11 +15,11 @@ from onchip.formats.own.graph_json import read_graph
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.transform.slices.untiled import untiled
 from support.diamond import Ended, Program
 from support.fused_files import CHIP, three_convolutions
 from support.onnx_networks import make_node, model, value, weight
+from support.tiled_values import whole_tensor_differences
 
 ONE_STACK = ("--stacks", "one", "--tile", "3x4")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from onchip.answer.recomputation import Recomputation
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.memory.decisions.compose import OperatorSchedule, non_compulsory_cost, recomputation_cost, schedule_of_moves
+from onchip.memory.decisions.compose import OperatorSchedule, non_compulsory_cost, schedule_of_moves
 from onchip.memory.methods.registry import METHODS
 from onchip.memory.remat.needs import FirstRuns
 from onchip.memory.remat.replay import Guide, GuidedReplay
@@ -29,6 +30,16 @@ from support.runs import run_seeded
 from support.series import with_slow
 
 OBJECTIVES = (Objective.TRAFFIC, Objective.RECOMPUTATION)
+
+
+def recomputation_cost(indexed: IndexedProblem, order: Iterable[int]) -> int:
+    """Return the cost of all repeated runs of operators, in the objective's unit."""
+    problem, run, cost = indexed.problem, set[int](), 0
+    for operator in order:
+        if operator in run:
+            cost += problem.cost_again(problem.graph.operators[operator])
+        run.add(operator)
+    return cost
 
 
 def problem_of(seed: int, operators: int = 6, slack: int = 1) -> Problem:

@@ -1,4 +1,4 @@
-"""ZigZag's hardware, workload and mapping files."""
+"""ZigZag's hardware and workload files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from onchip.answer.layer_mapping import Loop
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.zigzag.hardware import read_zigzag_hardware, zigzag_hardware
-from onchip.formats.zigzag.layers import ZigzagMapping, zigzag_mapping, zigzag_workload
+from onchip.formats.zigzag.layers import zigzag_workload
 from onchip.ir.layer import Layer
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
@@ -35,13 +34,6 @@ WORKLOAD = """\
   loop_dims: [B, G, OY, OX]
   loop_sizes: [1, 64, 20, 30]
   operand_precision: {O: 16, O_final: 8}
-"""
-MAPPING = """\
-- name: default
-  spatial_mapping: {D1: ["K, 32"], D2: ["FX, 3", "C, 8"]}
-  memory_operand_links: {O: O, W: I2, I: I1}
-- name: Add
-  temporal_ordering: [[OX, 112], [K, "*"]]
 """
 
 
@@ -222,13 +214,6 @@ def test_precisions_are_those_of_the_operands_whatever_their_names() -> None:
     assert (added.g, added.weight_bits, added.input_bits) == (6, 4, 16)
 
 
-def test_a_mapping_file_is_spatial_loops_and_an_order() -> None:
-    assert zigzag_mapping(MAPPING, "map.yaml") == (
-        ZigzagMapping("default", (Loop("K", 32, "D1"), Loop("S", 3, "D2"), Loop("C", 8, "D2"))),
-        ZigzagMapping("Add", (), (("Q", 112), ("K", 0))),
-    )
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -244,18 +229,4 @@ def test_a_workload_file_that_is_none_is_refused_with_its_place(old: str, new: s
     with pytest.raises(InputError) as caught:
         zigzag_workload(WORKLOAD.replace(old, new), "work.yaml")
     assert "work.yaml" in str(caught.value)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("K, 32", "K", "mapping 'default': D1 unrolls 'K'; expected like 'K, 32'"),
-        ("FX, 3", "D0, 3", "mapping 'default': 'D0' is no loop of a layer"),
-        ("[OX, 112]", "[OX]", "mapping 'Add': temporal_ordering has ['OX']; expected like [K, 2]"),
-    ],
-)
-def test_a_mapping_file_that_is_none_is_refused_with_its_place(old: str, new: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        zigzag_mapping(MAPPING.replace(old, new), "map.yaml")
     assert message in str(caught.value)

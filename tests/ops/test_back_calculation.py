@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from random import Random
 
@@ -11,7 +12,7 @@ import pytest
 from onchip.errors import InputError
 from onchip.ir.window import Window
 from onchip.ops.derive.back_calculation import AxisName, BackCalculation, back_calculation
-from onchip.ops.derive.back_calculation_classes import tile_types, tiled_axis
+from onchip.ops.derive.back_calculation_classes import tiled_axis
 from onchip.ops.derive.fusable import FeatureMap, Stack
 from support.stacks import ONE, addition, chain, convolution, random_stack
 
@@ -140,7 +141,7 @@ def test_with_caches_each_pixel_is_computed_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_multiplications_of_tile_types_are_an_explicit_count(seed: int) -> None:
+def test_multiplications_of_tile_classes_match_an_explicit_count(seed: int) -> None:
     """Recomputing: one for each tile, layer, pixel that the tile computes, and product of that pixel."""
     random = Random(seed)
     stack = random_stack(seed)
@@ -159,13 +160,13 @@ def test_multiplications_of_tile_types_are_an_explicit_count(seed: int) -> None:
                 name = layer.output.name
                 pixels = {(row, column) for row in above.computed[name] for column in beside.computed[name]}
                 counted += len(pixels) * layer.layer.macs // (layer.output.rows * layer.output.columns)
-    by_type = 0
-    for one in tile_types(rows, columns):
+    by_class = 0
+    for row, column in product(rows.order, columns.order):
         for layer in stack.layers:
             name = layer.output.name
-            extents = rows.classes[one.rows].maps[name].computed, columns.classes[one.columns].maps[name].computed
-            by_type += one.times * prod(extents) * layer.layer.macs // (layer.output.rows * layer.output.columns)
-    assert by_type == counted
+            extents = rows.classes[row].maps[name].computed, columns.classes[column].maps[name].computed
+            by_class += prod(extents) * layer.layer.macs // (layer.output.rows * layer.output.columns)
+    assert by_class == counted
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -195,18 +196,11 @@ def test_a_skip_connection_waits_in_the_cache_until_the_longer_branch_has_come()
     assert found.maps["in"].kept.tolist() == [2, 2, 2, 2, 2, 0]
 
 
-def test_tiles_of_one_pixel_are_of_a_handful_of_types() -> None:
+def test_tiles_of_one_pixel_fall_into_few_classes() -> None:
     stack = chain(974, *(Window(3, 1, 1, 1) for _ in range(8)))
     rows, columns = (tiled_axis(stack, axis, 1, cached=True) for axis in AxisName)
-    types = tile_types(rows, columns)
-    assert sum(one.times for one in types) == 974 * 974
-    assert len(types) < 500
-
-
-def test_the_first_tile_is_a_type_of_its_own() -> None:
-    stack = chain(8, ONE)
-    rows, columns = (tiled_axis(stack, axis, 2, cached=False) for axis in AxisName)
-    assert [(one.times, one.is_first_tile) for one in tile_types(rows, columns)] == [(1, True), (15, False)]
+    assert len(rows.order) == len(columns.order) == 974
+    assert len(rows.classes) * len(columns.classes) < 500
 
 
 def test_a_tile_larger_than_the_map_is_refused() -> None:

@@ -15,9 +15,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.tile import SumPart
 from onchip.ops.pointwise.partial_sums import AFFINE, COMPARED, MULTIPLIED, SUMMED, has_partial_results
 from onchip.ops.registry.kinds import geometry_of
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from support.onnx_networks import integers, make_node, model, value
-from support.tiled_values import difference_in_tiles, split_to_share
+from support.tiled_values import difference_in_tiles, split_to_share, whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 Network = tuple[onnx.NodeProto, dict[str, list[int]], list[TensorProto]]

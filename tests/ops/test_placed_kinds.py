@@ -22,12 +22,12 @@ from onchip.model.capacity.bounds import greatest_need
 from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.registry.kinds import geometry_of
 from onchip.scheduling.candidates.split import split_operators
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.reference import run_in_given_order
 from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
 from support.onnx_networks import integers, make_node, model, value
+from support.tiled_values import whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 IMAGE = [1, 4, 12, 10]

@@ -15,9 +15,13 @@ from onchip.ops.pointwise.joined_kinds import JOINED
 from onchip.ops.registry.kinds import geometry_of
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.transposed_convolutions import TRANSPOSED_CONVOLUTIONS
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from support.onnx_networks import integers, make_node, model, value
-from support.tiled_values import difference_in_tiles, split_to_share, tiles_that_read_too_little
+from support.tiled_values import (
+    difference_in_tiles,
+    split_to_share,
+    tiles_that_read_too_little,
+    whole_tensor_differences,
+)
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 Network = tuple[onnx.NodeProto, dict[str, list[int]], list[TensorProto]]

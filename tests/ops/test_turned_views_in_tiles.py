@@ -14,12 +14,11 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_ORDERS
 from onchip.ir.tensor import Role
 from onchip.ops.registry.kinds import geometry_of
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels
 from onchip.simulate.kernels.tflite_tiles import TfliteTileKernels
 from onchip.simulate.reference import run_in_given_order
 from support.tflite_layers import TfliteLayers
-from support.tiled_values import ROOMY, split_to_share
+from support.tiled_values import ROOMY, split_to_share, whole_tensor_differences
 
 pytest.importorskip("ai_edge_litert", reason="it runs the models: pip install 'onchip[run]'")
 POOL = {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}

@@ -29,7 +29,6 @@ from onchip.ir.tile import SumPart
 from onchip.ops.pointwise.step_kinds import ATTENTION_SCORES, STATISTICS_OF, STEPS
 from onchip.scheduling.candidates.in_steps import steps_of
 from onchip.scheduling.candidates.split import split_operators
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_step_kernels import StepKernels
 from onchip.simulate.kernels.onnx_step_tiles import OnnxStepTileKernels
@@ -38,6 +37,7 @@ from onchip.transform.slices.tile_bytes import Bytes, bytes_put_together
 from onchip.transform.slices.untiled import untiled
 from support.onnx_networks import integers, make_node, model, value
 from support.series import with_slow
+from support.tiled_values import whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 Array = npt.NDArray[np.float32]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations, permutations, product
+from math import prod
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onchip.arch.memory import Memory, Operand
-from onchip.ir.region import Region, common, size_of
+from onchip.ir.region import Region, size_of
 from onchip.model.capacity.room import Item, SplitRoom
 from onchip.ops.derive.geometry import Geometry, OperandAccess, tile_sizes, tiles_in_order
 from onchip.ops.registry.kinds import geometry_of
@@ -21,6 +22,11 @@ from support.series import HALVES
 from support.tiled import networks
 
 Taken = list[tuple[Region | None, ...]]
+
+
+def common(one: Region, other: Region) -> int:
+    """Return the number of elements in both regions."""
+    return prod(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in zip(one, other, strict=True))
 
 
 def loaded_bytes(regions: list[Region | None], element_bytes: int) -> int:

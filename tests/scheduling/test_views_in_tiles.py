@@ -19,11 +19,11 @@ from onchip.ir.operator import VIEWS
 from onchip.ir.tensor import Role
 from onchip.model.capacity.bounds import greatest_need
 from onchip.scheduling.candidates.split import split_operators
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.reference import run_in_given_order
 from support.onnx_networks import integers, make_node, model, value
+from support.tiled_values import whole_tensor_differences
 
 pytest.importorskip("onnxruntime", reason="onnxruntime runs the models: pip install 'onchip[run]'")
 

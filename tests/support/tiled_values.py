@@ -19,10 +19,11 @@ from onchip.model.capacity.bounds import operator_need
 from onchip.ops.derive.geometry import Geometry, OperandAccess
 from onchip.ops.registry.kinds import geometry_of
 from onchip.scheduling.candidates.split import split_operators
+from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
 from onchip.simulate.kernels.onnx_tiles import OnnxTileKernels
 from onchip.simulate.reference import run_in_given_order
-from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region
+from onchip.transform.slices.tile_bytes import Bytes, bytes_of_region, place_of
 
 OPERATOR = "op"
 ROOMY = (Memory("sram", 2**40),)
@@ -96,3 +97,22 @@ def _spoilt(content: Bytes, tensor: Tensor, kept: list[Region]) -> Bytes:
         here = tuple(slice(*each) for each in region)
         other[here] = whole[here]
     return np.ascontiguousarray(other).reshape(-1).view(np.uint8)
+
+
+def whole_tensor_differences(graph: Graph, whole: Graph, seed: int = 0) -> tuple[str, ...]:
+    """Return the tensors of the tiled `graph` whose values differ from their regions of the tensors of `whole`."""
+    kernels, whole_kernels = ArithmeticKernels(graph, seed), ArithmeticKernels(whole, seed)
+    found = values_in_given_order(graph, kernels, _inputs(graph, kernels))
+    expected = values_in_given_order(whole, whole_kernels, _inputs(whole, whole_kernels))
+    differing = []
+    for tensor in graph.tensors:
+        base, region = place_of(tensor)
+        if tensor.name in found and base in expected:
+            content = bytes_of_region(expected[base], whole.tensor[base].shape or (), region)
+            if not np.array_equal(found[tensor.name], content):
+                differing.append(tensor.name)
+    return tuple(differing)
+
+
+def _inputs(graph: Graph, kernels: ArithmeticKernels) -> dict[str, Bytes]:
+    return {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}

@@ -13,7 +13,6 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.transform.groups.all_parameters import with_all_parameters
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.slices.tile_bytes import place_of
@@ -21,6 +20,7 @@ from support.fusable_graphs import classifier, conv, crop, in_one_stack, residua
 from support.onnx_networks import LIGHT_MODELS
 from support.scheduled_stacks import all_whole, tiled, whole
 from support.tiled import Attributes, Network, pool
+from support.tiled_values import whole_tensor_differences
 
 NETWORKS = {"residual": residual(8), "unpadded": unpadded(9), "transposed": transposed(5), "classifier": classifier()}
 EIGHT = Precision(8)

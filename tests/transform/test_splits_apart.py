@@ -10,10 +10,10 @@ from onchip.answer.stacks import OverlapMode
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES
 from onchip.ops.derive.fusable_of import fusable_of, partly_fusable_of
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.transform.rewrite.splits_apart import SplitsApart
 from support.fusable_graphs import conv, in_one_stack
 from support.tiled import Network, Shape
+from support.tiled_values import whole_tensor_differences
 
 SHAPE = (1, 5, 6, 7)
 

@@ -32,7 +32,7 @@ from onchip.ir.window import integers, windows_of
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.group.cost import stack_cost
 from onchip.ops.derive.fusable_of import fusable_of
-from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order, whole_tensor_differences
+from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.machine import run_plan_on_machine
 from onchip.simulate.machine_run import MachineRun
 from onchip.simulate.reference import run_in_given_order
@@ -55,6 +55,7 @@ from support.fusable_graphs import (
 from support.fused import fitting, level, machine
 from support.series import HALVES, series
 from support.tiled import Network
+from support.tiled_values import whole_tensor_differences
 
 NETWORKS = {"residual": residual(8), "unpadded": unpadded(9), "transposed": transposed(5), "classifier": classifier()}
 TILES = ((1, 1), (2, 3), (4, 2), (100, 1), (100, 100))

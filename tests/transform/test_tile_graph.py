@@ -19,13 +19,13 @@ from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers, windows_of
 from onchip.ops.derive.layers_of import Precision, layers_of
-from onchip.simulate.arithmetic_kernels import whole_tensor_differences
 from onchip.transform.groups.all_parameters import with_all_parameters
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from onchip.transform.slices.tile_bytes import place_of
 from support.fusable_graphs import Cut, tiled_graphs
 from support.scheduled_stacks import VIEWS, all_whole, tile_graphs
+from support.tiled_values import whole_tensor_differences
 
 Case = tuple[Graph, tuple[ScheduledStack, ...], TileGraph]
 Pixel = tuple[int, ...]

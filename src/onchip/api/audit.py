@@ -18,7 +18,7 @@ from onchip.answer.result import Status
 from onchip.api.phases import phase
 from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.audits.finding import Finding, Ruling
-from onchip.errors import InputError, UsageError
+from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.reports.audit import AuditedClaim, AuditOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.verify.rules import Rule
@@ -239,12 +239,10 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if request.accelerator is None:
         raise UsageError("a mapping is for one", place="--accelerator", expected="the accelerator that was mapped onto")
     accelerator = load_any_accelerator(request.accelerator)
-    try:
+    with errors_in_file(request.accelerator):
         for one in document.answer:
             if one.claim is not None:
                 ensure_energies(accelerator, one.claim.objective)
-    except InputError as error:
-        raise error.in_file(request.accelerator) from None
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)

@@ -13,7 +13,7 @@ from onchip.api.map import MappingRequest, layers_asked_for
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, states_mac_energy, unknown_energy
-from onchip.errors import InputError, UsageError
+from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml import bundled_accelerators
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
@@ -64,11 +64,9 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
     document = read_mappings(file.path)
     name = accelerator_named(file.accelerator, document.accelerator.name, file.path)
     accelerator = load_any_accelerator(name)
-    try:
+    with errors_in_file(name):
         for one in document.answer:
             ensure_energies(accelerator, one.claim.objective if one.claim else MappingObjective.LATENCY)
-    except InputError as error:
-        raise error.in_file(name) from None
     found = _Found(list(_made_for_others(document, accelerator)))
     if not found.violations:
         reading = file.reading

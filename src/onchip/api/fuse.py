@@ -24,7 +24,7 @@ from onchip.api.networks import read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
-from onchip.errors import InputError, InternalError, UsageError
+from onchip.errors import InternalError, UsageError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
@@ -239,13 +239,11 @@ def _read(request: FusionRequest, place: str | None = None) -> _Problem:
 
 def _ensure_tiles_can_be_costed(accelerator: Accelerator, request: FusionRequest) -> None:
     """Raise for what no tile could mend."""
-    try:
+    with errors_in_file(request.accelerator):
         array_of(accelerator)
         if request.accounting is AccountingName.DEFINES:
             check_rule_unrolls(accelerator)
         ensure_tiles_can_be_costed(accelerator, request.objective)
-    except InputError as error:
-        raise error.in_file(request.accelerator) from None
 
 
 def _ensure_same(document: StrategyDocument, problem: _Problem) -> None:

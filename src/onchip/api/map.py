@@ -19,7 +19,7 @@ from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.arch.memory import Operand
-from onchip.errors import AcceleratorError, InputError, InternalError
+from onchip.errors import AcceleratorError, InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
 from onchip.ir.layer import Layer
@@ -117,10 +117,8 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
 
 def _moved(layers: NetworkLayers, accelerator: Accelerator, request: MappingRequest) -> tuple[MovedOperator, ...]:
     """What each operator without a loop nest costs; raises InputError where the accelerator does not say it."""
-    try:
+    with errors_in_file(request.accelerator):
         return moved_operators(layers, accelerator)
-    except InputError as error:
-        raise error.in_file(request.accelerator) from None
 
 
 def _pool(request: MappingRequest, layers: int) -> AbstractContextManager[TaskPool | None]:
@@ -220,12 +218,10 @@ def _can_be_mapped(layer: Layer, name: str, accelerator: Accelerator, request: M
         for operand in Operand
     )
     mapping = LayerMapping((), *kept)
-    try:
+    with errors_in_file(request.accelerator):
         array_of(accelerator)
         ensure_energies(accelerator, COSA if request.method == COSA else request.objective)
         check_memories(problem, mapping)
-    except InputError as error:
-        raise error.in_file(request.accelerator) from None
 
 
 def _in_layer(error: InputError, name: str, request: MappingRequest) -> InputError:

@@ -27,7 +27,7 @@ from onchip.api.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, with_mac_energy
 from onchip.bounds.network.relaxation import Relaxation, relaxation
-from onchip.errors import AcceleratorError, InputError, InternalError
+from onchip.errors import AcceleratorError, InternalError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
@@ -184,10 +184,8 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     """Read network and accelerator, and reckon the bound; raises InputError for what cannot be read or used."""
     watch = Deadline()
     accelerator = load_any_accelerator(request.accelerator)
-    try:
+    with errors_in_file(request.accelerator):
         ensure_usable(accelerator, request.objective)
-    except InputError as error:
-        raise error.in_file(request.accelerator) from None
     reading = replace(Reading.of(request.bindings, request.granularity), bits=request.bits, count=Count.ALL)
     network = network_to_schedule(request.source, reading)
     precision = Precision(request.bits, request.partial_bits).on(accelerator)

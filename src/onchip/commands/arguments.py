@@ -37,7 +37,6 @@ Network: TypeAlias = Annotated[
         metavar="NETWORK", help="A bundled name, or .onnx, .tflite, .pt2 or .json file.", autocompletion=network_names
     ),
 ]
-PlanFile: TypeAlias = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan file, from whichever tool.")]
 PlanOrScheduleFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FILE", help="A plan or schedule file, from whichever tool.")
 ]

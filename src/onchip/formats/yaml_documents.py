@@ -92,6 +92,15 @@ class YamlDocument:
             path = self.at if path == field_path(()) else self.at + ("" if path[:1] in " [" else ".") + path
         return f"line {line}: {_short(path)}"
 
+    @contextmanager
+    def errors_in(self, file: str) -> Iterator[None]:
+        """Add the file and the line to any InputError of the block."""
+        try:
+            yield
+        except InputError as error:
+            error.place = self.place((error.place or "").removeprefix(self.at).removeprefix("."))
+            raise error.in_file(file) from None
+
 
 def _first_part(lines: Lines, path: str) -> int | str | None:
     """Return the longest field name, or the index, that the path begins with."""

@@ -18,8 +18,3 @@ def whole_region(shape: Sequence[int]) -> Region:
 def size_of(region: Region) -> int:
     """Return how many elements are in a region."""
     return prod(stop - start for start, stop in region)
-
-
-def common(one: Region, other: Region) -> int:
-    """How many elements lie in both regions, which have as many dimensions."""
-    return prod(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a, b in zip(one, other, strict=True))

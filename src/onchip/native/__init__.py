@@ -11,7 +11,6 @@ ArenaBlocks = _core.ArenaBlocks
 ArenaRepair = _core.ArenaRepair
 ArenaSearch = _core.ArenaSearch
 BufferLives = _core.BufferLives
-ExactCriterion = _core.ExactCriterion
 ExactMapper = _core.ExactMapper
 ExactNest = _core.ExactNest
 ExactObjective = _core.ExactObjective
@@ -33,7 +32,6 @@ LatencyRoom = _core.LatencyRoom
 LatencyStay = _core.LatencyStay
 LatencyTensor = _core.LatencyTensor
 LatencyTiming = _core.LatencyTiming
-LatencyTransfer = _core.LatencyTransfer
 LatencyWholeOperator = _core.LatencyWholeOperator
 LatencyWholeTensor = _core.LatencyWholeTensor
 LayerAxis = _core.LayerAxis
@@ -82,7 +80,6 @@ __all__ = [
     "ArenaRepair",
     "ArenaSearch",
     "BufferLives",
-    "ExactCriterion",
     "ExactMapper",
     "ExactNest",
     "ExactObjective",
@@ -104,7 +101,6 @@ __all__ = [
     "LatencyStay",
     "LatencyTensor",
     "LatencyTiming",
-    "LatencyTransfer",
     "LatencyWholeOperator",
     "LatencyWholeTensor",
     "LayerAxis",

@@ -221,25 +221,6 @@ def values_in_given_order(
     return held if kept is None else {name: held[name] for name in kept}
 
 
-def whole_tensor_differences(graph: Graph, whole: Graph, seed: int = 0) -> tuple[str, ...]:
-    """The tensors of `graph`, in tiles, that are not the regions of those of `whole` that they stand for."""
-    kernels, whole_kernels = ArithmeticKernels(graph, seed), ArithmeticKernels(whole, seed)
-    found = values_in_given_order(graph, kernels, _inputs(graph, kernels))
-    expected = values_in_given_order(whole, whole_kernels, _inputs(whole, whole_kernels))
-    differing = []
-    for tensor in graph.tensors:
-        base, region = place_of(tensor)
-        if tensor.name in found and base in expected:
-            content = bytes_of_region(expected[base], whole.tensor[base].shape or (), region)
-            if not np.array_equal(found[tensor.name], content):
-                differing.append(tensor.name)
-    return tuple(differing)
-
-
-def _inputs(graph: Graph, kernels: ArithmeticKernels) -> dict[str, Bytes]:
-    return {tensor.name: kernels.network_input(tensor) for tensor in graph.with_role(Role.INPUT)}
-
-
 def _names(graph: Graph, role: Role) -> tuple[str, ...]:
     return tuple(tensor.name for tensor in graph.with_role(role))
 

@@ -14,7 +14,7 @@ from onchip.backends.nests.dialect import DIALECTS
 from onchip.backends.nests.gpu_source import gpu_kernel
 from onchip.backends.nests.measure import legal_mappings, with_weights
 from onchip.backends.nests.nest_source import nest_source
-from onchip.errors import InputError, UsageError
+from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.files import ensure_writable, write_files
 from onchip.reports.exports import MappingFormat
 from onchip.reports.shared.answer_check import AnswerCheck
@@ -41,10 +41,8 @@ def export_mapping(
     check = AnswerCheck("mapping", "", machine.name, violations)
     if violations:
         return check, ()
-    try:
+    with errors_in_file(str(file)):
         mappings, left_out = with_weights(mappings)
-    except InputError as error:
-        raise error.in_file(str(file)) from None
     check = replace(check, not_checked=[LEFT_OUT.format(name=name) for name in left_out])
     names = [name.lower() for name in unique_identifiers("", (one.names[0] for one in mappings))]
     functions = [f"{FUNCTION_PREFIX}{name}" for name in names]

@@ -16,7 +16,6 @@ from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 
 LINE_ELEMENTS: Final = 16
 """Of float32 in a line of a cache. Rows of copied inputs are an odd number of lines apart, to meet in no one set."""
-INPUT_AXES: Final = ("N", "H", "W", "G", "C")
 
 
 @dataclass(frozen=True, slots=True)

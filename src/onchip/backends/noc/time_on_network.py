@@ -7,7 +7,7 @@ from onchip.api.check_mapping import MappingFile, accelerator_named, check_mappi
 from onchip.api.phases import phase
 from onchip.backends.noc.layer import layer_on_network
 from onchip.backends.noc.network_timing import NetworkTiming, TimedMapping
-from onchip.errors import InputError, InternalError
+from onchip.errors import InternalError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 
@@ -25,10 +25,8 @@ def time_on_network(file: MappingFile) -> NetworkTiming:
     accelerator, timed = load_any_accelerator(name), []
     with phase("simulating"):
         for one in document.answer:
-            try:
+            with errors_in_file(str(file.path)):
                 run = layer_on_network(LayerProblem(one.layer, accelerator), one.mapping)
-            except InputError as error:
-                raise error.in_file(str(file.path)) from None
             if run is None:
                 raise InternalError("a run that nobody stops was stopped", place="network on chip")
             timed.append(TimedMapping(one.names, run))

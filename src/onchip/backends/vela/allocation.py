@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer
-from onchip.errors import InputError
+from onchip.errors import InputError, errors_in_file
 from onchip.formats.files import read_file
 
 ALIGNMENT_BYTES: Final = 16
@@ -57,13 +57,11 @@ def holds_allocation(path: Path) -> bool:
 def read_vela_allocation(path: Path) -> tuple[VelaArea, ...]:
     """Read all tables of a file; raises InputError for one that holds none, or one that breaks off."""
     text = read_file(path).decode(errors="replace")
-    try:
+    with errors_in_file(str(path)):
         tables = _tables(text)
         if not tables:
             raise InputError("it holds no table of an allocation", expected=_EXPECTED)
         return tuple(map(_area, tables))
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def _tables(text: str) -> list[_Table]:

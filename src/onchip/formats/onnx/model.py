@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.bindings import Bindings
-from onchip.errors import GraphError, InputError, NetworkWarning
+from onchip.errors import GraphError, NetworkWarning, errors_in_file
 from onchip.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -31,15 +31,13 @@ def read_onnx(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B0
     from onchip.formats.onnx.file import load_model
     from onchip.formats.onnx.suggestion import open_dimensions_error
 
-    try:
+    with errors_in_file(str(path)):
         model = load_model(path)
         if still_open := bind(model.graph, bindings):
             raise open_dimensions_error(
                 model, still_open, lambda closed: _graph_of(closed, path.stem, _TRIED_UNROLLED_NODES)
             )
         graph, remarks = _graph_of(model, path.stem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
     for remark in remarks:
         warnings.warn(f"{path}: {remark}", NetworkWarning, stacklevel=2)
     return graph

@@ -15,7 +15,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
-from onchip.errors import AcceleratorError, InputError
+from onchip.errors import AcceleratorError, InputError, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.sizes import parse_size
 from onchip.formats.validation import Format, check_format, field_path, placed, validate
@@ -152,17 +152,12 @@ def read_accelerator(path: Path) -> Accelerator:
 def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
     """What `text` says; `file` is its name in errors. Raises InputError with line and field."""
     document = parse_yaml(text, ACCELERATOR_FORMAT, file)
-    try:
+    with document.errors_in(file):
         check_format(document.value, ACCELERATOR_FORMAT, file)
         fields = validate(AcceleratorFields, json.dumps(document.value).encode(), ACCELERATOR_FORMAT, file)
         accelerator = _of_parts(fields)
-    except InputError as error:
-        error.place = document.place(error.place or "")
-        raise error.in_file(file) from None
-    try:
+    with errors_in_file(file):
         return accelerator()
-    except InputError as error:
-        raise error.in_file(file) from None
 
 
 def accelerator_of(fields: AcceleratorFields, place: str) -> Accelerator:

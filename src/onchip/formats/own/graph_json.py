@@ -7,7 +7,7 @@ from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.errors import GraphError, InputError
+from onchip.errors import GraphError, InputError, errors_in_file
 from onchip.formats.canonical import canonical_sha256, to_json
 from onchip.formats.files import read_file, write_file
 from onchip.formats.own.operator_fields import (
@@ -68,15 +68,13 @@ def read_graph(path: Path) -> Graph:
 def graph_from_json(text: str | bytes, file: str) -> Graph:
     """The graph that `text` says; `file` is its name in errors. Raises GraphError."""
     fields = parse(GraphFields, GRAPH_FORMAT, text, file)
-    try:
+    with errors_in_file(file):
         return Graph(
             fields["name"],
             tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
             tuple(operator_of_fields(one, field_path(("operators", i))) for i, one in enumerate(fields["operators"])),
             tuple(State(**entry) for entry in fields.get("states", ())),
         )
-    except InputError as error:
-        raise error.in_file(file) from None
 
 
 def write_graph(graph: Graph, path: Path) -> None:

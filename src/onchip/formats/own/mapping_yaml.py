@@ -6,8 +6,6 @@ Read here, written by `mapping_yaml_writer`. Whether a mapping fits an accelerat
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NotRequired
 
@@ -70,28 +68,18 @@ def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
     named: set[str] = set()
     part = YamlDocument(None, 1, NO_LINES)
     for part in yaml_parts(text, MAPPING_FORMAT, file, "layers"):
-        with _errors_of(part, file):
+        with part.errors_in(file):
             if part.at:
                 entry = validate(MappingFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
                 _ensure_named_once(entry["names"], named, part.at)
                 mappings.append(_mapping(entry, part.at))
             elif isinstance(part.value, dict) and part.value.keys() >= {"format", "version"}:
                 check_format(part.value, MAPPING_FORMAT, file)
-    with _errors_of(part, file):
+    with part.errors_in(file):
         check_format(part.value, MAPPING_FORMAT, file)
         fields = validate(MappingFileFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
     accelerator = Source(fields["accelerator"]["name"], fields["accelerator"].get("sha256"))
     return Document(Source(fields.get("network", "")), accelerator, Reading(), tuple(mappings))
-
-
-@contextmanager
-def _errors_of(part: YamlDocument, file: str) -> Iterator[None]:
-    """Put file and line into what is wrong with a part of the file."""
-    try:
-        yield
-    except InputError as error:
-        error.place = part.place((error.place or "").removeprefix(part.at).removeprefix("."))
-        raise error.in_file(file) from None
 
 
 def _ensure_named_once(names: list[str], named: set[str], place: str) -> None:

@@ -19,7 +19,7 @@ from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
-from onchip.errors import InputError, PlanError
+from onchip.errors import InputError, PlanError, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.own.answer_format import ONNX_SUFFIX
 from onchip.formats.own.document_fields import BindingFields, SourceFields, bindings_of, check_sizes, source_of
@@ -138,7 +138,7 @@ def read_plan(path: Path) -> PlanDocument:
 def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
     """What the plan `text` says; `file` is its name in errors. Raises InputError."""
     fields = parse(PlanFields, PLAN_FORMAT, text, file)
-    try:
+    with errors_in_file(file):
         memories = _memories(fields["memories"])
         return PlanDocument(
             source_of(fields["graph"], "graph", PlanError),
@@ -152,8 +152,6 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
             _durations(fields),
             _recomputation(fields),
         )
-    except InputError as error:
-        raise error.in_file(file) from None
 
 
 def _reading(fields: PlanReadingFields) -> Reading:

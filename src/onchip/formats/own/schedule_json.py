@@ -19,7 +19,7 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.errors import InputError
+from onchip.errors import InputError, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.own.accelerator_yaml import AcceleratorFields, accelerator_of
 from onchip.formats.own.document_fields import (
@@ -126,7 +126,7 @@ def read_schedule(path: Path) -> ScheduleDocument:
 def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
     """What the schedule `text` says; `file` is its name in errors. Raises InputError with the field."""
     fields = parse(ScheduleFields, SCHEDULE_FORMAT, text, file)
-    try:
+    with errors_in_file(file):
         accelerator = accelerator_of(fields["accelerator"], "accelerator")
         stacks = tuple(_stack(entry, field_path(("stacks", at))) for at, entry in enumerate(fields["stacks"]))
         mappings = tuple(
@@ -140,8 +140,6 @@ def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
             Schedule(stacks, mappings, Plan(addressed_memories(accelerator), instructions)),
             _claim(fields["result"]) if "result" in fields else None,
         )
-    except InputError as error:
-        raise error.in_file(file) from None
 
 
 def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:

@@ -17,7 +17,7 @@ from onchip.answer.schedule import Homes
 from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, named_parts
 from onchip.arch.memory import DRAM
-from onchip.errors import InputError
+from onchip.errors import InputError, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.own.document_fields import (
     BindingFields,
@@ -110,7 +110,7 @@ def read_strategy(path: Path) -> StrategyDocument:
 def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
     """What `text` says; `file` is its name in errors. Raises StrategyError."""
     fields = parse(StrategyFields, STRATEGY_FORMAT, text, file)
-    try:
+    with errors_in_file(file):
         if not fields["stacks"] and not fields.get("outside"):
             raise StrategyError("it is empty", place="stacks", expected="at least one stack, or operators outside")
         reading = fields.get("reading", {})
@@ -127,8 +127,6 @@ def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
             mapper,
             reading.get("model", CostModel.ONCHIP),
         )
-    except InputError as error:
-        raise error.in_file(file) from None
 
 
 def _reading(fields: StrategyReadingFields) -> Reading:

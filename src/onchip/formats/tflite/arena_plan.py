@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from onchip.answer.packing import Buffer
-from onchip.errors import GraphError, InputError
+from onchip.errors import GraphError, InputError, errors_in_file
 from onchip.formats.tflite.arena_lives import arena_lives, arena_size_bytes
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.model import read_tflite_network
@@ -53,10 +53,8 @@ class ArenaPlan:
 def read_arena_plan(path: Path) -> ArenaPlan:
     """Read the plan of a file; raises InputError for a file that holds none, or none that can be read."""
     read = read_tflite_network(path)
-    try:
+    with errors_in_file(str(path)):
         return arena_plan_of(read)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def arena_plan_of(read: ReadNetwork) -> ArenaPlan:

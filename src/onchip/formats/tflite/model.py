@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from onchip.errors import InputError, NetworkWarning
+from onchip.errors import NetworkWarning, errors_in_file
 from onchip.formats.states import warn_of_states
 from onchip.ir.graph import Graph
 
@@ -38,10 +38,8 @@ def read_tflite_network(path: Path, shapes: Mapping[str, tuple[int, ...]] = _NO_
     # tflite takes 0.2 s to import: only those who read a TFLite file pay for it.
     from onchip.formats.tflite.file import load_model_file
 
-    try:
+    with errors_in_file(str(path)):
         return network_of_file(load_model_file(path), path.stem, shapes)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def network_of_file(file: ModelFile, name: str, shapes: Mapping[str, tuple[int, ...]] = _NO_SHAPES) -> ReadNetwork:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onchip.answer.bindings import Bindings
-from onchip.errors import InputError, UsageError
+from onchip.errors import UsageError, errors_in_file
 from onchip.formats.states import NEXT, warn_of_states
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
@@ -28,12 +28,10 @@ def read_torch(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B
             raise
         what, expected = "PyTorch is not installed, which reads it", "pip install 'onchip[torch]'"
         raise UsageError(what, file=str(path), expected=expected) from None
-    try:
+    with errors_in_file(str(path)):
         program = load_program(path)
         with refused_if_damaged():
             graph = graph_of_program(program, path.stem, bindings, ReplayOptions(as_onnx=True))
-    except InputError as error:
-        raise error.in_file(str(path)) from None
     outputs = [name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)]
     warn_of_states(path, [name.rstrip("_").removesuffix(NEXT) for name in outputs if name.rstrip("_").endswith(NEXT)])
     return graph

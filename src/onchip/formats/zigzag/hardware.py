@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.errors import AcceleratorError, InputError, NetworkWarning
+from onchip.errors import AcceleratorError, NetworkWarning, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format
 from onchip.formats.zigzag.fields import read_fields
@@ -95,7 +95,7 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
     """
     (fields,) = read_fields(HardwareFields, HARDWARE, text, file)
     remarks: list[str] = []
-    try:
+    with errors_in_file(file):
         *levels, outermost = [_level(name, entry, remarks) for name, entry in fields["memories"].items()]
         array = fields["operational_array"]
         if len(array["dimensions"]) != len(array["sizes"]):
@@ -109,8 +109,6 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
         scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
         dram = Dram(outermost.access, outermost.ports)
         accelerator = Accelerator(fields["name"], scratchpads, marked, None, compute, dram)
-    except InputError as error:
-        raise error.in_file(file) from None
     if array.get("is_imc", False):
         remarks.append("its array computes in memory: each multiply-accumulate is counted as one cycle")
     if DRAM not in outermost.memory.name.lower() and outermost.memory.name != "outermost":

@@ -1,4 +1,4 @@
-"""The workload and mapping files of ZigZag (zigzag-dse 3.9.1) as layers and as what is unrolled where."""
+"""Read layers from workload files of ZigZag (zigzag-dse 3.9.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.layer_mapping import Loop
 from onchip.errors import InputError
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format
@@ -19,7 +18,6 @@ from onchip.formats.zigzag.fields import read_fields
 from onchip.ir.layer import LOOPS, OTHER_NAMES, Layer
 
 WORKLOAD: Final = Format("ZigZag workload", 3, InputError)
-MAPPING: Final = Format("ZigZag mapping", 3, InputError)
 
 
 class ZigzagLayerFields(TypedDict):
@@ -39,16 +37,6 @@ class ZigzagLayerFields(TypedDict):
     padding: NotRequired[list[list[int]] | None]
 
 
-class ZigzagMappingFields(TypedDict):
-    """How layers of a name, or of a kind, are unrolled: `D1: ["K, 32"]`; `temporal_ordering` is innermost first."""
-
-    name: str
-    spatial_mapping: NotRequired[dict[str, list[str]] | None]
-    spatial_mapping_hint: NotRequired[dict[str, list[str]] | None]
-    temporal_ordering: NotRequired[list[list[str | int]] | None]
-    memory_operand_links: NotRequired[dict[str, str]]
-
-
 @dataclass(frozen=True, slots=True)
 class ZigzagLayer:
     """A layer with its name, or its id, and its kind."""
@@ -56,18 +44,6 @@ class ZigzagLayer:
     name: str
     kind: str
     layer: Layer
-
-
-@dataclass(frozen=True, slots=True)
-class ZigzagMapping:
-    """The spatial loops of layers called, or of the kind, `name`, and the order of their temporal loops, if given.
-
-    A temporal loop of size 0 stands for what is left of its dimension (`*`).
-    """
-
-    name: str
-    spatial: tuple[Loop, ...]
-    order: tuple[tuple[str, int], ...] = ()
 
 
 def read_zigzag_workload(path: Path) -> tuple[ZigzagLayer, ...]:
@@ -85,29 +61,6 @@ def zigzag_workload(text: str | bytes, file: str) -> tuple[ZigzagLayer, ...]:
         except InputError as error:
             error.place = f"layer {name!r}" + (f" ({error.place})" if error.place else "")
             raise error.in_file(file) from None
-    return tuple(found)
-
-
-def read_zigzag_mapping(path: Path) -> tuple[ZigzagMapping, ...]:
-    """What a mapping file says; raises InputError with line and field."""
-    return zigzag_mapping(read_file(path), str(path))
-
-
-def zigzag_mapping(text: str | bytes, file: str) -> tuple[ZigzagMapping, ...]:
-    """What `text` says; `file` is its name in errors. Raises InputError."""
-    found = []
-    for fields in read_fields(ZigzagMappingFields, MAPPING, text, file):
-        try:
-            spatial = tuple(
-                _unrolled(loop, along)
-                for along, loops in (fields.get("spatial_mapping") or {}).items()
-                for loop in loops
-            )
-            order = tuple(_ordered(entry) for entry in fields.get("temporal_ordering") or ())
-        except InputError as error:
-            error.place = f"mapping {fields['name']!r}"
-            raise error.in_file(file) from None
-        found.append(ZigzagMapping(fields["name"], spatial, order))
     return tuple(found)
 
 
@@ -165,16 +118,3 @@ def _loop(name: str) -> str:
         expected = f"one of {', '.join((*LOOPS, *OTHER_NAMES))}"
         raise InputError(f"{name!r} is no loop of a layer", place="loop_dims", expected=expected)
     return loop
-
-
-def _unrolled(text: str, along: str) -> Loop:
-    name, _, size = text.partition(",")
-    if not size.strip().isdigit():
-        raise InputError(f"{along} unrolls {text!r}", expected="like 'K, 32'")
-    return Loop(_loop(name.strip()), int(size), along)
-
-
-def _ordered(entry: list[str | int]) -> tuple[str, int]:
-    if len(entry) != 2 or not isinstance(entry[0], str) or not (isinstance(entry[1], int) or entry[1] == "*"):
-        raise InputError(f"temporal_ordering has {entry}", expected="like [K, 2]")
-    return _loop(entry[0]), entry[1] if isinstance(entry[1], int) else 0

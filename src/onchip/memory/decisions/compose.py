@@ -136,16 +136,6 @@ def _is_loaded(indexed: IndexedProblem, schedule: OperatorSchedule, residency: P
     return indexed.producer[residency.tensor] != schedule.order[residency.start]
 
 
-def recomputation_cost(indexed: IndexedProblem, order: Iterable[int]) -> int:
-    """Return what the runs of operators that have run before cost, in the objective's unit."""
-    problem, run, cost = indexed.problem, set[int](), 0
-    for operator in order:
-        if operator in run:
-            cost += problem.cost_again(problem.graph.operators[operator])
-        run.add(operator)
-    return cost
-
-
 def _stored_from(
     indexed: IndexedProblem, schedule: OperatorSchedule, residencies: Sequence[PlannedResidency]
 ) -> PlannedResidency | None:

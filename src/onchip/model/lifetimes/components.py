@@ -45,11 +45,6 @@ def components_of(problem: Problem) -> tuple[IndependentPart, ...]:
     return tuple(_component(problem, place, alike) for alike in kinds.values())
 
 
-def components_in_order(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Return the operators of each component, ascending, copies included."""
-    return _groups_of_operators(problem)
-
-
 def _groups_of_operators(problem: Problem) -> tuple[tuple[int, ...], ...]:
     """Join operators that share a counted tensor, a band of one tensor or a state."""
     operators = problem.graph.operators

@@ -1,8 +1,7 @@
-"""Tiles that are alike along an axis, and alike in both: tile types, each of which is costed once."""
+"""Classes of equal tiles along one axis; each class is costed once."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,16 +53,6 @@ class TiledAxis:
     whole: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TileType:
-    """Tiles of one class of rows and one of columns, by number; `times` they occur."""
-
-    rows: int
-    columns: int
-    times: int
-    is_first_tile: bool
-
-
 @lru_cache(maxsize=1024)
 def tiled_axis(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> TiledAxis:
     """The back-calculation of an axis with equal tiles told once."""
@@ -77,19 +66,6 @@ def tiled_axis(stack: Stack, axis: AxisName, tile: int, *, cached: bool) -> Tile
         found.kept,
         found.whole,
     )
-
-
-def tile_types(rows: TiledAxis, columns: TiledAxis) -> tuple[TileType, ...]:
-    """The first tile of all, which finds no weights on the chip, is a type of its own."""
-    in_rows, in_columns = Counter(rows.order), Counter(columns.order)
-    first = rows.order[0], columns.order[0]
-    types = [TileType(*first, 1, is_first_tile=True)]
-    for row in in_rows:
-        for column in in_columns:
-            times = in_rows[row] * in_columns[column] - ((row, column) == first)
-            if times:
-                types.append(TileType(row, column, times, is_first_tile=False))
-    return tuple(types)
 
 
 def _table(found: BackCalculation) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:

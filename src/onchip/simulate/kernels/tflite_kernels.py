@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from onchip.errors import DifferentShapeError, GraphError, InputError
+from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in_file
 from onchip.formats.onnx.random import random_array
 from onchip.formats.states import NEXT
 from onchip.formats.tflite.mending import mended
@@ -239,10 +239,8 @@ class TfliteKernels:
 
     @contextmanager
     def _in_this_file(self) -> Iterator[None]:
-        try:
+        with errors_in_file(str(self._path)):
             yield
-        except InputError as error:
-            raise error.in_file(str(self._path)) from None
 
     # The whole model
 

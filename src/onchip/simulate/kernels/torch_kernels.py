@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from onchip.answer.bindings import Bindings
-from onchip.errors import GraphError, InputError
+from onchip.errors import GraphError, InputError, errors_in_file
 from onchip.formats.onnx.random import random_array
 from onchip.formats.torch.archive import load_program, refused_if_damaged
 from onchip.formats.torch.calls import first_line
@@ -43,13 +43,11 @@ class TorchKernels:
         self._graph = graph
         self._path = path
         self._seed = seed
-        try:
+        with errors_in_file(str(path)):
             self._program = load_program(path, with_weights=True)
             with refused_if_damaged():
                 options = ReplayOptions(as_onnx=True)
                 self._replayed: ReplayedProgram = replayed_program(self._program, path.stem, bindings, options)
-        except InputError as error:
-            raise error.in_file(str(path)) from None
         self._recording = self._replayed.recording
         self._recorded_name = {new: name for name, new in self._replayed.renamed.items()}
         self._constants: dict[str, RealBytes] = {}

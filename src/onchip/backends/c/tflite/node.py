@@ -92,10 +92,6 @@ class LiteNode:
             self.refuse(f"of {self.element(place)}")
         return self._operand(place, ELEMENT_OF[expected])
 
-    def read_if_there(self, place: int, expected: str) -> TensorOperand | Table | None:
-        """Return an input, or None for one that is absent."""
-        return self.read(place, expected) if self.has(place) else None
-
     def read_bytes(self, place: int = 0) -> TensorOperand | Table:
         """Return an input whose bytes are moved."""
         self.element(place)
