@@ -44,9 +44,9 @@ FAULTS: Final = (
     ),
     Planted(
         name="a group's input channels are taken for one output channel's",
-        file="src/onchip/ops/registry/kinds.py",
-        old="per=written[1] // groups, step=weight[1]",
-        new="per=1, step=weight[1]",
+        file="src/onchip/ops/registry/entry.py",
+        old="per, step = written.terms[outer], dimension.terms[outer]",
+        new="per, step = 1, dimension.terms[outer]",
         level="split",
     ),
 )

@@ -13,6 +13,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
+from onchip.ir.region import whole_region
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import shapes_computed, stated_factors
 from onchip.ops.contractions.attention import ATTENTION, attention, present_keys
@@ -28,14 +29,7 @@ from onchip.ops.contractions.products import (
 )
 from onchip.ops.derive.without_nest import why_without_nest
 from onchip.ops.sequences.recurrences import RECURRENT, recurrence
-from onchip.ops.windows.sliding_windows import (
-    NoLayerError,
-    Shape,
-    convolution,
-    pool,
-    transposed_convolution,
-    window_of_channels,
-)
+from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape, loop_nests, window_of_channels
 
 PLAIN_BITS: Final = 8
 """Of an element, where nothing says it."""
@@ -197,14 +191,8 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
     if len(shapes) < 2:
         raise NoLayerError("it reads nothing")
     match operator.kind:
-        case "Conv" | "ConvInteger" | "QLinearConv":
-            return convolution(operator, shapes)
-        case "ConvTranspose":
-            return transposed_convolution(operator, shapes)
-        case "MaxPool" | "AveragePool" | "LpPool":
-            return pool(operator, shapes)
-        case "GlobalMaxPool" | "GlobalAveragePool" | "GlobalLpPool":
-            return _pool_of_all(shapes)
+        case kind if kind in WINDOWS:
+            return loop_nests(WINDOWS[kind](operator, shapes), whole_region(shapes[0][2:]))
         case kind if kind in REDUCTIONS:
             return _reduction(shapes)
         case "Gemm":
@@ -254,10 +242,3 @@ def _reduction(shapes: list[Shape]) -> _Parts:
     if source % output:
         raise NoLayerError("its output does not divide its input")
     return {"": Layer(g=output, c=source // output, has_weight=False)}
-
-
-def _pool_of_all(shapes: list[Shape]) -> _Parts:
-    if len(shapes[1]) < 3:
-        raise NoLayerError("its input has no pixels")
-    batch, channels, *pixels = shapes[1]
-    return {"": Layer(n=batch, g=channels, r=prod(pixels[:-1]), s=pixels[-1], has_weight=False)}

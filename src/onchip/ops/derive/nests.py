@@ -16,7 +16,7 @@ from onchip.ops.derive.layers_of import Precision, layers_of_operator, shapes_of
 from onchip.ops.derive.operands import NestOperands, nest_operands
 from onchip.ops.derive.tile_layer import Pixels, Sides, layer_of_tile
 from onchip.ops.sequences.recurrences import RECURRENT
-from onchip.ops.windows.sliding_windows import NoLayerError, transposed_convolution
+from onchip.ops.windows.sliding_windows import NoLayerError, loop_nests, transposed_convolution
 
 _WITHOUT_NEST: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
 """Their products hand on scores, or gates, which are no tensors of the network, or have weights that lie packed."""
@@ -48,7 +48,7 @@ class NestsOfNetwork:
         rows, columns = region[2:] or _ONE_PIXEL
         if operator.kind == "ConvTranspose":
             shapes = shapes_of(self.graph, operator)
-            phases = transposed_convolution(operator, shapes, (rows, columns))
+            phases = loop_nests(transposed_convolution(operator, shapes), (rows, columns))
             return tuple(self._precise(operator, layer) for layer in phases.values())
         (layer,) = whole
         down, across = (_zeros(*each) for each in zip(layer.axes, (layer.r, layer.s), (rows, columns), strict=True))

@@ -13,13 +13,9 @@ from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ops.contractions.contractions import element_places
 from onchip.ops.contractions.products import is_first_shared, matrix_place, second_place
 from onchip.ops.derive.layers_of import REDUCTIONS, shapes_of
-from onchip.ops.windows.sliding_windows import NoLayerError, Shape, weight_place
+from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape
 
-_CONVOLUTIONS: Final = frozenset({"Conv", "ConvInteger", "QLinearConv", "ConvTranspose"})
 _PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
-_OF_ONE_INPUT: Final = frozenset(
-    {"MaxPool", "AveragePool", "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "LRN"} | REDUCTIONS
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +47,14 @@ def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
 def _places(operator: Operator, shapes: Sequence[Shape]) -> tuple[int, int | None]:
     """Where input and weight stand among the operands, the output at place 0."""
     kind = operator.kind
-    if kind in _CONVOLUTIONS:
-        return 1, weight_place(shapes)
+    if kind in WINDOWS:
+        return 1, next((place for place in WINDOWS[kind](operator, shapes).operands if place > 1), None)
     if kind in ("Gemm", "FULLY_CONNECTED"):
         return 1, matrix_place(shapes)
     if kind in _PRODUCTS:
         second = second_place(shapes)
         return (second, 1) if is_first_shared(shapes) else (1, second)
-    if kind in _OF_ONE_INPUT:
+    if kind in REDUCTIONS | {"LRN"}:
         return 1, None
     if kind == "Einsum":
         return 1, 2 if len(shapes) > 2 else None

@@ -9,7 +9,7 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import UPPER_BOUND, Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import integer, integers, product_of, windows_of
+from onchip.ir.window import integer, integers, product_of
 from onchip.ops.derive.geometry import Geometry, Span, TileAxis
 from onchip.ops.pointwise.joined_kinds import JOINED
 from onchip.ops.pointwise.placed_kinds import PLACED
@@ -17,7 +17,7 @@ from onchip.ops.pointwise.step_kinds import STEPS
 from onchip.ops.pointwise.strided_copies import STRIDED
 from onchip.ops.registry.outline import Outline, Shape, all_known, whole
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
-from onchip.ops.windows.transposed_convolutions import TRANSPOSED_CONVOLUTIONS
+from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed_with_bias
 
 UNARY = frozenset(
     {
@@ -58,70 +58,37 @@ def _can_be_cut(tensor: Tensor) -> bool:
     return tensor.shape is not None and tensor.bits is not None and tensor.bits % 8 == 0 and tensor.part_of is None
 
 
-def _columns(written: Shape) -> range:
-    """The spatial dimensions after the rows."""
-    return range(3, len(written))
+def _windows(outline: Outline) -> Geometry | None:
+    """Scales and biases behind the weight lie along the channels; a pool of a model may have further outputs.
 
-
-def _convolution(outline: Outline) -> Geometry | None:
-    """Scales and zero points of a quantised one may stand before its weight."""
-    shapes, written, groups = outline.shapes(), outline.written, integer(outline.operator, "group", 1)
-    place = _place_of_second(shapes, len(written))
-    source, weight = shapes[0], shapes[place] if place < len(shapes) else ()
-    others = [*shapes[1:place], *shapes[place + 1 :]]
-    if len(outline.operator.outputs) > 1 or not len(source) == len(weight) == len(written) > 2:
+    Transposed convolutions are cut along C, or where they leave padding open, only if they come from a model.
+    """
+    operator, shapes = outline.operator, [outline.written, *outline.shapes()]
+    try:
+        entry = WINDOWS.get(operator.kind, transposed_with_bias)(operator, shapes)
+    except NoLayerError:
         return None
-    if source[0] != written[0] or weight[0] != written[1] or weight[1] * groups != source[1] or written[1] % groups:
+    last, as_model = max(entry.operands), outline.is_model or operator.kind != "ConvTranspose"
+    is_one = len(operator.outputs) == 1 or (last == 1 and outline.is_model)
+    if not entry.fits(shapes) or ("U2" in entry.loops and not as_model) or not is_one:
         return None
-    outline.cut_along_output(_columns(written))
-    rest = outline.beside(others, [outline.along_channels(shape) for shape in others])
-    if rest is None:
-        return None
-    summed = outline.reduce(source[1]) if groups == 1 else None
-    depth, within = Span(source[1], summed), Span(weight[1], summed)
-    if groups > 1:
-        depth = Span(source[1], 1, per=written[1] // groups, step=weight[1], extent=weight[1])
-    windows = windows_of(outline.operator, weight[2:], source[2:], written[2:])
-    pixels = [
-        Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
-        for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
-    ]
-    filters = (Span(weight[0], 1), within, *(Span(size) for size in weight[2:]))
-    return outline.finish([(Span(source[0], 0), depth, *pixels), *rest[: place - 1], filters, *rest[place - 1 :]])
+    pixels = [at for at, one in enumerate(entry.operands[0]) if any(loop.startswith("P") for loop in one.terms)]
+    outline.cut_along_output(pixels[1:])
+    summed = outline.reduce(entry.loops[entry.summed]) if entry.summed and as_model else None
+    reads: list[tuple[Span, ...] | None] = [*whole(shapes[1:])]
+    for place, shape in enumerate(shapes[1:], 1):
+        if place in entry.operands:
+            reads[place - 1] = tuple(entry.span(one, summed) for one in entry.operands[place])
+        elif 1 < last < place and pixels[0] > 1:
+            reads[place - 1] = outline.along_channels(shape)
+    known = outline.beside(shapes[1:], reads)
+    written = [outline.along_output(shapes[0]) or ()] * len(operator.outputs)
+    return None if known is None else outline.finish(known, written)
 
 
 def _place_of_second(shapes: Sequence[Shape], rank: int) -> int:
     """Where the first operand behind the input stands that has so many dimensions or more; behind all if none has."""
     return next((place for place, shape in enumerate(shapes[1:], 1) if len(shape) >= rank), len(shapes))
-
-
-def _pool(outline: Outline) -> Geometry | None:
-    written, (source, *others) = outline.written, outline.shapes()
-    kernel = integers(outline.operator, "kernel_shape", (0,) * (len(written) - 2))
-    rest, outputs = whole(others), outline.operator.outputs
-    if (len(outputs) > 1 and not outline.is_model) or source[:2] != written[:2] or not all(kernel):
-        return None
-    if len(source) != len(written) or len(written) < 3:
-        return None
-    outline.cut_along_output(_columns(written))
-    windows = windows_of(outline.operator, kernel, source[2:], written[2:])
-    pixels = [
-        Span(size, axis, step=window.stride, offset=-window.pad, extent=window.reach)
-        for axis, (size, window) in enumerate(zip(source[2:], windows, strict=True), start=2)
-    ]
-    along = tuple(Span(size, axis) for axis, size in enumerate(written))
-    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *rest], [along] * len(outputs))
-
-
-def _global_pool(outline: Outline) -> Geometry | None:
-    written, (source, *others) = outline.written, outline.shapes()
-    if not 2 <= len(source) == len(written) or source[:2] != written[:2] or prod(written[2:]) != 1:
-        return None
-    outline.cut_along_output()
-    is_sum = outline.operator.kind == "GlobalAveragePool" and len(source) > 2
-    rows = Span(source[2], outline.reduce(source[2])) if is_sum else None
-    pixels = map(Span, source[2:]) if rows is None else (rows, *map(Span, source[3:]))
-    return outline.finish([(Span(source[0], 0), Span(source[1], 1), *pixels), *whole(others)])
 
 
 def _gemm(outline: Outline) -> Geometry | None:
@@ -257,13 +224,12 @@ def _transpose(outline: Outline) -> Geometry | None:
 
 
 _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
-    "Conv": _convolution,
+    **dict.fromkeys(("Conv", "ConvTranspose", "custom.Convolution2DTransposeBias"), _windows),
     "Gemm": _gemm,
     "MatMul": _matmul,
     "BatchNormalization": _batch_normalization,
     "Transpose": _transpose,
-    **dict.fromkeys(POOLS, _pool),
-    **dict.fromkeys(GLOBAL_POOLS, _global_pool),
+    **dict.fromkeys(POOLS | GLOBAL_POOLS, _windows),
     **dict.fromkeys(ELEMENTWISE, _elementwise),
 }
-_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STEPS, STRIDED, TRANSPOSED_CONVOLUTIONS)
+_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STEPS, STRIDED)

@@ -1,16 +1,18 @@
-"""Convolutions, transposed convolutions and pools as loop nests of two axes."""
+"""Convolutions, transposed convolutions and pools: their entries, and loop nests of two axes that follow from these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import Final
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range
 from onchip.ir.window import Window, integer, integers, windows_of
+from onchip.ops.registry.entry import Dimension, OperatorEntry
 
 Shape = tuple[int, ...]
 
@@ -43,25 +45,129 @@ class Slide:
         return window.kernel == window.stride == 1 and window.pad == self.behind == 0
 
 
-def convolution(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """K and C of one group; depthwise is as many groups as channels. `shapes` are output, input, weight, ..."""
-    output, weight = shapes[0], _weight(shapes)
-    kernel = integers(operator, "kernel_shape", tuple(weight[2:]))
-    source = _as_read(operator, shapes, kernel, weight[1])
-    groups = _groups(operator, output[1], source[1])
-    channels = Layer(k=output[1] // groups, c=source[1] // groups, g=groups)
-    return _layers(channels, output[0], _slides(operator, kernel, source, output))
+def convolution(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a convolution; K and C are those of one group. Raises NoLayerError if shapes do not fit."""
+    place = weight_place(shapes)
+    output, kernel = shapes[0], integers(operator, "kernel_shape", shapes[place][2:])
+    source = _as_read(operator, shapes, kernel, shapes[place][1])
+    loops, outputs, inputs = _channels(operator, output[1], source[1])
+    batch, depth = Dimension(output[0], {"N": 1}), Dimension(loops["C"], {"C": 1})
+    write = (batch, outputs, *_each("P", output[2:]))
+    read = (batch, inputs, *_windows(operator, kernel, source, output))
+    return _entry({0: write, 1: read, place: (outputs, depth, *_each("R", kernel))}, loops)
 
 
-def pool(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """A pool has a group for each channel, without weights; raises NoLayerError where shapes do not fit."""
-    output, source = shapes[0], shapes[1]
-    kernel = operator.attributes.get("kernel_shape")
-    sizes = tuple(size for size in kernel if isinstance(size, int)) if isinstance(kernel, list) else ()
-    if len(sizes) != len(source) - 2 or len(output) != len(source):
+def pool(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a pool, which has a group for each channel; raises NoLayerError if shapes do not fit."""
+    output, source = shapes[:2]
+    kernel = integers(operator, "kernel_shape", (0,) * (len(source) - 2))
+    if not len(source) == len(output) > 2 or not all(kernel):
         raise NoLayerError("its kernel_shape does not fit its input")
-    channels = Layer(g=output[1], has_weight=False)
-    return _layers(channels, output[0], _slides(operator, sizes, source, output))
+    plain = Dimension(output[0], {"N": 1}), Dimension(output[1], {"G": 1})
+    write, read = (*plain, *_each("P", output[2:])), (*plain, *_windows(operator, kernel, source, output))
+    return _entry({0: write, 1: read}, {f"R{at}": taps for at, taps in enumerate(kernel, 2)})
+
+
+def pool_of_all(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a pool of all pixels; raises NoLayerError if the input has no channels."""
+    if len(shapes[1]) < 2:
+        raise NoLayerError("its input has no pixels")
+    batch, channels, *pixels = shapes[1]
+    plain = Dimension(batch, {"N": 1}), Dimension(channels, {"G": 1})
+    operands = {0: (*plain, *(Dimension(1, {}) for _ in pixels)), 1: (*plain, *_each("R", pixels))}
+    return _entry(operands, {}, "R2" if operator.kind == "GlobalAveragePool" and pixels else "")
+
+
+def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a ConvTranspose: input pixel i with tap k adds to output i * stride + k * dilation - pad.
+
+    Where attributes leave open how much of the padding stands before, a loop U runs over it. Raises NoLayerError if
+    shapes do not fit.
+    """
+    place = weight_place(shapes)
+    output, source, kernel = shapes[0], shapes[1], integers(operator, "kernel_shape", shapes[place][2:])
+    if len(source) != len(output):
+        raise NoLayerError("its input is a view of another shape")
+    rank = len(kernel)
+    loops, outputs, inputs = _channels(operator, output[1], source[1])
+    steps, dilations = (integers(operator, name, (1,) * rank) for name in ("strides", "dilations"))
+    more, pads = integers(operator, "output_padding", (0,) * rank), integers(operator, "pads", (0,) * (2 * rank))
+    is_closed = operator.attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    pixels = []
+    for at, (step, dilation) in enumerate(zip(steps, dilations, strict=True)):
+        size, pad = (source[2 + at] - 1) * step + (kernel[at] - 1) * dilation + 1 + more[at], pads[at]
+        if is_closed and "output_shape" not in operator.attributes:
+            size -= pad + pads[rank + at]
+        else:
+            missing, size = max(size - output[2 + at], 0), output[2 + at]
+            loops[f"U{2 + at}"], pad = 1 + missing % 2, -(-missing // 2)
+        pixels.append(_spread(2 + at, size, step, dilation, pad, loops))
+    batch, filters = Dimension(output[0], {"N": 1}), Dimension(loops["K"], {"K": 1})
+    write, read = (batch, outputs, *pixels), (batch, inputs, *_each("P", source[2:]))
+    return _entry({0: write, 1: read, place: (inputs, filters, *_each("R", kernel))}, loops)
+
+
+def transposed_with_bias(_operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of TFLite's: batch, rows, columns, channels; its file hides stride and padding.
+
+    The stride makes the output a multiple of the input (SAME), or as long as the last tap reaches (VALID). Raises
+    NoLayerError if shapes do not fit.
+    """
+    if len(shapes) < 3 or {*map(len, shapes[:3])} != {4}:
+        raise NoLayerError("its operands do not fit its output")
+    loops, pixels = dict[str, int](), list[Dimension]()
+    for at, (after, before, taps) in enumerate(zip(*(shape[1:3] for shape in shapes[:3]), strict=True), 2):
+        step, pad = after // before, max(taps - after // before, 0)
+        if after % before:
+            step, pad = (after - taps) // max(before - 1, 1), 0
+            if before == 1 or step < 1 or (after - taps) % (before - 1):
+                raise NoLayerError("its stride does not follow from its sizes")
+        loops[f"U{at}"] = 1 + pad
+        pixels.append(_spread(at, after, step, 1, pad, loops))
+    output, source, weight = shapes[:3]
+    batch, units, depth = Dimension(output[0], {"N": 1}), Dimension(output[3], {"K": 1}), Dimension(source[3], {"C": 1})
+    read, filters = (batch, *_each("P", source[1:3]), depth), (units, *_each("R", weight[1:3]), depth)
+    return _entry({0: (batch, *pixels, units), 1: read, 2: filters}, loops)
+
+
+def loop_nests(entry: OperatorEntry, pixels: Sequence[Range]) -> Mapping[str, Layer]:
+    """Return the loop nests over ranges of the output's pixels; raises NoLayerError if there are none."""
+    loops, seen, channels = entry.loops, entry.operands[1][2:], _nest_of_channels(entry)
+    if not seen:
+        raise NoLayerError("its input has no pixels")
+    if any(len(one.terms) > 1 for one in entry.operands[0][2:]):
+        return _phases(entry, pixels)
+    if "P2" not in loops:
+        *down, across = (one.size for one in seen)
+        return {"": replace(channels, n=loops["N"], r=prod(down), s=across)}
+    slides = []
+    for one, (start, stop) in zip(seen, pixels, strict=True):
+        stride, dilation = one.terms.values()
+        taps = loops[[*one.terms][1]]
+        slides.append(Slide.of(Window(taps, stride, dilation, -one.offset - start * stride), one.size, stop - start))
+    return _layers(channels, loops["N"], slides)
+
+
+def _phases(entry: OperatorEntry, pixels: Sequence[Range]) -> Mapping[str, Layer]:
+    """A transposed convolution is one of stride 1 for each remainder of an output's place by the stride.
+
+    The outputs of remainder f meet the taps f, f + stride, ...
+    """
+    loops, spreads = entry.loops, entry.operands[0][2:]
+    strides, dilations = zip(*([*one.terms.values()][:2] for one in spreads), strict=True)
+    if max(dilations) > 1:
+        raise NoLayerError("it is transposed and dilated")
+    if "U2" in loops:
+        raise NoLayerError("it is transposed and its padding is not written out")
+    layers = {}
+    for remainders in product(*map(range, strides)):
+        sizes = enumerate(zip(remainders, strides, spreads, pixels, strict=True), 2)
+        slides = [_phase(f, loops[f"R{i}"], step, -one.offset, loops[f"P{i}"], o) for i, (f, step, one, o) in sizes]
+        if all(slide.outputs and slide.window.kernel for slide in slides):
+            name = ", ".join(map(str, remainders)) if max(strides) > 1 else ""
+            for part, layer in _layers(_nest_of_channels(entry), loops["N"], slides).items():
+                layers["; ".join(filter(None, (name, part)))] = layer
+    return layers
 
 
 def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
@@ -76,41 +182,6 @@ def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> Mapping[s
     slide = Slide.of(Window(size, 1, 1, (size - 1) // 2), channels, channels)
     beside = Slide(prod(pixels), Window(1, 1, 1, 0), 0)
     return {"": _on_two_axes(Layer(has_weight=False), batch, (slide, beside))}
-
-
-def transposed_convolution(
-    operator: Operator, shapes: Sequence[Shape], pixels: Sequence[Range] | None = None
-) -> Mapping[str, Layer]:
-    """A convolution of stride 1 for each remainder of an output's place by the stride; raises NoLayerError.
-
-    output[i * stride + k - pad] += input[i] * weight[k]; those of remainder f meet the taps f, f + stride, ...
-    Of the outputs in the ranges `pixels`, one for each dimension of space, or of all.
-    """
-    output, source, weight = shapes[0], shapes[1], _weight(shapes)
-    if len(source) != len(output):
-        raise NoLayerError("its input is a view of another shape")
-    groups = _groups(operator, output[1], source[1])
-    kernel = integers(operator, "kernel_shape", tuple(weight[2:]))
-    rank = len(kernel)
-    if integers(operator, "dilations", (1,) * rank) != (1,) * rank:
-        raise NoLayerError("it is transposed and dilated")
-    if (
-        operator.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
-        or "output_shape" in operator.attributes
-    ):
-        raise NoLayerError("it is transposed and its padding is not written out")
-    strides, pads = integers(operator, "strides", (1,) * rank), integers(operator, "pads", (0,) * (2 * rank))
-    channels = Layer(k=output[1] // groups, c=source[1] // groups, g=groups)
-    layers = {}
-    for remainders in product(*(range(stride) for stride in strides)):
-        ranges = pixels or tuple((0, size) for size in output[2:])
-        sizes = zip(remainders, kernel, strides, pads, source[2:], ranges, strict=False)
-        slides = [_phase(*each) for each in sizes]
-        if all(slide.outputs and slide.window.kernel for slide in slides):
-            name = ", ".join(map(str, remainders)) if max(strides) > 1 else ""
-            for part, layer in _layers(channels, output[0], slides).items():
-                layers["; ".join(filter(None, (name, part)))] = layer
-    return layers
 
 
 def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outputs: Range) -> Slide:
@@ -139,10 +210,6 @@ def weight_place(shapes: Sequence[Shape]) -> int:
     raise NoLayerError("its weight does not fit its output")
 
 
-def _weight(shapes: Sequence[Shape]) -> Shape:
-    return shapes[weight_place(shapes)]
-
-
 def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channels_of_group: int) -> Shape:
     """The input's shape; of a view of a tensor of another rank, what windows touch and no more than a stride skips."""
     output, source = shapes[0], shapes[1]
@@ -166,16 +233,43 @@ def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channel
     raise NoLayerError("its input is a view of another shape")
 
 
-def _groups(operator: Operator, outputs: int, inputs: int) -> int:
+def _channels(operator: Operator, outputs: int, inputs: int) -> tuple[dict[str, int], Dimension, Dimension]:
+    """Return the loops over channels, and the channels of the output and of the input."""
     groups = integer(operator, "group", 1)
     if groups < 1 or outputs % groups or inputs % groups:
         raise NoLayerError(f"its channels do not make {groups} groups")
-    return groups
+    k, c = outputs // groups, inputs // groups
+    if groups == 1:
+        return {"K": k, "C": c}, Dimension(k, {"K": 1}), Dimension(c, {"C": 1})
+    loops = {"G": groups, "K": k, "C": c}
+    return loops, Dimension(outputs, {"G": k, "K": 1}), Dimension(inputs, {"G": c, "C": 1})
 
 
-def _slides(operator: Operator, kernel: Shape, source: Shape, output: Shape) -> list[Slide]:
+def _each(letter: str, sizes: Iterable[int]) -> Iterable[Dimension]:
+    return (Dimension(size, {f"{letter}{at}": 1}) for at, size in enumerate(sizes, 2))
+
+
+def _windows(operator: Operator, kernel: Shape, source: Shape, output: Shape) -> Iterable[Dimension]:
     windows = windows_of(operator, kernel, source[2:], output[2:])
-    return [Slide.of(*each) for each in zip(windows, source[2:], output[2:], strict=True)]
+    for at, (window, size) in enumerate(zip(windows, source[2:], strict=True), 2):
+        yield Dimension(size, {f"P{at}": window.stride, f"R{at}": window.dilation}, -window.pad)
+
+
+def _spread(at: int, size: int, step: int, dilation: int, pad: int, loops: Mapping[str, int]) -> Dimension:
+    is_open = {f"U{at}": 1} if f"U{at}" in loops else {}
+    return Dimension(size, {f"P{at}": step, f"R{at}": dilation, **is_open}, -pad)
+
+
+def _entry(operands: Mapping[int, tuple[Dimension, ...]], loops: Mapping[str, int], summed: str = "") -> OperatorEntry:
+    """Loops that make up a dimension alone have its size; C may be cut where it is not that of several groups."""
+    alone = {loop: one.size for each in operands.values() for one in each for loop in one.terms if len(one.terms) == 1}
+    summed = "C" if "C" in loops and "G" not in loops else summed
+    return OperatorEntry({**alone, **loops}, operands, summed)
+
+
+def _nest_of_channels(entry: OperatorEntry) -> Layer:
+    k, c, g = (entry.loops.get(loop, 1) for loop in ("K", "C", "G"))
+    return Layer(k=k, c=c, g=g, has_weight=len(entry.operands) > 2)
 
 
 def _layers(channels: Layer, batch: int, slides: Sequence[Slide]) -> Mapping[str, Layer]:
@@ -231,3 +325,12 @@ def _on_two_axes(channels: Layer, batch: int, slides: Sequence[Slide]) -> Layer:
         (height.window.pad, width.window.pad, height.behind, width.behind),
         has_weight=channels.has_weight,
     )
+
+
+WINDOWS: Final[Mapping[str, Callable[[Operator, Sequence[Shape]], OperatorEntry]]] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), convolution),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), pool),
+    **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), pool_of_all),
+    "ConvTranspose": transposed_convolution,
+}
+"""Entries of the kinds that are loop nests, from an operator and the shapes of its output and of what it reads."""

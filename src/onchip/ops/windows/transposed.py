@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.window import integers
 from onchip.ops.derive.fusable import FeatureMap
-from onchip.ops.views.fusable_views import shape_of
-from onchip.ops.windows.sliding_windows import NoLayerError, weight_place
+from onchip.ops.derive.layers_of import shapes_of
+from onchip.ops.windows.sliding_windows import NoLayerError, transposed_convolution
 
 
 def nest_of_transposed(graph: Graph, operator: Operator, part: Layer, maps: tuple[FeatureMap, FeatureMap]) -> Layer:
@@ -22,23 +20,22 @@ def nest_of_transposed(graph: Graph, operator: Operator, part: Layer, maps: tupl
     as many times as large as its input, or where it cuts off more than its kernel.
     """
     source, high = maps
-    if len(shape_of(graph, operator.outputs[0])) != 4:
+    shapes = shapes_of(graph, operator)
+    if len(shapes[0]) != 4:
         raise NoLayerError("it is no map of rows and columns")
-    stride, pads = integers(operator, "strides", (1, 1)), integers(operator, "pads", (0, 0, 0, 0))
-    if (high.rows, high.columns) != (source.rows * stride[0], source.columns * stride[1]):
-        raise NoLayerError(f"its output is not {stride[0]} x {stride[1]} times as large as its input")
-    shapes = [shape_of(graph, name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
-    kernel = integers(operator, "kernel_shape", shapes[weight_place(shapes)][2:])
-    before = [(size - 1 - pad) // step for size, pad, step in zip(kernel, pads, stride, strict=False)]
-    behind = [(step - 1 + pad) // step for pad, step in zip(pads, stride, strict=False)]
-    if min(before) < 0:
+    entry = transposed_convolution(operator, shapes)
+    down, across = (entry.span(one, None) for one in entry.operands[1][2:])
+    if (high.rows, high.columns) != (source.rows * down.per, source.columns * across.per):
+        raise NoLayerError(f"its output is not {down.per} x {across.per} times as large as its input")
+    if max(down.offset, across.offset) > 0:
         raise NoLayerError("it cuts off more than its kernel")
+    before, behind = (-down.offset, -across.offset), (down.extent - 1 + down.offset, across.extent - 1 + across.offset)
     return replace(
         part,
-        k=part.k * prod(stride),
+        k=part.k * down.per * across.per,
         p=source.rows,
         q=source.columns,
-        r=before[0] + behind[0] + 1,
-        s=before[1] + behind[1] + 1,
-        padding=(before[0], before[1], behind[0], behind[1]),
+        r=down.extent,
+        s=across.extent,
+        padding=(*before, *behind),
     )

@@ -1,0 +1,167 @@
+"""Slices and loop nests of convolutions and pools, compared with every multiplication that their kind defines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+from random import Random
+
+import pytest
+
+from onchip.errors import InputError
+from onchip.ir.graph import Graph
+from onchip.ir.layer import Axis
+from onchip.ir.operator import AttributeValue, Operator
+from onchip.ir.region import Range, Region
+from onchip.ir.tensor import Role, Tensor
+from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, loop_nests
+from oracles.window_reads import Index, WindowReads
+
+KINDS = ("Conv", "Conv", "ConvTranspose", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool")
+Case = tuple[Graph, list[WindowReads]]
+"""A network of one operator, and what it multiplies: one of two things where its padding is left open."""
+
+
+def random_case(random: Random, kind: str, rank: int) -> Case | None:
+    batch, groups = random.choice((1, 2)), random.choice((1, 1, 2, 3))
+    inputs, outputs = groups * random.choice((1, 1, 2)), groups * random.choice((1, 2))
+    pixels, kernel = (tuple(random.randint(1, most) for _ in range(rank)) for most in (7, 3))
+    strides, dilations = (tuple(random.choice((1, 1, 2, 3)) for _ in range(rank)) for _ in range(2))
+    before, after = (tuple(random.choice((0, 0, 1, 2)) for _ in range(rank)) for _ in range(2))
+    padding, more = random.choice(("NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")), (0,) * rank
+    reaches = [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, dilations, strict=True)]
+    if padding != "NOTSET":
+        before = after = (0,) * rank
+    added = [sum(both) for both in zip(before, after, strict=True)]
+    if kind == "ConvTranspose":
+        more = tuple(random.randrange(stride) for stride in strides)
+        sizes = zip(pixels, strides, reaches, more, added, strict=True)
+        written = [(size - 1) * stride + reach + extra - pad for size, stride, reach, extra, pad in sizes]
+        if padding.startswith("SAME"):
+            written = [size * stride for size, stride in zip(pixels, strides, strict=True)]
+    elif kind.startswith("Global"):
+        written = [1] * rank
+    else:
+        is_ceil = random.random() < 0.3 and "Pool" in kind
+        sizes_of_input = zip(pixels, strides, reaches, added, strict=True)
+        written = [
+            (size + pad - reach + is_ceil * (stride - 1)) // stride + 1 for size, stride, reach, pad in sizes_of_input
+        ]
+        if padding.startswith("SAME"):
+            written = [-(-size // stride) for size, stride in zip(pixels, strides, strict=True)]
+    if min(written) < 1:
+        return None
+    if "Pool" in kind:
+        groups, outputs = 1, inputs
+    output = (batch, outputs, *written)
+    reads = [WindowReads(kind, (batch, inputs, *pixels), output, kernel, strides, dilations, before, groups)]
+    if padding.startswith("SAME") and not kind.startswith("Global"):
+        reads = [replace(reads[0], pads=pads) for pads in open_pads(padding, reads[0], more)]
+    attributes: dict[str, AttributeValue] = {"strides": [*strides], "dilations": [*dilations], "auto_pad": padding}
+    attributes |= {"pads": [*before, *after], "kernel_shape": [*kernel], "output_padding": [*more], "group": groups}
+    weight = (inputs, outputs // groups, *kernel) if kind == "ConvTranspose" else (outputs, inputs // groups, *kernel)
+    tensors = [Tensor.of_shape("x", reads[0].source, 8, Role.INPUT), Tensor.of_shape("y", output, 32, Role.OUTPUT)]
+    parameters = () if "Pool" in kind else ("w",)
+    tensors += [Tensor.of_shape(name, weight, 8, Role.PARAMETER) for name in parameters]
+    operator = Operator("op", kind, ("x",), ("y",), parameters, attributes)
+    return Graph("network", tuple(tensors), (operator,)), reads
+
+
+def open_pads(padding: str, reads: WindowReads, more: Index) -> list[Index]:
+    """What stands before where the padding follows from the sizes; of a transposed one the larger or smaller half."""
+    totals = []
+    for at, (taps, stride, dilation) in enumerate(zip(reads.kernel, reads.strides, reads.dilations, strict=True)):
+        large, small = reads.source[2 + at], reads.output[2 + at]
+        if reads.kind == "ConvTranspose":
+            large, small = small - more[at], large
+        totals.append(max((small - 1) * stride + (taps - 1) * dilation + 1 - large, 0))
+    halves = tuple(total // 2 for total in totals), tuple(-(-total // 2) for total in totals)
+    return [*halves] if reads.kind == "ConvTranspose" else [halves[padding == "SAME_LOWER"]]
+
+
+def cases(seed: int, count: int) -> list[Case]:
+    random = Random(seed)
+    found = [random_case(random, random.choice(KINDS), random.choice((1, 2, 2, 3))) for _ in range(count)]
+    return [case for case in found if case is not None]
+
+
+def holds(region: Region, element: Index) -> bool:
+    return all(start <= place < stop for (start, stop), place in zip(region, element, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slice_reads_what_its_outputs_multiply(seed: int) -> None:
+    """Of two halves of a sum exactly one reads both factors of a product."""
+    random, seen = Random(seed), 0
+    for graph, every in cases(seed, 400):
+        geometry = geometry_of(graph.operators[0], graph, is_model=True)
+        assert geometry is not None
+        tile: list[list[Range]] = []
+        for axis in geometry.axes:
+            middle = random.randint(1, max(axis.size - 1, 1))
+            halves = [(0, middle), (middle, axis.size)] if axis.size > 1 else [(0, 1)]
+            tile.append(halves if axis.is_reduction else [random.choice(halves)])
+        written = tuple(ranges[0] for ranges in tile[: len(every[0].output)])
+        parts = [[one.region(part, geometry.axes) for one in geometry.reads] for part in product(*tile)]
+        for reads in every:
+            for output, *factors in reads:
+                if holds(written, output):
+                    seen += 1
+                    read = [
+                        all(one and holds(one, at) for one, at in zip(part, factors, strict=False)) for part in parts
+                    ]
+                    assert sum(read) == 1, (graph.operators[0], tile, output, factors)
+    assert seen > 2000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slice_reads_little_more_than_its_outputs_multiply(seed: int) -> None:
+    """At most a stride or a dilation before and behind, but for the last slice, which takes what is left."""
+    random = Random(seed)
+    for graph, every in cases(seed, 400):
+        geometry = geometry_of(graph.operators[0], graph, is_model=True)
+        assert geometry is not None
+        places = [random.randrange(axis.size) for axis in geometry.axes]
+        tile = [(at, at + 1) for at in places]
+        for dimension in range(2, len(every[0].source)):
+            reads = every[0]
+            met = [read[dimension] for output, read, _ in reads if output[dimension] == places[dimension]]
+            region = geometry.reads[0].region(tile, geometry.axes)
+            is_last = places[dimension] == geometry.axes[dimension].size - 1
+            if met and region and not is_last and geometry.reduction is None:
+                start, stop = region[dimension]
+                slack = reads.strides[dimension - 2] + reads.dilations[dimension - 2] + 1
+                assert stop - start <= max(met) - min(met) + 1 + 2 * slack
+
+
+def useful(axis: Axis, outputs: int, taps: int) -> int:
+    """Count pairs of output and tap along an axis that meet a stored pixel."""
+    positions = (
+        output * axis.stride + tap * axis.dilation - axis.padding
+        for output, tap in product(range(outputs), range(taps))
+    )
+    return sum(0 <= position < axis.size for position in positions)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_loop_nests_over_a_range_of_pixels_multiply_as_often_as_the_definition(seed: int) -> None:
+    random, made = Random(seed), 0
+    for graph, every in cases(seed, 400):
+        operator, output = graph.operators[0], every[0].output
+        shapes = [output, *(graph.tensor[name].shape or () for name in (*operator.inputs, *operator.parameters))]
+        starts = [random.randrange(size) for size in output[2:]]
+        pixels = [(start, random.randint(start + 1, size)) for start, size in zip(starts, output[2:], strict=True)]
+        try:
+            layers = loop_nests(WINDOWS[operator.kind](operator, shapes), pixels)
+        except (NoLayerError, InputError):
+            continue
+        made += 1
+        found = 0
+        for layer in layers.values():
+            bounds = ((layer.p, layer.r), (layer.q, layer.s))
+            pairs = prod(useful(axis, *both) for axis, both in zip(layer.axes, bounds, strict=True))
+            found += layer.n * layer.k * layer.c * layer.g * pairs
+        assert found == sum(holds(tuple(pixels), output[2:]) for output, _, _ in every[0]), (operator, pixels)
+    assert made > 100
