@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from math import ceil, prod
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
+from onchip.ops.derive.layers_of import layers_of_operator
 from onchip.scheduling.candidates.split import split_operators
 from support.tiled import Network, convolution, gemm, networks, problem_of
 from support.tiled_values import split_to_share
@@ -46,6 +48,14 @@ def one_operator(
 def macs_and_cycles(graph: Graph, array: ComputeArray = ARRAY) -> tuple[int, int]:
     (operator,) = graph.operators
     return MacCount(graph).macs(operator), SimpleCost(graph, accelerator(array)).cycles(operator)
+
+
+def test_a_convolution_of_a_reshaped_input_counts_as_its_loop_nest() -> None:
+    """The first convolution of micro_speech reads a row of 1960 elements as 49 x 40 pixels."""
+    graph = read_network(str(Path(__file__).parents[1] / "data/tflite/micro_speech_quantized.tflite"))
+    first = next(one for one in graph.operators if one.kind == "Conv")
+    nests = layers_of_operator(graph, first).values()
+    assert MacCount(graph).macs(first) == sum(nest.macs for nest in nests) == 25 * 20 * 8 * 10 * 8
 
 
 @pytest.mark.parametrize(

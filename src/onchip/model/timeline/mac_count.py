@@ -25,6 +25,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
 from onchip.ir.window import product_of, shapes_as_read, shapes_computed, stated_factors
 from onchip.ops.derive.visited_elements import elements_visited
+from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 
@@ -129,7 +130,7 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
     output, first, *others = shapes
     match operator.kind:
         case kind if kind in _CONVOLUTIONS:
-            return _convolution(operator, output, first, others)
+            return _convolution(operator, shapes)
         case "MatMul" | "BATCH_MATMUL" if depth := _met_depth(operator, first, others, output):
             return _product(output, depth)
         case "Gemm" if output and (factors := stated_factors(operator)) and min(map(len, factors)) > 1:
@@ -196,25 +197,15 @@ def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
     return units if product is None else units * product.features_per_unit
 
 
-def _convolution(
-    operator: Operator, output: tuple[int, ...], first: tuple[int, ...], others: list[tuple[int, ...]]
-) -> Mapping[str, int] | None:
+def _convolution(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
     """Further dimensions of space count with the height; a transposed one has its loops over the input's pixels."""
-    groups = operator.attributes.get("group", 1)
-    window = _integers(operator.attributes.get("kernel_shape")) or tuple(others[0][2:] if others else ())
-    if len(output) < 3 or len(first) != len(output) or len(window) != len(output) - 2 or not isinstance(groups, int):
+    try:
+        loops = WINDOWS[operator.kind](operator, shapes).loops
+    except NoLayerError:
         return None
-    pixels = (first if operator.kind == "ConvTranspose" else output)[2:]
-    return {
-        "N": output[0],
-        "K": output[1] // groups,
-        "C": first[1] // groups,
-        "P": prod(pixels[:-1]),
-        "Q": pixels[-1],
-        "R": prod(window[:-1]),
-        "S": window[-1],
-        "G": groups,
-    }
+    pixels, window = ([loops[f"{letter}{at}"] for at in range(2, len(shapes[0]))] for letter in "PR")
+    sizes = {"P": prod(pixels[:-1]), "Q": pixels[-1], "R": prod(window[:-1]), "S": window[-1]}
+    return {"N": loops["N"], "K": loops["K"], "C": loops["C"], **sizes, "G": loops.get("G", 1)}
 
 
 def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
