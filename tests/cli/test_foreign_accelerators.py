@@ -56,6 +56,47 @@ def test_zigzags_hardware_is_fused_on(onchip: Program, product: Path, tmp_path: 
     assert onchip("check", path, product, "--accelerator", SYSTOLIC).code == 0
 
 
+NODES = """\
+architecture:
+  version: 0.4
+  nodes:
+  - !Component {name: main, class: DRAM, attributes: {width: 64}, LEFT_OUT}
+  - !Component {name: buffer, class: SRAM, attributes: {depth: 64, width: 64}}
+  - !Component {name: mac, class: intmac, spatial: {meshX: 2}}
+"""
+NOTES = (
+    "Not modelled: sparse optimisations of main (Timeloop 0.4): "
+    "energies, cycles and capacities are those of dense execution",
+    "Not applied: temporal constraint of main (Timeloop 0.4): "
+    "the mapping may break it, and status and bound are valid for mappings without it",
+)
+RESTRICTION = "without the features noted"
+
+
+@pytest.mark.parametrize("verb", ["map", "fuse", "schedule"])
+def test_answers_and_their_files_name_the_timeloop_features_that_are_left_out(
+    onchip: Program, product: Path, tmp_path: Path, verb: str
+) -> None:
+    chip, answer, page = tmp_path / "chip.yaml", tmp_path / "answer.json", tmp_path / "page.html"
+    asked = (verb, product, "--accelerator", chip)
+    chip.write_text(NODES.replace(", LEFT_OUT", ""))
+    plain = onchip(*asked, "--json").json
+    chip.write_text(
+        NODES.replace("LEFT_OUT", "constraints: {temporal: {factors: [C=1]}}, sparse_optimizations: {a: 1}")
+    )
+    noted = onchip(*asked, "--json", "-o", answer, "--report", page).json
+    assert (plain["not_modelled"], noted["not_modelled"]) == ([], list(NOTES))
+    before, after = (one["layers"][0] if verb == "map" else one for one in (plain, noted))
+    assert after["objective_value"] == before["objective_value"]
+    assert (RESTRICTION in str(before["space"]), RESTRICTION in str(after["space"])) == (False, True)
+    table = onchip(*asked).out
+    for text in (table, page.read_text(), answer.read_text()):
+        assert all(note in text for note in NOTES)
+    assert RESTRICTION in table
+    chip.write_text(NODES.replace(", LEFT_OUT", ""))
+    assert onchip("check", answer, product, "--accelerator", chip).code == 0  # the notes are part of no hash
+
+
 @pytest.mark.parametrize("verb", ["plan", "schedule", "map"])
 def test_cores_of_stream_are_refused_as_what_they_are(
     onchip: Program, product: Path, tmp_path: Path, verb: str

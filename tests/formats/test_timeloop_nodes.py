@@ -12,7 +12,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Direction, Operand, Port
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.foreign_files import load_any_accelerator, read_layers
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256, accelerator_to_yaml
 from onchip.formats.timeloop.architecture import timeloop_architecture
+from onchip.formats.timeloop.bypass import Keeps, timeloop_bypass
 from onchip.formats.timeloop.expressions import evaluated
 from onchip.ir.layer import Layer
 
@@ -93,45 +96,60 @@ def test_nodes_are_memories_with_the_instances_around_them() -> None:
 
 
 COLUMN = "spatial: {meshX: 4}\n"
+ALONE = "the mapping may break it, and status and bound are valid for mappings without it"
+DENSE = "energies, cycles and capacities are those of dense execution"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "note"),
     [
         (
-            MACHINE.replace("spatial: {meshX: 4}", "spatial: {meshX: 4}\n    constraints: {spatial: {factors: [N=1]}}"),
-            '"column" is of the type "spatial" (version 0.4); expected dataspace alone',
+            MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{spatial: {{factors: [N=1]}}}}\n"),
+            f"Not applied: spatial constraint of column (Timeloop 0.4): {ALONE}",
         ),
         (
-            MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{temporal: {{permutation: [P]}}}}\n"),
-            '"column" is of the type "temporal" (version 0.4); expected dataspace alone',
-        ),
-        (
-            MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{max_fanout: 4}}\n"),
-            '"column" is of the type "max_fanout" (version 0.4); expected dataspace alone',
+            MACHINE.replace(COLUMN, f"{COLUMN}    constraints: {{temporal: {{permutation: [P]}}, max_fanout: 4}}\n"),
+            "Not applied: temporal constraint of column, max_fanout constraint of column (Timeloop 0.4): "
+            "the mapping may break them, and status and bound are valid for mappings without them",
         ),
         (
             MACHINE + "constraints: {targets: [{target: shared, type: temporal, factors: [P=1]}]}\n",
-            'constraints.targets[0].type: a constraint of "shared" is of the type "temporal"',
+            f"Not applied: temporal constraint of shared (Timeloop 0.4): {ALONE}",
         ),
         (
             MACHINE.replace(COLUMN, f"{COLUMN}    sparse_optimizations: {{action_optimization: []}}\n"),
-            '"column" has sparse_optimizations (version 0.4); expected a dense machine',
+            f"Not modelled: sparse optimisations of column (Timeloop 0.4): {DENSE}",
         ),
         (
             MACHINE + "sparse_optimizations: {targets: [{name: shared}]}\n",
-            "the file has sparse_optimizations (Sparseloop, versions 0.3 and 0.4); expected a dense machine",
-        ),
-        (
-            MACHINE.replace("{depth: 2, width: 8}", "{depth: 2, width: 8, datawidth: WORD}"),
-            "version 0.4: a name has to",
+            f"Not modelled: sparse optimisations of the file (Timeloop 0.4): {DENSE}",
         ),
     ],
 )
-def test_features_that_change_mappings_or_costs_are_refused_by_name(text: str, says: str) -> None:
+@pytest.mark.parametrize("keeps", [None, {}])
+def test_features_that_change_mappings_or_costs_are_left_out_with_a_note(
+    text: str, note: str, keeps: Keeps | None
+) -> None:
     assert text != MACHINE
-    with pytest.raises(InputError, match=re.escape(says)):
+    with pytest.warns(NetworkWarning, match=re.escape(note)):
+        machine = timeloop_architecture(text, "chip.yaml", keeps)
+    plain = timeloop_architecture(MACHINE, "chip.yaml", keeps)
+    assert (machine.notes, plain.notes) == ((note,), ())
+    assert (machine, repr(machine)) == (plain, repr(plain))
+    assert accelerator_sha256(machine) == accelerator_sha256(plain)
+    assert accelerator_from_yaml(accelerator_to_yaml(machine), "chip.yaml").notes == machine.notes
+
+
+def test_sparse_optimisations_of_older_files_are_refused() -> None:
+    text = "architecture: {subtree: []}\nsparse_optimizations: {targets: [{name: shared}]}\n"
+    with pytest.raises(InputError, match=re.escape("the file has sparse_optimizations (Sparseloop, version 0.3)")):
         read(text)
+
+
+def test_a_mapspace_with_other_constraints_is_refused() -> None:
+    text = "mapspace: [{target: shared, type: temporal, factors: [P=1]}]\n"
+    with pytest.raises(InputError, match=re.escape('a constraint of "shared" is of the type "temporal"')):
+        timeloop_bypass(text, "mapspace.yaml")
 
 
 def test_constraints_that_restrict_nothing_are_read() -> None:

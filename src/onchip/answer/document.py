@@ -117,10 +117,14 @@ def schedule_claim_figures(energy_fj: int | None, latency_cycles: int, traffic_b
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The name and, if known, the SHA-256 of the canonical JSON of what an answer was made from."""
+    """The name and, if known, the SHA-256 of the canonical JSON of a graph or an accelerator.
+
+    `notes` are those of the accelerator: the features of its file that the answer leaves out.
+    """
 
     name: str
     sha256: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
 from onchip.errors import InternalError, UsageError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256, accelerator_source
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph
@@ -128,7 +128,7 @@ def fuse_network(request: FusionRequest, start: RunStarter = silent_run) -> Fusi
         bound = problem.bound_of_any
         told = without_bound(with_bound(run, bound))  # the search's own bound holds for its stacks and tiles alone
         in_time = solve_in_time(problem.costing, request.options, told, pool)
-    space = _space(in_time.found.space, request.accounting)
+    space = _space(in_time.found.space, problem)
     result = for_all_strategies(in_time.found.result, bound, space)
     stacks = in_time.found.stacks
     costs = problem.costed(cost for _, cost in stacks)
@@ -280,10 +280,12 @@ def _figures(problem: _Problem, costs: Sequence[StackCost]) -> StrategyFigures:
     )
 
 
-def _space(described: str, accounting: AccountingName) -> str:
-    """What the proof is about."""
-    by_rule = accounting is not AccountingName.INTERPRETER
-    return f"{described}; each layer unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else described
+def _space(described: str, problem: _Problem) -> str:
+    """Return the strategies for which the proof holds, with the accounting and the accelerator's restriction."""
+    by_rule = problem.request.accounting is not AccountingName.INTERPRETER
+    rule = "each layer unrolled by DeFiNES's rule and counted as DeFiNES does" if by_rule else None
+    restriction = problem.accelerator.restriction and f"accelerator: {problem.accelerator.restriction}"
+    return "; ".join(filter(None, (described, rule, restriction)))
 
 
 def _document(
@@ -297,7 +299,7 @@ def _document(
     claim = Claim(problem.mapper, result.status, request.objective, value, *bounds)
     return StrategyDocument(
         Source(problem.network.name, graph_sha256(problem.graph)),
-        Source(problem.accelerator.name, accelerator_sha256(problem.accelerator)),
+        accelerator_source(problem.accelerator),
         reading,
         answer,
         claim,

@@ -21,7 +21,7 @@ from onchip.arch.energies import ensure_energies, with_mac_energy
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml_writer import accelerator_source
 from onchip.ir.layer import Layer
 from onchip.mapping.space.spaces import SPACES, MapSpace, padded_mappings
 from onchip.model.accounting.accounting import AccountingName
@@ -92,7 +92,6 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         searched = _searches(request, layers, with_mac_energy(accelerator), run).found(pool)
         each = zip(layers.distinct.items(), searched, strict=True)
         mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
-    machine = Source(accelerator.name, accelerator_sha256(accelerator))
     mappings = tuple(
         NamedMapping(one.names, one.mapping.layer(one.layer), one.mapping, one.claim)
         for one in mapped
@@ -107,9 +106,9 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         COSA if is_cosa else request.objective,
         "bits" if is_cosa else UNITS[request.objective],
         mapped,
-        Document(Source(layers.name or ""), machine, Reading(), mappings),
+        Document(Source(layers.name or ""), accelerator_source(accelerator), Reading(), mappings),
         is_one_layer,
-        _mapspace(request),
+        _mapspace(request, accelerator),
         request.accounting,
         moved,
     )
@@ -246,8 +245,10 @@ def layers_asked_for(request: MappingRequest, accelerator: Accelerator) -> tuple
     return (network, False) if wanted is None else (network.only(wanted), True)
 
 
-def _mapspace(request: MappingRequest) -> MapSpace | None:
+def _mapspace(request: MappingRequest, accelerator: Accelerator) -> MapSpace | None:
     """Return the mappings for which the method's status and bound hold; None if it proves nothing."""
-    if request.padding_percent:
-        return padded_mappings(request.padding_percent)
-    return SPACES.get(request.method)
+    percent, without = request.padding_percent, accelerator.restriction
+    space = padded_mappings(percent) if percent else SPACES.get(request.method)
+    if space is None or without is None:
+        return space
+    return MapSpace(f"{space.name}, accelerator {without}", "; ".join((space.definition, *accelerator.notes)))

@@ -241,11 +241,11 @@ def _document(
 ) -> PlanDocument | None:
     if result.answer is None or result.objective_value is None:
         return None
-    from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+    from onchip.formats.own.accelerator_yaml_writer import accelerator_source
 
     return PlanDocument(
         Source(problem.graph.name, graph_sha256(problem.graph)),
-        Source(accelerator.name, accelerator_sha256(accelerator)),
+        accelerator_source(accelerator),
         reading,
         result.answer,
         Claim(result.method, result.status, problem.objective, result.objective_value, result.lower_bound),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 from onchip.arch.compute import ComputeArray
@@ -19,6 +19,8 @@ class Accelerator:
     `levels` are all memories on the chip, nearest the MACs first; the scratchpads are those of
     them that software addresses for `plan`, in the same order. Without levels, each scratchpad is one.
     `share` says which kinds of operators its kernels compute in bytes of what they read.
+    `notes` are sentences about features of the machine's file that the accelerator leaves out. Reports state them with
+    every answer; they are part of no hash, comparison or cache key.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Accelerator:
     dma: Dma | None = None
     links: tuple[Link, ...] = ()
     share: SharedKinds = NO_SHARING
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         place = f"accelerator {self.name!r}"
@@ -55,6 +58,11 @@ class Accelerator:
         """The levels of which one instance serves the whole array, nearest the MACs first; schedules allocate there."""
         dimensions = set(self.array.sizes if self.array else ())
         return tuple(level for level in self.levels if level.serves is None or set(level.serves) == dimensions)
+
+    @property
+    def restriction(self) -> str | None:
+        """The restriction of every proof on this accelerator, beside that of its space; None without notes."""
+        return "without the features noted" if self.notes else None
 
     def bits_per_cycle(self, source: str, target: str) -> int:
         """How many move from memory `source` to memory `target`: the slowest of both ends' ports and their link says.

@@ -104,6 +104,7 @@ class AcceleratorFields(TypedDict):
     dma: NotRequired[DmaFields]
     links: NotRequired[list[LinkFields]]
     share: NotRequired[ShareFields]
+    notes: NotRequired[list[str]]
 
 
 def bundled_accelerators() -> tuple[str, ...]:
@@ -184,7 +185,8 @@ def _of_parts(fields: AcceleratorFields) -> partial[Accelerator]:
     kinds = fields.get("share", {})
     share = SharedKinds(tuple(kinds.get("in_place", ())), tuple(kinds.get("alias", ())))
     clock_mhz = fields.get("clock_mhz")
-    return partial(Accelerator, fields["name"], scratchpads, levels, clock_mhz, array, dram, dma, links, share)
+    notes = tuple(fields.get("notes", ()))
+    return partial(Accelerator, fields["name"], scratchpads, levels, clock_mhz, array, dram, dma, links, share, notes)
 
 
 def _array(fields: ArrayFields) -> ComputeArray:

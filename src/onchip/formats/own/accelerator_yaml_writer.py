@@ -6,8 +6,10 @@ The fields are those that `accelerator_yaml` reads.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from re import fullmatch
 
+from onchip.answer.document import Source
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Link, MemoryLevel, Operand, Port
@@ -31,8 +33,13 @@ def accelerator_to_yaml(accelerator: Accelerator) -> str:
 
 
 def accelerator_sha256(accelerator: Accelerator) -> str:
-    """SHA-256 of the accelerator's canonical JSON (sizes in bytes, what is absent left out)."""
-    return canonical_sha256(accelerator_fields(accelerator), AcceleratorError)
+    """SHA-256 of the accelerator's canonical JSON (sizes in bytes, without notes and absent fields)."""
+    return canonical_sha256(accelerator_fields(replace(accelerator, notes=())), AcceleratorError)
+
+
+def accelerator_source(accelerator: Accelerator) -> Source:
+    """Return the name, hash and notes of an accelerator, as a file of an answer states them."""
+    return Source(accelerator.name, accelerator_sha256(accelerator), accelerator.notes)
 
 
 def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
@@ -49,6 +56,7 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
         "dma": dma and {"queues": dma.queues, "setup_cycles": dma.setup_cycles},
         "links": [_link_fields(link) for link in accelerator.links] or None,
         "share": _share_fields(accelerator.share) or None,
+        "notes": [*accelerator.notes] or None,
     }
     return _present(fields)
 

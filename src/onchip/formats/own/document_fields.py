@@ -16,10 +16,11 @@ from onchip.formats.validation import quoted
 
 
 class SourceFields(TypedDict):
-    """What the answer was made from; `sha256` may be absent in answers of other tools."""
+    """A graph or an accelerator; `sha256` may be absent in answers of other tools, `notes` are an accelerator's."""
 
     name: str
     sha256: NotRequired[str]
+    notes: NotRequired[list[str]]
 
 
 class PixelFields(TypedDict):
@@ -42,12 +43,13 @@ def source_of(fields: SourceFields, place: str, error: type[InputError]) -> Sour
     sha256 = fields.get("sha256")
     if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
         raise error(f"it is {quoted(sha256)}", place=f"{place}.sha256", expected="64 hexadecimal digits")
-    return Source(fields["name"], sha256)
+    return Source(fields["name"], sha256, tuple(fields.get("notes", ())))
 
 
 def source_fields(source: Source) -> dict[str, object]:
-    """The fields of a source; a hash that is not known is left out."""
-    return {"name": source.name} if source.sha256 is None else {"name": source.name, "sha256": source.sha256}
+    """Return the fields of a source, without an unknown hash and empty notes."""
+    known = {"sha256": source.sha256, "notes": [*source.notes]}
+    return {"name": source.name, **{name: value for name, value in known.items() if value}}
 
 
 def bindings_of(fields: BindingFields, error: type[InputError]) -> Bindings:

@@ -78,7 +78,8 @@ def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
     with part.errors_in(file):
         check_format(part.value, MAPPING_FORMAT, file)
         fields = validate(MappingFileFields, json.dumps(part.value).encode(), MAPPING_FORMAT, file)
-    accelerator = Source(fields["accelerator"]["name"], fields["accelerator"].get("sha256"))
+    source = fields["accelerator"]
+    accelerator = Source(source["name"], source.get("sha256"), tuple(source.get("notes", ())))
     return Document(Source(fields.get("network", "")), accelerator, Reading(), tuple(mappings))
 
 

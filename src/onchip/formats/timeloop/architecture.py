@@ -66,7 +66,7 @@ class FileFields(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """The components of a file, outermost first, and what they keep.
+    """The components of a file, outermost first, the operands that each keeps, and notes on features left out.
 
     With `may_lack_dram` (0.4) the outermost may be another memory, and several of the next may share it.
     """
@@ -74,6 +74,7 @@ class _Described:
     components: tuple[Component, ...]
     keeps: Keeps
     may_lack_dram: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def read_timeloop_architecture(path: Path, keeps: Keeps | None = None) -> Accelerator:
@@ -86,7 +87,7 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
 
     `keeps` says which operands a memory keeps; without it the file's own constraints do, else each keeps all. Software
     addresses the last memory that keeps inputs, or the last. Warns with NetworkWarning of sizes and memories that are
-    read otherwise.
+    read otherwise, and of the features that the accelerator's `notes` name.
     """
     document = read_document(text, ARCHITECTURE, file)
     try:
@@ -97,7 +98,7 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
             error.place = document.place(error.place)
         raise error.in_file(file) from None
     outermost = described.components[0]
-    remarks = [*_inexact_sizes(described.components)]
+    remarks = [*described.notes, *_inexact_sizes(described.components)]
     if len(described.components) == 2:
         remarks.append(f"{outermost.name} is the only memory: what it holds comes from a DRAM that costs nothing")
     elif not outermost.is_dram:
@@ -109,16 +110,16 @@ def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = No
 
 def _described(value: object, keeps: Keeps | None) -> _Described:
     document = check_parts(value, ARCHITECTURE, "architecture or arch")
-    if document.get("sparse_optimizations"):
-        what = "the file has sparse_optimizations (Sparseloop, versions 0.3 and 0.4)"
-        raise AcceleratorError(what, place="sparse_optimizations", expected="a dense machine")
     told = {name: document[name] for name in ("architecture", "arch", "variables") if name in document}
     fields = validate(FileFields, json.dumps(told).encode(), ARCHITECTURE, "")
     if ("architecture" in fields) is ("arch" in fields):
         raise AcceleratorError("it has no one description", place="the whole file", expected="architecture or arch")
+    is_sparse, nested = bool(document.get("sparse_optimizations")), fields.get("architecture", {})
+    if is_sparse and "nodes" not in nested:
+        what = "the file has sparse_optimizations (Sparseloop, version 0.3)"
+        raise AcceleratorError(what, place="sparse_optimizations", expected="a dense machine, or `nodes` (0.4)")
     if "arch" in fields:
         return _Described(tuple(flat_components(fields["arch"])), keeps_of_parts(document) if keeps is None else keeps)
-    nested = fields["architecture"]
     if ("subtree" in nested) is ("nodes" in nested):
         raise AcceleratorError("the field is missing", place="architecture.subtree", expected="subtree, or nodes (0.4)")
     if "subtree" in nested:
@@ -126,8 +127,22 @@ def _described(value: object, keeps: Keeps | None) -> _Described:
         return _Described(components, keeps_of_parts(document) if keeps is None else keeps)
     walk = NodeWalk(numbers_of(fields.get("variables", {})))
     walk.add(nested["nodes"], "architecture.nodes")
-    own = {**walk.keeps, **(keeps_of_parts(document) if keeps is None else keeps)}
-    return _Described(tuple(walk.components), own, may_lack_dram=True)
+    of_file = keeps_of_parts(document, walk.unapplied)
+    own = {**walk.keeps, **(of_file if keeps is None else keeps)}
+    notes = tuple(_notes(walk.unapplied, [*walk.sparse, *(["the file"] if is_sparse else [])]))
+    return _Described(tuple(walk.components), own, may_lack_dram=True, notes=notes)
+
+
+def _notes(unapplied: list[str], sparse: list[str]) -> Iterator[str]:
+    """Yield a sentence for the features of each kind that are left out."""
+    if sparse:
+        named = ", ".join(dict.fromkeys(sparse))
+        effect = "energies, cycles and capacities are those of dense execution"
+        yield f"Not modelled: sparse optimisations of {named} (Timeloop 0.4): {effect}"
+    if unapplied:
+        named, one = ", ".join(dict.fromkeys(unapplied)), len(unapplied) == 1
+        effect = f"the mapping may break {'it' if one else 'them'}, and status and bound are valid for mappings without"
+        yield f"Not applied: {named} (Timeloop 0.4): {effect} {'it' if one else 'them'}"
 
 
 def _inexact_sizes(components: tuple[Component, ...]) -> Iterator[str]:
@@ -157,7 +172,7 @@ def _accelerator(name: str, described: _Described) -> Accelerator:
     scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
     free = Dram(Access(_Line.of(memories[0]).access_bits, 0.0, 0.0))
     dram = free if outermost is None else Dram(_access(outermost), _ports(outermost))
-    return Accelerator(name, scratchpads, marked, None, array, dram)
+    return Accelerator(name, scratchpads, marked, None, array, dram, notes=described.notes)
 
 
 def _chain(described: _Described) -> tuple[Component | None, tuple[Component, ...], Component]:

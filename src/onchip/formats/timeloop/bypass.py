@@ -77,22 +77,21 @@ def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
         raise error.in_file(file) from None
 
 
-def keeps_of_parts(document: Mapping[str, object]) -> Keeps:
+def keeps_of_parts(document: Mapping[str, object], unapplied: list[str] | None = None) -> Keeps:
     """Return the operands that each memory keeps by all constraints of a file.
 
-    Raises InputError with the field's path, also for a constraint of another type.
+    Constraints of other types are added to `unapplied`, or refused without it. Raises InputError with the field's path.
     """
     parts = [(name, part) for name, part in document.items() if name in CONSTRAINTS]
-    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name).items()}
+    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name, unapplied).items()}
 
 
-def _keeps_of(part: object, place: str) -> Keeps:
+def _keeps_of(part: object, place: str, unapplied: list[str] | None) -> Keeps:
     whole = {"": part} if isinstance(part, list) else part if isinstance(part, dict) else {}
     lists = {name: entries for name, entries in whole.items() if isinstance(entries, list)}
     for name, entries in lists.items():
         where = f"{place}.{name}" if name else place
-        for at, one in enumerate(entries):
-            _ensure_keeping(one, f"{where}[{at}]")
+        lists[name] = [one for at, one in enumerate(entries) if _is_keeping(one, f"{where}[{at}]", unapplied)]
     fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
     try:
         mapspace = validate(MapspaceFields, json.dumps(fields).encode(), MAPSPACE_FILE, "")
@@ -107,16 +106,17 @@ def _keeps_of(part: object, place: str) -> Keeps:
     return keeps
 
 
-def _ensure_keeping(constraint: object, place: str) -> None:
-    """Raise InputError for a constraint of another type; its type is looked at before its fields, which differ."""
+def _is_keeping(constraint: object, place: str, unapplied: list[str] | None) -> bool:
+    """Return True unless the constraint is of another type, whose fields differ; raises InputError to refuse it."""
     kind = constraint.get("type") if isinstance(constraint, dict) else None
-    if isinstance(constraint, dict) and isinstance(kind, str) and kind not in KEEPING:
-        target = constraint.get("target")
-        raise InputError(
-            f"a constraint of {quoted(target)} is of the type {quoted(kind)}",
-            place=f"{place}.type",
-            expected=ONLY_KEEPING,
-        )
+    if not isinstance(constraint, dict) or not isinstance(kind, str) or kind in KEEPING:
+        return True
+    target = constraint.get("target")
+    if unapplied is None:
+        what = f"a constraint of {quoted(target)} is of the type {quoted(kind)}"
+        raise InputError(what, place=f"{place}.type", expected=ONLY_KEEPING)
+    unapplied.append(f"{kind} constraint of {target}")
+    return False
 
 
 def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = False) -> tuple[Operand, ...]:

@@ -60,7 +60,7 @@ def numbers_of(variables: Mapping[str, Any]) -> dict[str, object]:
 
 @dataclass(slots=True)
 class NodeWalk:
-    """Collects the components of a list of nodes, and the operands that each keeps.
+    """Collects the components of a list of nodes, the operands that each keeps, and the features that are left out.
 
     A container or a component with `spatial` multiplies the instances of itself and of all that follows it; the
     attributes of containers count for what follows and does not state them itself.
@@ -69,6 +69,8 @@ class NodeWalk:
     names: dict[str, object]
     components: list[Component] = field(default_factory=list)
     keeps: dict[str, tuple[Operand, ...]] = field(default_factory=dict)
+    unapplied: list[str] = field(default_factory=list)
+    sparse: list[str] = field(default_factory=list)
     inherited: dict[str, Any] = field(default_factory=dict)
     mesh: tuple[int, int] = (1, 1)
 
@@ -94,7 +96,7 @@ class NodeWalk:
             return
         own = self._evaluated(node.get("attributes", {}))
         self.mesh = self._wider(node.get("spatial", {}), own, place)
-        _ensure_supported(node, place)
+        self._leave_out(node)
         if kind == "Container":
             self.inherited |= own
             return
@@ -110,6 +112,14 @@ class NodeWalk:
         spaces = node.get("constraints", {}).get(APPLIED) or {}
         if is_parallel or spaces:
             self.keeps[name] = operands_kept(spaces, f"{place}.constraints.{APPLIED}", only_kept=is_parallel)
+
+    def _leave_out(self, node: NodeFields) -> None:
+        """Note constraints and sparse optimisations that change the legal mappings or their cost."""
+        name, constraints = node.get("name", node.get("!", "Component")), node.get("constraints", {})
+        self.unapplied += [
+            f"{kind} constraint of {name}" for kind, part in constraints.items() if part and kind != APPLIED
+        ]
+        self.sparse += [name] if node.get("sparse_optimizations") else []
 
     def _evaluated(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return attributes with expressions of variables, containers' attributes and earlier ones as numbers."""
@@ -127,16 +137,3 @@ class NodeWalk:
                 raise AcceleratorError(detail, place=f"{place}.spatial.{axis}", expected="a whole number from 1")
             sizes.append(before * size)
         return sizes[0], sizes[1]
-
-
-def _ensure_supported(node: NodeFields, place: str) -> None:
-    """Raise AcceleratorError for what would change the legal mappings or their cost, and is not modelled."""
-    name = node.get("name", node.get("!", "Component"))
-    for kind, part in node.get("constraints", {}).items():
-        if kind != APPLIED and part:
-            what = f"a constraint of {quoted(name)} is of the type {quoted(kind)} (version 0.4)"
-            expected = f"{APPLIED} alone; no search here restricts orders, factors or fanouts"
-            raise AcceleratorError(what, place=f"{place}.constraints.{kind}", expected=expected)
-    if node.get("sparse_optimizations"):
-        what = f"{quoted(name)} has sparse_optimizations (version 0.4)"
-        raise AcceleratorError(what, place=f"{place}.sparse_optimizations", expected="a dense machine")

@@ -26,6 +26,7 @@ def mapping_html(outcome: MappingOutcome, command_line: str) -> str:
         "title": outcome.source,
         "cards": _cards(outcome),
         "command_line": command_line,
+        "notes": outcome.accelerator.notes,
         "mapspace": outcome.mapspace,
         "rows": [_row(outcome, one) for one in outcome.mapped],
         "moved": [

@@ -41,6 +41,7 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
             yield Text(f"{printable(one.names[0])}: {_why_not(one)}")
     for words, layers in Counter(filter(None, (claim_words(one, outcome) for one in outcome.mapped))).items():
         yield Text(words if outcome.is_one_layer else f"{words}: {counted(layers, 'distinct layer')}")
+    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
     if outcome.moved:
         yield _moved_table(outcome.moved)
     if not outcome.is_one_layer:
@@ -119,6 +120,7 @@ def mapping_object(outcome: MappingOutcome) -> dict[str, object]:
         "objective_unit": outcome.unit,
         "mapspace": outcome.mapspace and outcome.mapspace.definition,
         "accounting": outcome.accounting,
+        "not_modelled": list(outcome.accelerator.notes),
     }
     rows = [_layer_object(name, one, outcome, is_first=is_first) for name, one, is_first in outcome.of_each()]
     if outcome.is_one_layer:

@@ -56,6 +56,7 @@ def schedule_check_object(check: ScheduleCheck) -> dict[str, object]:
         "violations": [violation_object(violation) for violation in verdict.violations],
         "recomputed": figures and _figures_object(figures, document.claim),
         "claimed": document.claim and _claim_object(document.claim),
+        "not_modelled": list(document.accelerator.notes),
         "not_checked": list(verdict.not_checked),
     }
 
@@ -68,6 +69,7 @@ def schedule_check_tables(check: ScheduleCheck) -> Iterator[RenderableType]:
         yield _figures_table(check.verdict.figures, check.document.claim)
         if check.verdict.figures.energy_fj is None:
             yield Text(unknown_energy(check.document.accelerator))
+    yield from (Text(printable(note)) for note in check.document.accelerator.notes)
     for what in check.verdict.not_checked:
         yield Text(f"not checked: {what}")
     count = len(check.verdict.violations)

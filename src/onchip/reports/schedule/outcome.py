@@ -60,6 +60,12 @@ class ScheduleOutcome:
     are_stages_cut: bool | None = None
 
     @property
+    def proven_space(self) -> dict[str, str]:
+        """Restrictions of the schedules for which the bound holds, those of the accelerator among them."""
+        restriction = self.accelerator.restriction
+        return {**self.space, **({"accelerator": restriction} if restriction else {})}
+
+    @property
     def answer(self) -> Schedule | None:
         """The schedule; None where none was found."""
         return self.result.answer

@@ -31,11 +31,12 @@ def schedule_tables(outcome: ScheduleOutcome) -> Iterator[RenderableType]:
             yield Text(unknown_energy(outcome.accelerator))
         yield _memories_table(outcome, figures)
     gap = "" if result.gap is None else f", gap {percent(result.gap)}"
-    restricted = {what: how for what, how in outcome.space.items() if how != "any"}
+    restricted = {what: how for what, how in outcome.proven_space.items() if how != "any"}
     covered = " for the schedules named below" if restricted and result.status is Status.OPTIMAL else ""
     yield Text(f"{result.status}{covered}: lower bound {amount(result.lower_bound, outcome.unit)}{gap}")
     if restricted:
         yield Text("among " + "; ".join(f"{what}: {how}" for what, how in restricted.items()))
+    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
     if outcome.remark is not None:
         yield Text(outcome.remark)
     for what in outcome.not_checked:
@@ -58,7 +59,8 @@ def schedule_object(outcome: ScheduleOutcome) -> dict[str, object]:
         "objective_value": result.objective_value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
-        "space": dict(outcome.space),
+        "space": outcome.proven_space,
+        "not_modelled": list(outcome.accelerator.notes),
         "weighed": outcome.weighed,
         "value_of_stages": outcome.value_of_stages,
         "stages_cut": outcome.are_stages_cut,

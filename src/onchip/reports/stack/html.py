@@ -30,6 +30,7 @@ def fusion_html(outcome: FusionOutcome, command_line: str) -> str:
         "title": f"{outcome.network.name} on {outcome.accelerator.name}",
         "cards": _cards(outcome),
         "command_line": command_line,
+        "notes": outcome.accelerator.notes,
         "coverage": coverage_words(outcome),
         "space": outcome.space,
         "outside": [_outside(one) for one in outcome.outside],

@@ -48,6 +48,7 @@ def fusion_tables(outcome: FusionOutcome) -> Iterator[RenderableType]:
     if among := proof_words(outcome):
         yield Text(among)
     yield Text(f"among {outcome.space}")
+    yield from (Text(printable(note)) for note in outcome.accelerator.notes)
     yield Text("not covered: other tiles, homes and mappings, of which `schedule` may find cheaper ones")
     if outcome.answer is not None:
         yield Text(coverage_words(outcome))
@@ -72,6 +73,7 @@ def fusion_object(outcome: FusionOutcome) -> dict[str, object]:
         "accelerator": outcome.accelerator.name,
         "method": outcome.mapper,
         "accounting": outcome.accounting,
+        "not_modelled": list(outcome.accelerator.notes),
         "objective": outcome.objective,
         "objective_unit": outcome.unit,
         "status": result.status,
