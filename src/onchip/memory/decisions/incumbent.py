@@ -5,63 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onchip.answer.program import Plan
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import Result
 from onchip.memory.decisions.compose import OperatorSchedule, compose
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
+from onchip.search.strategy import incumbent
 
 
-class Incumbent:
-    """Collects plans and bounds, reports each improvement, and ends as a Result."""
+class Incumbent(incumbent.Incumbent[Plan]):
+    """Collects plans, or schedules with offsets; only the best schedule is written down as a plan, at the end."""
 
     def __init__(self, indexed: IndexedProblem, run: Run) -> None:
+        super().__init__(run)
         self.indexed = indexed
-        self.run = run
-        self.value: int | None = None
-        self.lower_bound = 0
-        self.stopped_by = Stop.COMPLETED
-        self.is_infeasible = False
         self.schedule: OperatorSchedule | None = None
         self._offsets_bytes: tuple[int, ...] = ()
-        self._plan: Plan | None = None
         known = run.warm_start
         if known is not None and known.is_of(indexed.problem):
             self.raise_bound(known.lower_bound)
             if known.plan is not None and known.value is not None:
-                self.offer_plan(known.plan, known.value, "known before")
+                self.keep(known.plan, known.value, "known before")
 
-    @property
-    def is_proven(self) -> bool:
-        """Whether the best plan attains the bound."""
-        return self.value is not None and self.value <= self.lower_bound
+    def keep(self, answer: Plan | None, value: int, phase: str) -> bool:
+        """Keep a plan if it is better than the best so far, and forget the schedule."""
+        is_better = super().keep(answer, value, phase)
+        if is_better:
+            self.schedule = None
+        return is_better
 
     def offer(self, schedule: OperatorSchedule, offsets_bytes: Sequence[int], value: int, phase: str) -> None:
-        """Keep the schedule, which is written down as a plan at the end, if it is the best so far."""
-        if self.value is None or value < self.value:
-            self.value, self.schedule, self._plan = value, schedule, None
-            self._offsets_bytes = tuple(offsets_bytes)
-            self.run.report(value, self.lower_bound, phase)
-
-    def offer_plan(self, plan: Plan, value: int, phase: str) -> None:
-        """Keep a plan that is no schedule, or not yet one, if it is the best so far."""
-        if self.value is None or value < self.value:
-            self.value, self.schedule, self._plan = value, None, plan
-            self.run.report(value, self.lower_bound, phase)
-
-    def raise_bound(self, lower_bound: int) -> None:
-        """Keep the bound if it is the best so far."""
-        if lower_bound > self.lower_bound:
-            self.lower_bound = lower_bound
-            self.run.report(self.value, lower_bound, "bound")
+        """Keep a schedule with its offsets if it is better than the best so far."""
+        if self.keep(None, value, phase):
+            self.schedule, self._offsets_bytes = schedule, tuple(offsets_bytes)
 
     def result(self, method: str) -> Result[Plan]:
-        """Return what is known now."""
-        if self._plan is None and self.schedule is not None:
-            self._plan = compose(self.indexed, self.schedule, self._offsets_bytes)
-        seconds = self.run.seconds
-        if self._plan is None or self.value is None:
-            status = Status.INFEASIBLE if self.is_infeasible else Status.UNKNOWN
-            return Result(status, None, None, self.lower_bound, seconds, method, self.stopped_by)
-        status = Status.OPTIMAL if self.is_proven else Status.FEASIBLE
-        stopped_by = Stop.COMPLETED if self.is_proven else self.stopped_by
-        return Result(status, self._plan, self.value, self.lower_bound, seconds, method, stopped_by)
+        """Return the state of the search as a result."""
+        if self.answer is None and self.schedule is not None:
+            self.answer = compose(self.indexed, self.schedule, self._offsets_bytes)
+        return super().result(method)

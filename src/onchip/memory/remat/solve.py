@@ -110,7 +110,7 @@ class _Planner:
         result = solve_exactly(asked, part)
         if result.answer is not None and result.objective_value is not None:
             value = result.objective_value if is_spilling else 0
-            self.incumbent.offer_plan(result.answer, value, "nothing runs again")
+            self.incumbent.keep(result.answer, value, "nothing runs again")
 
     @property
     def _units(self) -> int:

@@ -39,7 +39,7 @@ def _solve(incumbent: Incumbent, copies: Copies) -> Result[Plan]:
     result = LinkedModel(incumbent.indexed, incumbent.lower_bound, better, copies).solve(incumbent.run)
     incumbent.stopped_by = result.stopped_by
     if copies is Copies.TIMED and result.answer is not None and result.objective_value is not None:
-        incumbent.offer_plan(result.answer, result.objective_value, "with links and addresses")
+        incumbent.keep(result.answer, result.objective_value, "with links and addresses")
     return result
 
 

@@ -261,7 +261,7 @@ class _LatencyPlanner:
             return
         problem = self._in_bands(self._search.parts)
         plan = ProgramWriter(problem, order).plan()
-        self._incumbent.offer_plan(plan, latency_of_plan(problem, plan), "latency")
+        self._incumbent.keep(plan, latency_of_plan(problem, plan), "latency")
 
     def _in_bands(self, parts: list[int]) -> Problem:
         operators = self._problem.graph.operators

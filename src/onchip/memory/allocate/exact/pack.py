@@ -12,7 +12,6 @@ from onchip.memory.allocate.construct.chains import chained
 from onchip.memory.allocate.construct.low_packing import LowPacking
 from onchip.memory.allocate.exact.attempt import (
     FIRST_NODES,
-    NODES_GROWTH,
     Attempt,
     arena_bytes,
     fixed_overlap,
@@ -21,16 +20,20 @@ from onchip.memory.allocate.exact.attempt import (
 from onchip.memory.allocate.exact.branching import Knowledge
 from onchip.memory.decisions.compose import OperatorSchedule
 from onchip.model.lifetimes.indexed import IndexedProblem
-from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
+from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.strategy.portfolio import Portfolio, Strategy
 
 METHOD = "branching"
 SCHEDULE_NODES = 5_000_000
 MOST_PAIRS_TO_SEARCH = 1_000_000
 """Of buffers that live together: above that even one attempt of the exact search takes many seconds."""
 FIRST_ROUNDS = 60
-ROUNDS_BETWEEN_ATTEMPTS = 20
-ROUNDS_BETWEEN_REPORTS = 20
+SKYLINES = 20
+"""Skylines between two looks at the clock."""
+REPAIRS_TO_SKYLINES = 3
+"""Ratio of the efforts: repair gains more of large problems."""
 ROUNDS_WITHOUT_LIMIT = 2_000
 
 
@@ -94,83 +97,105 @@ def found(
 
 
 def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
-    """Find the least arena within the capacity: what packs from above, what is proven not to from below.
+    """Find the lowest arena within the capacity: a portfolio of skylines with repair, and of the exact search.
 
-    Greedy orders and skylines come first, for large problems they are all. The exact search begins no attempt without
-    twice the time that the first one took.
+    Greedy orders come first, so there is an answer in any case. Fixed buffers that overlap are INFEASIBLE.
     """
     if not problem.buffers or fixed_overlap(problem):
         return pack(problem, run)
-    low_packing, low = LowPacking(problem, run), least_arena_bytes(problem)
-    low_packing.place_quickly(low)
-    low_packing.repair(FIRST_ROUNDS, low)
-    low_packing.fill(FIRST_ROUNDS, low)
-    is_large = run.stop is not None or has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
-    while (
-        is_large
-        and not low_packing.is_greedy_only
-        and low_packing.arena_bytes > low
-        and low_packing.rounds < _most_rounds(problem, run)
-    ):
-        if run.stop is not None:
-            break
-        run.report(low_packing.arena_bytes, low, "packing")
-        low_packing.repair(FIRST_ROUNDS, low)
-        low_packing.fill(ROUNDS_BETWEEN_REPORTS, low)
-    fits = low_packing.arena_bytes <= problem.capacity_bytes
-    if fits and (is_large or low_packing.arena_bytes <= low):
-        stop = Stop.COMPLETED if low_packing.arena_bytes <= low else run.stop or Stop.NODE_LIMIT
-        return found(problem, low_packing.offsets_bytes, low, run, stop)
-    first = found(problem, low_packing.offsets_bytes, low, run) if fits else pack(problem, run)
-    return first if first.answer is None else _narrowed(problem, low_packing, first.answer, first.lower_bound, run)
+    incumbent = Incumbent[Packing](run, least_arena_bytes(problem))
+    lowering = Lowering(problem, incumbent)
+    lowering.place_quickly()
+    strategies: list[Strategy] = [] if lowering.low_packing.is_greedy_only else [lowering]
+    if not incumbent.is_proven and run.stop is None and Narrowing.applies_to(problem, incumbent):
+        strategies.append(Narrowing(problem, incumbent))
+    incumbent.stopped_by = Portfolio(incumbent, strategies, Budget(run)).solve()
+    return incumbent.result(METHOD)
 
 
-def _most_rounds(problem: PackingProblem, run: Run) -> float:
-    """A skyline is as many decisions as there are buffers."""
-    if run.limits.node_limit is not None:
-        return run.limits.node_limit / len(problem.buffers)
-    return float("inf") if run.deadline.is_set else ROUNDS_WITHOUT_LIMIT
+class Lowering(Strategy):
+    """Skylines and their repair; a skyline counts as many nodes as there are buffers."""
+
+    name = "packing"
+
+    def __init__(self, problem: PackingProblem, incumbent: Incumbent[Packing]) -> None:
+        each = len(problem.buffers)
+        super().__init__(incumbent, incumbent.run, 2 * FIRST_ROUNDS * each, ROUNDS_WITHOUT_LIMIT * each)
+        self._problem = problem
+        self._nodes_per_round = each
+        self.low_packing = LowPacking(problem, incumbent.run)
+
+    def place_quickly(self) -> None:
+        """Place by greedy orders: an answer at once."""
+        self.low_packing.place_quickly(self.incumbent.lower_bound)
+        self._offer()
+
+    def advance(self, nodes: float) -> float:
+        """Repair, then fill; at least a skyline."""
+        skylines = int(min(SKYLINES, max(1, nodes / self._nodes_per_round / (1 + REPAIRS_TO_SKYLINES))))
+        self.low_packing.repair(REPAIRS_TO_SKYLINES * skylines, self.incumbent.lower_bound)
+        self.low_packing.fill(skylines, self.incumbent.lower_bound)
+        self._offer()
+        return skylines * (1 + REPAIRS_TO_SKYLINES) * self._nodes_per_round
+
+    def _offer(self) -> None:
+        arena = self.low_packing.arena_bytes
+        if arena <= self._problem.capacity_bytes:
+            self.incumbent.keep(Packing(self.low_packing.offsets_bytes), arena, self.name)
 
 
-def _narrowed(problem: PackingProblem, low_packing: LowPacking, first: Packing, low: int, run: Run) -> Result[Packing]:
-    """Let the exact search pack lower, or prove that nothing does, with skylines in between."""
-    multiples = (each for one in problem.buffers for each in (one.size_bytes, one.offset_bytes or 0))
-    unit = gcd(*multiples) if problem.alignment_bytes == 1 else 1
-    high, best = arena_bytes(problem, first.offsets_bytes), first.offsets_bytes
-    above, nodes, seconds = 0, float(FIRST_NODES), 0.0
-    while low < high and run.stop is None and run.seconds_left > 2 * seconds:
-        run.report(high, low, "packing")
-        watch = Stopwatch()
-        capacity = min(low + above, high - unit)
-        attempt = Attempt(replace(problem, capacity_bytes=capacity), run)
-        finding = attempt.go_on(nodes)
-        seconds = seconds or watch.seconds
+class Narrowing(Strategy):
+    """The exact search at capacities between the bound and the best arena: each attempt moves one of the two."""
+
+    name = "packing exactly"
+
+    def __init__(self, problem: PackingProblem, incumbent: Incumbent[Packing]) -> None:
+        super().__init__(incumbent, incumbent.run, FIRST_NODES)
+        multiples = (each for one in problem.buffers for each in (one.size_bytes, one.offset_bytes or 0))
+        self._unit = gcd(*multiples) if problem.alignment_bytes == 1 else 1
+        self._problem = problem
+        self._above = 0
+        self._seconds_of_first = 0.0
+        self._tight: tuple[int, Attempt] | None = None
+
+    @classmethod
+    def applies_to(cls, problem: PackingProblem, incumbent: Incumbent[Packing]) -> bool:
+        """True if one attempt takes no more than a few seconds, or nothing else may find a packing that fits."""
+        return incumbent.value is None or not has_too_many_pairs(problem.buffers, MOST_PAIRS_TO_SEARCH)
+
+    def advance(self, nodes: float) -> float:
+        """Attempt one capacity: close to the bound at first, then halfway, and at last just below the best arena.
+
+        Setting up an attempt cannot be interrupted, so none begins without twice the time that the first one took.
+        """
+        low, best = self.incumbent.lower_bound, self.incumbent.value
+        highest = self._problem.capacity_bytes if best is None else best - self._unit
+        capacity = highest if best is None else min(low + self._above, highest)
+        attempt, finding, spent = self._attempted(capacity, nodes if capacity == highest else min(nodes, FIRST_NODES))
         if attempt.offsets_bytes is not None:
-            best, high, above = attempt.offsets_bytes, arena_bytes(problem, attempt.offsets_bytes), above // 2
+            arena = arena_bytes(self._problem, attempt.offsets_bytes)
+            self.incumbent.keep(Packing(attempt.offsets_bytes), arena, self.name)
+            self._above //= 2
         elif finding is Knowledge.UNPACKABLE:
-            low, above = (capacity // unit + 1) * unit, 2 * above + unit
-        elif capacity == high - unit:
-            nodes, above = nodes * NODES_GROWTH, 0
+            self.incumbent.is_infeasible = best is None
+            self.incumbent.raise_bound((capacity // self._unit + 1) * self._unit)
+            self._above = 2 * self._above + self._unit
+        elif capacity == highest:
+            self._tight, self._above = (capacity, attempt), 0
         else:
-            above = (capacity + high) // 2 - low
-        _repair_as_long(low_packing, low, watch.seconds, run)
-        low_packing.fill(ROUNDS_BETWEEN_ATTEMPTS, low)
-        if low_packing.arena_bytes < high:
-            best, high = low_packing.offsets_bytes, low_packing.arena_bytes
-    return found(problem, best, low, run, _why_stopped(low, high, run))
+            self._above = (capacity + highest + self._unit) // 2 - low
+        return spent
 
-
-def _repair_as_long(low_packing: LowPacking, low: int, seconds: float, run: Run) -> None:
-    """Repair for so many rounds; where there is a time limit, for as long as the exact search took at least."""
-    watch = Stopwatch()
-    low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
-    if low_packing.is_greedy_only:
-        return
-    while run.deadline.is_set and watch.seconds < seconds and low < low_packing.arena_bytes and run.stop is None:
-        low_packing.repair(ROUNDS_BETWEEN_ATTEMPTS, low)
-
-
-def _why_stopped(low: int, high: int, run: Run) -> Stop:
-    if low >= high:
-        return Stop.COMPLETED
-    return run.stop or Stop.TIME_LIMIT
+    def _attempted(self, capacity: int, nodes: float) -> tuple[Attempt, Knowledge, float]:
+        """Attempt a capacity, or go on with the last attempt just below the best arena; return the nodes spent, too."""
+        watch = self.run.deadline.stopwatch()
+        if self._tight is not None and self._tight[0] == capacity:
+            attempt = self._tight[1]
+        else:
+            attempt = Attempt(replace(self._problem, capacity_bytes=capacity), self.run)
+        before = attempt.nodes
+        finding = attempt.go_on(nodes)
+        self._seconds_of_first = self._seconds_of_first or watch.seconds
+        if self.run.seconds_left <= 2 * self._seconds_of_first:
+            self.ended_by = Stop.TIME_LIMIT
+        return attempt, finding, max(attempt.nodes - before, len(self._problem.buffers))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
-from onchip.answer.result import Result, Status, Stop
+from onchip.answer.result import Result, Stop
 from onchip.memory.allocate.construct.best_fit import has_too_many_pairs
 from onchip.memory.allocate.construct.filling import Filling
 from onchip.memory.allocate.exact.attempt import Attempt
@@ -19,6 +19,7 @@ from onchip.memory.allocate.exact.sections import lives_of
 from onchip.memory.allocate.overflow.kept_buffers import Conflict, Kept, KeptBuffers
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Run
+from onchip.search.strategy.incumbent import Incumbent
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 
 METHOD = "overflow"
@@ -40,44 +41,43 @@ def least_overflow(problem: PackingProblem, run: Run) -> Result[Overflow]:
 
 
 class OverflowSearch:
-    """The best answer so far and the bound proven so far."""
+    """Chooses what is kept by a model, packs it, and teaches the model what does not pack."""
 
     def __init__(self, problem: PackingProblem, run: Run) -> None:
         self._problem = problem
         self._run = run
         self._filling = Filling(problem)
-        self._best = Overflow((None,) * len(problem.buffers))
-        self._value = outside_bytes(problem, self._best)
-        self._lower_bound = bytes_surely_outside(problem)
+        self._incumbent = Incumbent[Overflow](run, bytes_surely_outside(problem))
+        self._incumbent.stopped_by = Stop.TIME_LIMIT if run.deadline.is_set else Stop.COMPLETED
+        self._offer(Overflow((None,) * len(problem.buffers)), "nothing kept")
         self._open: list[tuple[Kept, Attempt]] = []
-        self._stopped_by = Stop.TIME_LIMIT if run.deadline.is_set else Stop.COMPLETED
 
     @property
-    def is_proven(self) -> bool:
-        """Whether the best answer attains the bound."""
-        return self._value <= self._lower_bound
+    def _value(self) -> int:
+        assert self._incumbent.value is not None
+        return self._incumbent.value
 
     def solve(self) -> None:
         """Raise the bound and offer answers until they meet."""
         self._offer(self._filling.sweep(), "filling")
         self._fill()
-        if self.is_proven or not cp_sat_is_within_reach(self._run):
+        if self._incumbent.is_proven or not cp_sat_is_within_reach(self._run):
             return
         if has_too_many_pairs(self._problem.buffers):
-            self._stopped_by = Stop.MEMORY_LIMIT
+            self._incumbent.stopped_by = Stop.MEMORY_LIMIT
             return
         watch = Stopwatch()
         master = KeptBuffers(self._problem, self._run)
         # Loading the model, and listing the pairs of an attempt, take about as long as building it and do not stop.
         self._run = self._run.within(self._run.seconds_left - watch.seconds)
-        while not self.is_proven and self._run.stop is None:
+        while not self._incumbent.is_proven and self._run.stop is None:
             chosen = master.solve(self._run)
             if chosen.answer is None or chosen.objective_value is None:
                 return
-            is_time_to_settle = chosen.lower_bound > self._lower_bound or len(self._open) == MOST_SET_ASIDE
+            is_time_to_settle = chosen.lower_bound > self._incumbent.lower_bound or len(self._open) == MOST_SET_ASIDE
             if self._open and is_time_to_settle and not self._all_open_are_settled():
                 return
-            self._raise_bound(chosen.lower_bound)
+            self._incumbent.raise_bound(min(chosen.lower_bound, self._value))
             if chosen.objective_value < self._value:
                 self._offer_or_learn(master, chosen.answer)
 
@@ -87,7 +87,7 @@ class OverflowSearch:
         False if there is nothing left to choose: one of them packed, or has to be left open.
         """
         nodes = ROUND_NODES
-        while self._open and not self.is_proven:
+        while self._open and not self._incumbent.is_proven:
             nodes *= NODES_GROWTH
             findings = [attempt.go_on(nodes) for _, attempt in self._open]
             for (kept, attempt), finding in zip(self._open, findings, strict=True):
@@ -97,12 +97,12 @@ class OverflowSearch:
             if still_open and self._has_to_stop(nodes):
                 return False
             self._open = still_open
-        return not self.is_proven
+        return not self._incumbent.is_proven
 
     def _has_to_stop(self, nodes: float) -> bool:
         limit = self._run.limits.node_limit
         if limit is not None and nodes >= limit:
-            self._stopped_by = Stop.NODE_LIMIT
+            self._incumbent.stopped_by = Stop.NODE_LIMIT
             return True
         return self._run.stop is not None
 
@@ -170,23 +170,12 @@ class OverflowSearch:
         self._fill(given=Overflow(tuple(offsets)), phase="packing")
 
     def _offer(self, overflow: Overflow, phase: str) -> None:
-        """Keep the answer if it is the best so far."""
-        value = outside_bytes(self._problem, overflow)
-        if value < self._value:
-            self._best, self._value = overflow, value
-            self._run.report(value, self._lower_bound, phase)
-
-    def _raise_bound(self, lower_bound: int) -> None:
-        """Keep the bound if it is the best so far."""
-        if lower_bound > self._lower_bound:
-            self._lower_bound = min(lower_bound, self._value)
-            self._run.report(self._value, self._lower_bound, "bound")
+        self._incumbent.keep(overflow, outside_bytes(self._problem, overflow), phase)
 
     def result(self) -> Result[Overflow]:
-        """Return what is known now."""
-        status = Status.OPTIMAL if self.is_proven else Status.FEASIBLE
-        stopped_by = Stop.COMPLETED if self.is_proven else self._run.stop or self._stopped_by
-        return Result(status, self._best, self._value, self._lower_bound, self._run.seconds, METHOD, stopped_by)
+        """Return the state of the search as a result."""
+        self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
+        return self._incumbent.result(METHOD)
 
 
 def in_sections(problem: PackingProblem) -> PackingProblem:

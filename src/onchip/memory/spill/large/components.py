@@ -61,7 +61,7 @@ class _ComponentsPlanner:
         self._incumbent.raise_bound(self._total(self._bounds))
         if len(self._values) == len(self._bounds):
             plan = Plan(self._incumbent.indexed.problem.memories, tuple(self._instructions))
-            self._incumbent.offer_plan(plan, self._total(self._values), "all components")
+            self._incumbent.keep(plan, self._total(self._values), "all components")
         return self._incumbent.result(self._method)
 
     def _planned(self, component: IndependentPart, components_left: int) -> Result[Plan]:

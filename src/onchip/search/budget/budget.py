@@ -1,0 +1,53 @@
+"""The effort that a search may spend: seconds until a deadline, or nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from onchip.answer.result import Stop
+from onchip.search.budget.limits import Run
+
+
+@dataclass(slots=True)
+class Budget:
+    """The seconds or the nodes that are left of a run; a node is about one step of the search that proves.
+
+    Nodes are counted if the run has a node limit, has no time limit, or counts work instead of time. The same seed and
+    node limit then give the same answer, unless the deadline ends the search earlier.
+    """
+
+    run: Run
+    nodes: float = field(default=0.0, init=False)
+
+    @property
+    def counts_nodes(self) -> bool:
+        """True if effort is counted in nodes, not in seconds."""
+        return self.run.limits.node_limit is not None or not self.run.deadline.is_set or self.run.counts_work
+
+    @property
+    def nodes_left(self) -> float:
+        """Number of nodes that may still be spent; infinite without a node limit."""
+        limit = self.run.limits.node_limit
+        return inf if limit is None else limit - self.nodes
+
+    @property
+    def is_limited(self) -> bool:
+        """True if there is a node limit or a time limit."""
+        return self.run.limits.node_limit is not None or self.run.deadline.is_set
+
+    @property
+    def spent(self) -> float:
+        """Nodes spent, or seconds since the deadline was set."""
+        return self.nodes if self.counts_nodes else self.run.deadline.seconds
+
+    @property
+    def stop(self) -> Stop | None:
+        """Reason why the search has to stop now, or None."""
+        return self.run.stop or (Stop.NODE_LIMIT if self.nodes_left <= 0 else None)
+
+    def reserving(self, seconds: float) -> Budget:
+        """Return a budget that ends so many seconds earlier, for example to verify and write the answer."""
+        if not self.run.deadline.is_set:
+            return self
+        return replace(self, run=self.run.within(self.run.seconds_left - seconds))

@@ -1,0 +1,185 @@
+"""The scheduler with strategies that only count: who gets how much, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import pytest
+
+from onchip.answer.result import Status, Stop
+from onchip.search.budget.budget import Budget
+from onchip.search.budget.clock import Deadline
+from onchip.search.budget.limits import Limits, Progress, Run
+from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.strategy.portfolio import Portfolio, Strategy
+
+
+class Counted(Strategy):
+    """Lowers the value by `gain` per node and ends after so many nodes."""
+
+    name = "counted"
+
+    def __init__(
+        self, incumbent: Incumbent[int], gain: int = 0, end: float = inf, nodes_without_limit: float = 1_000
+    ) -> None:
+        super().__init__(incumbent, incumbent.run, 1.0, nodes_without_limit)
+        self.gain, self.end = gain, end
+        self.quanta: list[float] = []
+        self.nodes = 0.0
+
+    def step(self, quantum: float) -> float:
+        self.quanta.append(quantum)
+        return super().step(quantum)
+
+    def advance(self, nodes: float) -> float:
+        self.nodes += 1
+        self.run.spend(1.0)
+        if self.gain:
+            value = (self.incumbent.value or 1_000_000) - self.gain
+            self.incumbent.keep(value, value, self.name)
+        if self.nodes >= self.end:
+            self.ended_by = Stop.COMPLETED
+        return 1.0
+
+
+class Failing(Counted):
+    """Runs out of memory at once."""
+
+    def advance(self, nodes: float) -> float:
+        raise MemoryError
+
+
+def searched(
+    limits: Limits, *makers: Callable[[Incumbent[int]], Counted], run: Run | None = None
+) -> tuple[Incumbent[int], list[Counted], Stop]:
+    incumbent = Incumbent[int](run or Run(limits))
+    strategies = [make(incumbent) for make in makers]
+    return incumbent, strategies, Portfolio(incumbent, strategies, Budget(incumbent.run)).solve()
+
+
+def test_quanta_double_and_the_last_is_what_is_left() -> None:
+    _, (only,), stop = searched(Limits(node_limit=20), Counted)
+
+    assert only.quanta == [1, 2, 4, 8, 5]
+    assert (only.nodes, stop) == (20, Stop.NODE_LIMIT)
+
+
+def test_strategies_that_gain_nothing_differ_by_one_quantum_at_most() -> None:
+    _, (one, other), _ = searched(Limits(node_limit=3_000), Counted, Counted)
+
+    assert abs(one.nodes - other.nodes) <= max(one.quanta)
+
+
+def test_the_strategy_that_gains_more_gets_more_and_no_one_starves() -> None:
+    _, (idle, slow, fast), _ = searched(
+        Limits(node_limit=60_000), Counted, lambda shared: Counted(shared, 1), lambda shared: Counted(shared, 5)
+    )
+
+    assert fast.nodes > slow.nodes > 0.1 * fast.nodes
+    assert idle.nodes > 0.1 * fast.nodes
+
+
+def test_the_same_node_limit_gives_the_same_turns() -> None:
+    def turns() -> list[list[float]]:
+        _, strategies, _ = searched(Limits(node_limit=5_000), lambda shared: Counted(shared, 2), Counted)
+        return [one.quanta for one in strategies]
+
+    assert turns() == turns()
+
+
+def test_one_that_ends_leaves_its_share_to_the_others() -> None:
+    _, (short, long), stop = searched(Limits(node_limit=500), lambda shared: Counted(shared, end=3), Counted)
+
+    assert (short.nodes, long.nodes, stop) == (3, 497, Stop.NODE_LIMIT)
+
+
+def test_the_search_ends_when_all_strategies_have_ended() -> None:
+    incumbent, _, stop = searched(Limits(), lambda shared: Counted(shared, end=3), lambda shared: Counted(shared, 1, 4))
+
+    assert stop is Stop.COMPLETED
+    assert incumbent.result("counted").status is Status.FEASIBLE
+
+
+def test_an_endless_strategy_ends_in_a_run_without_limits() -> None:
+    _, (ending, endless), stop = searched(Limits(), lambda shared: Counted(shared, 0, 5_000, inf), Counted)
+
+    assert ending.nodes == 5_000
+    assert 1_000 <= endless.nodes <= 2_100
+    assert stop is Stop.NODE_LIMIT
+
+
+def test_the_search_ends_when_the_answer_attains_the_bound() -> None:
+    incumbent = Incumbent[int](Run(), lower_bound=999_990)
+    strategies = [Counted(incumbent, 1), Counted(incumbent)]
+
+    assert Portfolio(incumbent, strategies, Budget(incumbent.run)).solve() is Stop.COMPLETED
+    assert incumbent.result("counted").status is Status.OPTIMAL
+    assert incumbent.value == 999_990
+
+
+def test_the_search_ends_when_there_is_proven_to_be_no_answer() -> None:
+    incumbent = Incumbent[int](Run())
+    incumbent.is_infeasible = True
+
+    assert Portfolio(incumbent, [Counted(incumbent)], Budget(incumbent.run)).solve() is Stop.COMPLETED
+    assert incumbent.result("counted").status is Status.INFEASIBLE
+
+
+def test_out_of_memory_ends_one_strategy_and_no_other() -> None:
+    incumbent, (_, other), stop = searched(Limits(), Failing, lambda shared: Counted(shared, 1, 50))
+
+    assert (other.nodes, stop) == (50, Stop.MEMORY_LIMIT)
+    assert incumbent.value == 1_000_000 - 50
+
+
+def test_out_of_memory_without_any_answer_is_an_error() -> None:
+    with pytest.raises(MemoryError):
+        searched(Limits(), Failing, lambda shared: Counted(shared, end=2))
+
+
+def test_other_errors_are_not_hidden() -> None:
+    class Wrong(Counted):
+        def advance(self, nodes: float) -> float:
+            raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        searched(Limits(node_limit=10), Wrong)
+
+
+def test_a_deadline_and_an_interruption_end_the_search() -> None:
+    assert searched(Limits(time_limit_seconds=0.0), Counted)[2] is Stop.TIME_LIMIT
+    run = Run(Limits(node_limit=1_000))
+    run.interrupt.set()
+    assert searched(run.limits, Counted, run=run)[1:][1] is Stop.INTERRUPTED
+
+
+def test_a_limit_of_work_holds_and_counts_nodes() -> None:
+    run = Run().for_work(100.0)
+    assert Budget(run).counts_nodes
+
+    _, (one, other), stop = searched(run.limits, Counted, Counted, run=run)
+
+    assert (one.nodes + other.nodes, stop) == (100, Stop.TIME_LIMIT)
+
+
+def test_a_reserve_ends_the_search_earlier() -> None:
+    run = Run(deadline=Deadline.after(100.0))
+    budget = Budget(run).reserving(40.0)
+
+    assert 50.0 < budget.run.seconds_left <= 60.0
+    assert Budget(Run()).reserving(40.0).stop is None
+    assert Budget(run).reserving(200.0).stop is Stop.TIME_LIMIT
+
+
+def test_each_better_answer_and_bound_is_reported_once() -> None:
+    heard: list[Progress] = []
+    incumbent = Incumbent[str](Run(listener=heard.append))
+
+    assert incumbent.keep("a", 9, "first")
+    assert not incumbent.keep("b", 9, "no better")
+    incumbent.raise_bound(3)
+    incumbent.raise_bound(2)
+
+    assert [(one.best, one.lower_bound, one.phase) for one in heard] == [(9, 0, "first"), (9, 3, "bound")]
+    assert (incumbent.answer, incumbent.result("m").lower_bound) == ("a", 3)
