@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 
 import pytest
@@ -12,7 +12,7 @@ from onchip.search.budget.budget import Budget
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.search.strategy.incumbent import Incumbent
-from onchip.search.strategy.portfolio import Portfolio, Strategy
+from onchip.search.strategy.portfolio import Portfolio, SteppedStrategy, Strategy
 
 
 class Counted(Strategy):
@@ -183,3 +183,56 @@ def test_each_better_answer_and_bound_is_reported_once() -> None:
 
     assert [(one.best, one.lower_bound, one.phase) for one in heard] == [(9, 0, "first"), (9, 3, "bound")]
     assert (incumbent.answer, incumbent.result("m").lower_bound) == ("a", 3)
+
+
+class Pieces(SteppedStrategy):
+    """Three pieces, the first of which makes another strategy ready."""
+
+    name = "pieces"
+
+    def __init__(self, incumbent: Incumbent[int]) -> None:
+        super().__init__(incumbent, incumbent.run, 1.0)
+        self.done = 0
+
+    def steps(self) -> Iterator[float]:
+        for _ in range(3):
+            self.done += 1
+            yield 1.0
+
+
+def test_pieces_of_a_generator_are_turns_and_it_ends_with_them() -> None:
+    incumbent = Incumbent[int](Run())
+    pieces = Pieces(incumbent)
+
+    assert Portfolio(incumbent, [pieces], Budget(incumbent.run)).solve() is Stop.COMPLETED
+    assert pieces.done == 3
+
+
+def test_a_strategy_waits_until_it_is_ready_and_then_makes_up_for_nothing() -> None:
+    incumbent = Incumbent[int](Run(Limits(node_limit=64)))
+    first = Counted(incumbent)
+
+    class Waiting(Counted):
+        @property
+        def is_ready(self) -> bool:
+            return first.nodes >= 15
+
+    waiting = Waiting(incumbent)
+    Portfolio(incumbent, [first, waiting], Budget(incumbent.run)).solve()
+
+    assert waiting.quanta[:2] == [1, 2]
+    assert first.nodes > 15
+
+
+def test_no_turn_takes_more_than_an_equal_part_of_the_time() -> None:
+    incumbent = Incumbent[int](Run(deadline=Deadline.after(100.0)))
+    left: list[float] = []
+
+    class Timed(Counted):
+        def advance(self, nodes: float) -> float:
+            left.append(self.run.seconds_left)
+            return super().advance(nodes)
+
+    Portfolio(incumbent, [Timed(incumbent, end=1), Timed(incumbent, end=1)], Budget(incumbent.run)).solve()
+
+    assert left[0] <= 50.0 < left[1] <= 100.0

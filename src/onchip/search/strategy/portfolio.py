@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
@@ -37,7 +37,7 @@ class Strategy(ABC):
     def __init__(
         self, incumbent: Incumbent[Any], run: Run, first_quantum: float, nodes_without_limit: float = inf
     ) -> None:
-        """Take the incumbent to improve and the run that may stop the search.
+        """Take the incumbent to improve and the run of the first turn; each turn has a run of its own, which ends it.
 
         `first_quantum` is the number of nodes of the first turn. `nodes_without_limit` is the number of nodes of a
         strategy that does not end by itself, if the budget has no limit.
@@ -49,8 +49,13 @@ class Strategy(ABC):
         self.ended_by: Stop | None = None
 
     @property
+    def is_ready(self) -> bool:
+        """True if the strategy can take a turn; some wait for what another one finds."""
+        return True
+
+    @property
     def has_to_stop(self) -> bool:
-        """True if nothing is left to improve, or the run has to stop."""
+        """True if nothing is left to improve, or the turn is over."""
         return self.ended_by is not None or self.incumbent.is_settled or self.run.stop is not None
 
     @abstractmethod
@@ -68,21 +73,42 @@ class Strategy(ABC):
         return spent
 
 
+class SteppedStrategy(Strategy):
+    """A strategy written as a generator: `steps` yields the number of nodes after each piece of work."""
+
+    _steps: Iterator[float] | None = None
+
+    @abstractmethod
+    def steps(self) -> Iterator[float]:
+        """Do one piece of work after another; `run` is the run of the current turn."""
+
+    def advance(self, nodes: float) -> float:  # noqa: ARG002  (a piece is as large as it is)
+        """Do the next piece of work."""
+        self._steps = self._steps or self.steps()
+        spent = next(self._steps, None)
+        if spent is None:
+            self.ended_by = Stop.COMPLETED
+        return spent or 0.0
+
+    def part(self, pieces: int) -> Run:
+        """Return a run that ends after an equal part of the time of this turn, of which so many pieces are left."""
+        return self.run.within(self.run.seconds_left / pieces) if self.run.deadline.is_set else self.run
+
+
 @dataclass(slots=True)
 class _Member:
-    """A strategy, its next quantum in nodes, and its recent gains; `turn` grows slowly while it gains much."""
+    """A strategy with its next quantum, and what it has recently gained and spent; `turn` grows with its effort."""
 
     strategy: Strategy
     quantum: float
     nodes: float = 0.0
     turn: float = 0.0
-    gain: float = 0.0
-    effort: float = 0.0
+    gains: tuple[float, float] = (0.0, 0.0)
+    effort: float = 1e-9
 
-    @property
-    def rate(self) -> float:
-        """Recent gain per unit of effort."""
-        return self.gain / self.effort if self.effort > 0 else 0.0
+    def rate(self, kind: int) -> float:
+        """Return the recent gain per unit of effort: 0 of answers, 1 of bounds."""
+        return self.gains[kind] / self.effort
 
 
 @dataclass(slots=True)
@@ -90,9 +116,10 @@ class Portfolio:
     """Runs strategies that share an incumbent within one budget.
 
     Stride scheduling (Waldspurger and Weihl, 1995): the member of the lowest `turn` has the next quantum. Its turn then
-    grows by the effort divided by its share of all effort: half of that is divided equally, half by recent gain (part
-    of the gap between answer and bound that is closed) per unit of effort. Effort is in seconds, or in nodes if the
-    budget counts these: the same seed and node limit then give the same answer.
+    grows by the effort divided by its share of all effort: half of that is divided equally, a quarter by the recent
+    gains of answers, and a quarter by those of bounds, per unit of effort. A gain is the part of the gap between answer
+    and bound that is closed. Effort is in seconds, or in nodes if the budget counts these: the same seed and node limit
+    then give the same answer. In seconds, no turn takes more than an equal part of the time that is left.
 
     A strategy that raises MemoryError has ended; the error is raised again if no other strategy has an answer.
     """
@@ -102,6 +129,7 @@ class Portfolio:
     budget: Budget
     params: PortfolioParams = field(default_factory=PortfolioParams)
     _members: list[_Member] = field(init=False)
+    _latest_turn: float = 0.0
 
     def __post_init__(self) -> None:
         self._members = [_Member(one, one.first_quantum) for one in self.strategies]
@@ -112,10 +140,10 @@ class Portfolio:
         while not self.incumbent.is_settled:
             if (stop := self.budget.stop) is not None:
                 return stop
-            active = [one for one in self._members if self._is_active(one)]
-            if not active:
+            ready = [one for one in self._members if self._is_active(one) and one.strategy.is_ready]
+            if not ready:
                 break
-            member = min(active, key=lambda one: one.turn)
+            member = min(ready, key=lambda one: one.turn)
             try:
                 self._run(member)
             except MemoryError as error:
@@ -135,28 +163,35 @@ class Portfolio:
         """Give a member its quantum, and account for it."""
         incumbent, budget, params = self.incumbent, self.budget, self.params
         budget.run.report(incumbent.value, incumbent.lower_bound, member.strategy.name)
+        active = [one for one in self._members if self._is_active(one)]
+        if not budget.counts_nodes:
+            member.strategy.run = budget.run.within(budget.run.seconds_left / len(active))
         value, bound, spent = incumbent.value, incumbent.lower_bound, budget.spent
         quantum = min(member.quantum, budget.nodes_left)
         nodes = max(member.strategy.step(quantum), 1.0)
         member.nodes += nodes
         budget.nodes += nodes
         effort = max(budget.spent - spent, 1e-9)
-        member.gain = params.remembered * member.gain + self._gain(value, bound)
+        answers, bounds = self._gains(value, bound)
+        member.gains = (params.remembered * member.gains[0] + answers, params.remembered * member.gains[1] + bounds)
         member.effort = params.remembered * member.effort + effort
-        member.turn += effort / self._share(member)
+        self._latest_turn = max(member.turn, self._latest_turn)  # whoever was not ready has nothing to make up for
+        member.turn = self._latest_turn + effort / self._share(member, active)
         if nodes >= quantum:
             member.quantum *= params.growth
 
-    def _gain(self, value: int | None, bound: int) -> float:
-        """Return the part of the gap that has been closed since the incumbent had this value and bound."""
+    def _gains(self, value: int | None, bound: int) -> tuple[float, float]:
+        """Return the parts of the gap that answers and bounds have closed since there were this value and bound."""
         now = self.incumbent.value
         if value is None or now is None:
-            return 0.0 if now is None else 1.0
-        return (value - now + self.incumbent.lower_bound - bound) / max(value - bound, 1)
+            return (0.0 if now is None else 1.0), 0.0
+        gap = max(value - bound, 1)
+        return (value - now) / gap, (self.incumbent.lower_bound - bound) / gap
 
-    def _share(self, member: _Member) -> float:
-        active = [one for one in self._members if one is member or self._is_active(one)]
-        rates = sum(one.rate for one in active)
+    def _share(self, member: _Member, active: Sequence[_Member]) -> float:
         equal = 1 / len(active)
-        gained = member.rate / rates if rates > 0 else equal
-        return self.params.equal_share * equal + (1 - self.params.equal_share) * gained
+        share = self.params.equal_share * equal
+        for kind in (0, 1):
+            rates = sum(one.rate(kind) for one in active)
+            share += (1 - self.params.equal_share) / 2 * (member.rate(kind) / rates if rates > 0 else equal)
+        return share

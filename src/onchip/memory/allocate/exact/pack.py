@@ -101,9 +101,10 @@ def least_capacity(problem: PackingProblem, run: Run) -> Result[Packing]:
 
     Greedy orders come first, so there is an answer in any case. Fixed buffers that overlap are INFEASIBLE.
     """
-    if not problem.buffers or fixed_overlap(problem):
+    bound = least_arena_bytes(problem)
+    if not problem.buffers or bound > problem.capacity_bytes or fixed_overlap(problem):
         return pack(problem, run)
-    incumbent = Incumbent[Packing](run, least_arena_bytes(problem))
+    incumbent = Incumbent[Packing](run, bound)
     lowering = Lowering(problem, incumbent)
     lowering.place_quickly()
     strategies: list[Strategy] = [] if lowering.low_packing.is_greedy_only else [lowering]
@@ -192,10 +193,10 @@ class Narrowing(Strategy):
         if self._tight is not None and self._tight[0] == capacity:
             attempt = self._tight[1]
         else:
-            attempt = Attempt(replace(self._problem, capacity_bytes=capacity), self.run)
+            attempt = Attempt(replace(self._problem, capacity_bytes=capacity), self.incumbent.run)
         before = attempt.nodes
         finding = attempt.go_on(nodes)
         self._seconds_of_first = self._seconds_of_first or watch.seconds
-        if self.run.seconds_left <= 2 * self._seconds_of_first:
+        if self.incumbent.run.seconds_left <= 2 * self._seconds_of_first:
             self.ended_by = Stop.TIME_LIMIT
         return attempt, finding, max(attempt.nodes - before, len(self._problem.buffers))

@@ -19,6 +19,7 @@ from onchip.answer.static_packing import StaticPacking, StaticPackingProblem, St
 from onchip.memory.allocate.exact.pack import least_capacity
 from onchip.memory.allocate.overflow.overflow import least_overflow
 from onchip.search.budget.limits import Run
+from onchip.search.strategy.stage import without_figures
 
 METHOD: Final = "static packing"
 MOST_MEMORIES_IN_EVERY_ORDER: Final = 3
@@ -40,7 +41,7 @@ def least_static_arena(problem: StaticPackingProblem, run: Run) -> Result[Static
         if not indices:
             arenas, bound = arenas + one.reserved_bytes, bound + one.reserved_bytes
             continue
-        packed = least_capacity(_alone(problem, indices, memory, floor), run)
+        packed = least_capacity(_alone(problem, indices, memory, floor), without_figures(run))
         if packed.answer is None or packed.objective_value is None:
             return Result(packed.status, None, None, packed.lower_bound + floor, run.seconds, METHOD, packed.stopped_by)
         places |= _at(memory, floor, indices, packed.answer)
@@ -105,7 +106,7 @@ class StaticFilling:
             if not indices:
                 continue
             floor, alignment = first_free[memory], self._problem.memories[memory].alignment_bytes
-            packed = least_capacity(_alone(self._problem, indices, memory, floor), self._run)
+            packed = least_capacity(_alone(self._problem, indices, memory, floor), without_figures(self._run))
             if packed.answer is None or packed.objective_value is None:
                 return places, first_free, packed.status
             places |= _at(memory, floor, indices, packed.answer)
@@ -149,7 +150,7 @@ class StaticFilling:
 
     def _in_least_arena(self, part: PackingProblem) -> tuple[int, ...] | None:
         """Where a memory keeps everything, it does so in as little as possible."""
-        packed = least_capacity(part, self._filling_run).answer
+        packed = least_capacity(part, without_figures(self._filling_run)).answer
         return None if packed is None else packed.offsets_bytes
 
     def _bound(self) -> int:
@@ -177,7 +178,7 @@ class StaticFilling:
             if one.capacity_bytes is not None or not indices:
                 continue
             floor = one.first_free_byte
-            packed = least_capacity(_alone(self._problem, indices, memory, floor), self._run)
+            packed = least_capacity(_alone(self._problem, indices, memory, floor), without_figures(self._run))
             places |= _at(memory, floor, indices, packed.answer or Packing(()))
         lower = min(bound + self._pinned_outside, outside)
         status = Status.OPTIMAL if outside <= lower else Status.FEASIBLE

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from onchip.memory.allocate.construct.best_fit import has_too_many_pairs
@@ -55,11 +55,11 @@ class OneOrderPlanner:
             self.solve_near(self._least_in_bytes(by_distance) or by_distance)
 
     def solve_near(self, schedule: OperatorSchedule) -> None:
-        """Do so for a schedule that is as cheap as is known in bytes: find addresses for it, or for what is near."""
+        """Find addresses for a schedule that is as cheap as is known in bytes, or for one near it."""
         placer = self.place_soon(schedule)
-        if len(self._order) <= MOST_STEPS_TO_LEARN and not self._is_over:
-            self._learn()
-        self._place_ever_nearer(placer)
+        self.learn()
+        for _ in self.place_ever_nearer(placer):
+            pass
 
     def place_soon(self, schedule: OperatorSchedule) -> LayoutPlacer:
         """Offer the schedule as it stands, or near it, if that soon has addresses; return what places it nearer."""
@@ -112,7 +112,7 @@ class OneOrderPlanner:
         if attempt.offsets_bytes is not None:
             self._offer(schedule, attempt.offsets_bytes, "packed")
 
-    def _place_ever_nearer(self, placer: LayoutPlacer) -> None:
+    def place_ever_nearer(self, placer: LayoutPlacer) -> Iterator[None]:
         """Widen the beam while there is time for it, and at last as far as there is."""
         width, layouts_left, seconds_each = TIMES_WIDER * FIRST_WIDTHS[-1], MOST_LAYOUTS // len(self._order), 0.0
         while not self._is_over:
@@ -127,6 +127,7 @@ class OneOrderPlanner:
             seconds_each = max((self._run.seconds - began) / width, 1e-9)
             layouts_left -= width
             width *= TIMES_WIDER
+            yield
 
     def _place(self, placer: LayoutPlacer, width: int) -> None:
         placed = None if self._is_over else placer.place(width, self._run)
@@ -136,7 +137,10 @@ class OneOrderPlanner:
     def _offer(self, schedule: OperatorSchedule, offsets_bytes: tuple[int, ...], phase: str) -> None:
         self._incumbent.offer(schedule, offsets_bytes, non_compulsory_cost(self._indexed, schedule), phase)
 
-    def _learn(self) -> None:
+    def learn(self) -> None:
+        """Learn conflicts over addresses, if the order is short."""
+        if len(self._order) > MOST_STEPS_TO_LEARN or self._is_over:
+            return
         most_work = float("inf") if self._is_the_only_order else LEARNING_WORK
         run = self._run.within(SHARE_TO_LEARN * self._run.seconds_left)
         learning = ConflictLearning(self._incumbent, self._order, run, most_work)

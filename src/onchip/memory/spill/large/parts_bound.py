@@ -79,7 +79,10 @@ class PartsBound:
         self._share_out()
 
     def solve(self, run: Run) -> Iterator[int]:
-        """Go on round by round, and yield the bound after each, until nothing is left to do or the run has to stop."""
+        """Go on until nothing is left to do or the run has to stop, and yield the bound now and then.
+
+        A single worker yields after each part, so that other strategies may have their turn.
+        """
         yield from self._move_and_solve(STATES, run)
         states = STATES
         for _ in count() if run.deadline.is_set else range(MERGERS):
@@ -98,7 +101,9 @@ class PartsBound:
 
     def _move_and_solve(self, states: int, run: Run) -> Iterator[int]:
         for number in range(ROUNDS + 1):
-            self._solve_parts(self.parts, states, run)
+            for some in _in_batches(self.parts, 1 if run.limits.workers == 1 else len(self.parts)):
+                yield self.lower_bound
+                self._solve_parts(some, states, run)
             self._note(run)
             yield self.lower_bound
             moves = number < ROUNDS and run.stop is None and self._move_shares(FIRST_MOVE / (1 + number) ** 0.5)
