@@ -18,7 +18,6 @@ WIDTHS: Final = (10, 14, 20, 28, 40, 56)
 MOST_PASSES: Final = 4
 """Of one width."""
 STATES: Final = 20_000
-SHARE_OF_A_WINDOW: Final = 0.1
 LEAST_GAIN: Final = 1e-3
 """Of what a plan costs: less is not worth another pass of the same width."""
 
@@ -71,8 +70,7 @@ class WindowMoves:
 
     def _searched(self, window: PlanWindow, run: Run) -> tuple[SearchMove, ...] | None:
         """Return moves that cost less than the window's own, None where none are found."""
-        within = run.within(SHARE_OF_A_WINDOW * run.seconds_left)
-        found = BestFirstSearch(window.problem, within, STATES, upper_bound=window.cost).solve()
+        found = BestFirstSearch(window.problem, run, STATES, upper_bound=window.cost).solve()
         if found.moves is None and found.stop in (Stop.COMPLETED, Stop.NODE_LIMIT):
             self._at_their_best.add(_key(window))
         return found.moves
