@@ -12,7 +12,7 @@ from onchip.search.budget.budget import Budget
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.search.strategy.incumbent import Incumbent
-from onchip.search.strategy.portfolio import Portfolio, SteppedStrategy, Strategy
+from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
 
 
 class Counted(Strategy):
@@ -185,27 +185,20 @@ def test_each_better_answer_and_bound_is_reported_once() -> None:
     assert (incumbent.answer, incumbent.result("m").lower_bound) == ("a", 3)
 
 
-class Pieces(SteppedStrategy):
-    """Three pieces, the first of which makes another strategy ready."""
-
-    name = "pieces"
-
-    def __init__(self, incumbent: Incumbent[int]) -> None:
-        super().__init__(incumbent, incumbent.run, 1.0)
-        self.done = 0
-
-    def steps(self) -> Iterator[float]:
-        for _ in range(3):
-            self.done += 1
-            yield 1.0
-
-
 def test_pieces_of_a_generator_are_turns_and_it_ends_with_them() -> None:
-    incumbent = Incumbent[int](Run())
-    pieces = Pieces(incumbent)
+    incumbent, done, ends = Incumbent[int](Run()), list[int](), list[int]()
 
+    def steps(turn: Stepped) -> Iterator[None]:
+        for number in range(3):
+            done.append(number)
+            assert turn.part(2) is turn.run is turn.whole_run  # without a time limit
+            yield
+
+    pieces = Stepped("pieces", incumbent, incumbent.run, steps, end_turn=lambda: ends.append(len(done)))
     assert Portfolio(incumbent, [pieces], Budget(incumbent.run)).solve() is Stop.COMPLETED
-    assert pieces.done == 3
+
+    assert done == [0, 1, 2]
+    assert ends == [1, 3, 3]
 
 
 def test_a_strategy_waits_until_it_is_ready_and_then_makes_up_for_nothing() -> None:

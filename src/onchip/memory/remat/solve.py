@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
-from math import inf
 from random import Random
 from typing import Final
 
@@ -36,7 +35,7 @@ from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
-from onchip.search.strategy.portfolio import Portfolio, SteppedStrategy
+from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.search.strategy.stage import without_bound
 
 METHOD: Final = "exact"
@@ -82,7 +81,6 @@ class _Planner:
     run: Run
     incumbent: Incumbent = field(init=False)
     first_runs: FirstRuns = field(init=False)
-    guide: Guide = field(default_factory=Guide)
 
     def __post_init__(self) -> None:
         self.incumbent = Incumbent(self.indexed, self.run)
@@ -90,18 +88,63 @@ class _Planner:
 
     def plan(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
-        strategies = (_Once(self), _Search(self), _Moments(self), _Weights(self, ROUNDS_WITHOUT_LIMIT))
-        stop = Portfolio(self.incumbent, strategies, Budget(self.run)).solve()
+        strategies = [
+            Stepped(name, self.incumbent, self.run, steps)
+            for name, steps in (("once", self._once), ("search", self._search), ("moments", self._by_moments))
+        ]
+        weights = Stepped(
+            "weights",
+            self.incumbent,
+            self.run,
+            self._change_weights,
+            end_turn=self._offer_better,
+            nodes_without_limit=ROUNDS_WITHOUT_LIMIT,
+        )
+        stop = Portfolio(self.incumbent, [*strategies, weights], Budget(self.run)).solve()
         if not self.incumbent.is_infeasible:
             self.incumbent.stopped_by = Stop.NODE_LIMIT if stop is Stop.COMPLETED else stop
 
+    def _once(self, turn: Stepped) -> Iterator[None]:
+        """Plan without recomputation by the exact method, whose bound is none of this problem."""
+        problem = self.indexed.problem
+        is_spilling = self.first_runs.may_spill
+        if not is_spilling and problem.order is Order.GIVEN and self._units < max(self.first_runs.live_units()):
+            return
+        asked = replace(problem, recomputation=None, objective=problem.objective if is_spilling else Objective.PEAK)
+        limits = replace(self.run.limits, node_limit=self.run.limits.node_limit or STATES_WITHOUT_RECOMPUTATION)
+        result = solve_exactly(asked, without_bound(replace(turn.run, limits=limits)))
+        if result.answer is not None and result.objective_value is not None:
+            value = result.objective_value if is_spilling else 0
+            self.incumbent.keep(result.answer, value, "nothing runs again")
+        yield
+
     @property
-    def units(self) -> int:
-        """Capacity in units, with the last one that may be partial."""
+    def _units(self) -> int:
         room = self.indexed.room
         return room.capacity_units + bool(room.may_end_short)
 
-    def offer(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> bool:
+    # The search over everything
+
+    def _search(self, turn: Stepped) -> Iterator[None]:
+        if self.indexed.operator_count > OPERATORS_TO_SEARCH:
+            return
+        for share in SHRINKING:
+            units = None if share == 1.0 else int(self.indexed.room.capacity_units * share)
+            search = RecomputationSearch(self.indexed, turn.run, SETS_TO_SEARCH, units)
+            answer = search.search()
+            if units is None:
+                self.incumbent.is_infeasible = answer.lower_bound is None
+                self.incumbent.raise_bound(answer.lower_bound or 0)
+            if answer.lower_bound is None or not self._is_better(answer.lower_bound):
+                return
+            if answer.moves is None or self._offer(answer.moves, answer.lower_bound, "search"):
+                return
+            yield
+
+    def _is_better(self, cost: int) -> bool:
+        return self.incumbent.value is None or cost < self.incumbent.value
+
+    def _offer(self, moves: tuple[SearchMove, ...], cost: int, phase: str) -> bool:
         """Keep the plan if its residencies are given addresses."""
         schedule = schedule_of_moves(self.indexed, moves)
         run = self.run.within(self.run.seconds_left / 2) if self.run.deadline.is_set else self.run
@@ -110,175 +153,122 @@ class _Planner:
             self.incumbent.offer(*packed, cost, phase)
         return packed is not None
 
+    # Moments
+
+    def _by_moments(self, turn: Stepped) -> Iterator[None]:
+        self._replay_each(Guide(), "plain replay", turn)
+        yield
+        if not cp_sat_is_within_reach(turn.run):
+            return
+        if self.indexed.problem.order is not Order.GIVEN:
+            self._solve_moments((moment_of_any_order(self.first_runs, self._peak_step),), turn.run, is_bound=True)
+            yield
+        first = self._first_steps()
+        steps = [self._peak_step] if first else []
+        for number in range(ROUNDS_OF_MOMENTS):
+            if not steps:
+                return
+            more = self._round(steps, turn) if number else [*first, *self._round(steps, turn)]
+            yield
+            if not more or len(steps) >= MOST_MOMENTS:
+                return
+            steps = sorted({*steps, *more})
+
+    def _solve_moments(self, moments: tuple[Moment, ...], run: Run, *, is_bound: bool) -> StagesAnswer:
+        answer = StageModel(self.first_runs, moments).solve(run, WORK_OF_MOMENTS)
+        if is_bound:
+            self.incumbent.is_infeasible = answer.is_infeasible
+            self.incumbent.raise_bound(answer.lower_bound)
+        return answer
+
     @property
-    def peak_step(self) -> int:
-        """The fullest step of the given order."""
+    def _peak_step(self) -> int:
         units = self.first_runs.live_units()
         return units.index(max(units))
 
-    def first_steps(self) -> list[int]:
+    def _first_steps(self) -> list[int]:
         """Some of the steps in which not all fits, the fullest among them."""
-        full = [step for step, units in enumerate(self.first_runs.live_units()) if units > self.units]
+        full = [step for step, units in enumerate(self.first_runs.live_units()) if units > self._units]
         if not full:
             return []
         spread = {full[at * (len(full) - 1) // (FIRST_MOMENTS - 1)] for at in range(FIRST_MOMENTS)}
-        return sorted(spread | {self.peak_step})
+        return sorted(spread | {self._peak_step})
 
-    def most_cost(self, best: tuple[Replayed, Guide] | None) -> int:
-        """Return the cost that a better replay is below."""
+    def _round(self, steps: list[int], turn: Stepped) -> list[int]:
+        """Bound and guide by moments at these steps; return steps at which a replay could not keep what it should."""
+        moments, is_given = moments_of_order(self.first_runs, steps), self.indexed.problem.order is Order.GIVEN
+        answer = self._solve_moments(moments, turn.run, is_bound=is_given)
+        if not answer.kept:
+            return []
+        last = len(self.first_runs.order)
+        kept = (*zip(steps, answer.kept, strict=True), (last, answer.kept[-1]))
+        guide = Guide(kept)
+        self._replay_each(guide, "guided replay", turn)
+        return self._missed(guide, steps)
+
+    def _missed(self, guide: Guide, steps: list[int]) -> list[int]:
+        replay = GuidedReplay(self.first_runs, self._units, guide)
+        replay.replay()
+        new = [step for step in replay.missed_at if step not in steps]
+        return new[:MOMENTS_A_ROUND]
+
+    def _replay_each(self, guide: Guide, phase: str, turn: Stepped) -> None:
+        """Offer the best of the replays of a guide at each distance, and as firmly as there is something to keep."""
+        best: tuple[Replayed, Guide] | None = None
+        firmnesses = FIRMNESSES if guide.kept else FIRMNESSES[:1]
+        for patience, distance, firmness in product(PATIENCES, DISTANCES, firmnesses):
+            if turn.run.stop is not None:
+                break
+            asked = replace(guide, distance=distance, firmness=firmness, patience=patience)
+            found = GuidedReplay(self.first_runs, self._units, asked, self._most(best)).replay()
+            if found is not None:
+                best = found, asked
+        if best is not None:
+            self._offer_replayed(*best, phase)
+
+    def _most(self, best: tuple[Replayed, Guide] | None) -> int:
         known = NEVER if self.incumbent.value is None else self.incumbent.value
         return known if best is None else min(known, best[0].cost)
 
-    def replayed(self, guide: Guide, best: tuple[Replayed, Guide] | None = None) -> tuple[Replayed, Guide] | None:
-        """Return what a guide leads to if it is better than the best so far, or else that."""
-        found = GuidedReplay(self.first_runs, self.units, guide, self.most_cost(best)).replay()
-        return best if found is None else (found, guide)
-
-    def offer_replayed(self, found: Replayed, guide: Guide, phase: str) -> bool:
+    def _offer_replayed(self, found: Replayed, guide: Guide, phase: str) -> bool:
         """Keep it, or the same in less room where it does not pack."""
         for share in SHRINKING:
             if share < 1.0:
-                again = GuidedReplay(self.first_runs, int(self.units * share), guide, self.most_cost(None)).replay()
+                again = GuidedReplay(self.first_runs, int(self._units * share), guide, self._most(None)).replay()
                 if again is None:
                     return False
                 found = again
-            if self.offer(found.moves, found.cost, phase):
+            if self._offer(found.moves, found.cost, phase):
                 self.guide = guide
                 return True
             if self.run.stop is not None:
                 return False
         return False
 
+    # Weights
 
-class _Stage(SteppedStrategy):
-    """A strategy of a planner; each piece of work counts as a node."""
+    guide: Guide = field(default_factory=Guide)
+    better: list[tuple[Replayed, Guide]] = field(default_factory=list)
 
-    name = METHOD
-
-    def __init__(self, planner: _Planner, nodes_without_limit: float = inf) -> None:
-        super().__init__(planner.incumbent, planner.run, 1.0, nodes_without_limit)
-        self.planner = planner
-
-
-class _Once(_Stage):
-    """The plan in which nothing runs again; its bound is none."""
-
-    def steps(self) -> Iterator[float]:
-        """Ask the exact method."""
-        planner, problem = self.planner, self.planner.indexed.problem
-        first_runs, limits = planner.first_runs, self.run.limits
-        is_spilling = first_runs.may_spill
-        if not is_spilling and problem.order is Order.GIVEN and planner.units < max(first_runs.live_units()):
-            return
-        asked = replace(problem, recomputation=None, objective=problem.objective if is_spilling else Objective.PEAK)
-        limits = replace(limits, node_limit=limits.node_limit or STATES_WITHOUT_RECOMPUTATION)
-        result = solve_exactly(asked, without_bound(replace(self.run, limits=limits)))
-        if result.answer is not None and result.objective_value is not None:
-            value = result.objective_value if is_spilling else 0
-            planner.incumbent.keep(result.answer, value, "nothing runs again")
-        yield 1.0
-
-
-class _Search(_Stage):
-    """The search over everything, for small graphs; in less room where its plan does not pack."""
-
-    def steps(self) -> Iterator[float]:
-        """Search in the whole room, which proves, then in parts of it."""
-        indexed, incumbent = self.planner.indexed, self.planner.incumbent
-        if indexed.operator_count > OPERATORS_TO_SEARCH:
-            return
-        for share in SHRINKING:
-            units = None if share == 1.0 else int(indexed.room.capacity_units * share)
-            answer = RecomputationSearch(indexed, self.run, SETS_TO_SEARCH, units).search()
-            if units is None:
-                incumbent.is_infeasible = answer.lower_bound is None
-                incumbent.raise_bound(answer.lower_bound or 0)
-            if answer.lower_bound is None or answer.lower_bound >= self.planner.most_cost(None):
-                return
-            if answer.moves is None or self.planner.offer(answer.moves, answer.lower_bound, "search"):
-                return
-            yield 1.0
-
-
-class _Moments(_Stage):
-    """Bounds by moments of the order, and replays guided by what they say should stay."""
-
-    def steps(self) -> Iterator[float]:
-        """Add moments where a replay could not keep what it should."""
-        planner = self.planner
-        self._replay_each(Guide(), "plain replay")
-        yield 1.0
-        if not cp_sat_is_within_reach(self.run):
-            return
-        if planner.indexed.problem.order is not Order.GIVEN:
-            self._solve_moments((moment_of_any_order(planner.first_runs, planner.peak_step),), is_bound=True)
-            yield 1.0
-        first = planner.first_steps()
-        steps = [planner.peak_step] if first else []
-        for number in range(ROUNDS_OF_MOMENTS):
-            if not steps:
-                return
-            more = self._round(steps) if number else [*first, *self._round(steps)]
-            yield 1.0
-            if not more or len(steps) >= MOST_MOMENTS:
-                return
-            steps = sorted({*steps, *more})
-
-    def _solve_moments(self, moments: tuple[Moment, ...], *, is_bound: bool) -> StagesAnswer:
-        answer = StageModel(self.planner.first_runs, moments).solve(self.run, WORK_OF_MOMENTS)
-        if is_bound:
-            self.incumbent.is_infeasible = answer.is_infeasible
-            self.incumbent.raise_bound(answer.lower_bound)
-        return answer
-
-    def _round(self, steps: list[int]) -> list[int]:
-        """Bound and guide by moments at these steps; return steps at which a replay could not keep what it should."""
-        first_runs, is_given = self.planner.first_runs, self.planner.indexed.problem.order is Order.GIVEN
-        answer = self._solve_moments(moments_of_order(first_runs, steps), is_bound=is_given)
-        if not answer.kept:
-            return []
-        guide = Guide((*zip(steps, answer.kept, strict=True), (len(first_runs.order), answer.kept[-1])))
-        self._replay_each(guide, "guided replay")
-        replay = GuidedReplay(first_runs, self.planner.units, guide)
-        replay.replay()
-        return [step for step in replay.missed_at if step not in steps][:MOMENTS_A_ROUND]
-
-    def _replay_each(self, guide: Guide, phase: str) -> None:
-        """Offer the best of the replays of a guide at each distance, and as firmly as there is something to keep."""
-        best: tuple[Replayed, Guide] | None = None
-        firmnesses = FIRMNESSES if guide.kept else FIRMNESSES[:1]
-        for patience, distance, firmness in product(PATIENCES, DISTANCES, firmnesses):
-            if self.run.stop is not None:
-                break
-            best = self.planner.replayed(replace(guide, distance=distance, firmness=firmness, patience=patience), best)
-        if best is not None:
-            self.planner.offer_replayed(*best, phase)
-
-
-class _Weights(_Stage):
-    """Replays with the weights of a few tensors changed, from the best guide on; the best of a turn is packed."""
-
-    def steps(self) -> Iterator[float]:
-        """Change the weights of a few tensors at a time."""
-        planner, random = self.planner, Random(self.run.limits.seed)
-        tensors = sorted({tensor for step in planner.first_steps() for tensor in planner.first_runs.live(step)})
+    def _change_weights(self, turn: Stepped) -> Iterator[None]:
+        """Change the weights of a few tensors at a time, from the best guide on."""
+        random = Random(turn.run.limits.seed)
+        tensors = sorted({tensor for step in self._first_steps() for tensor in self.first_runs.live(step)})
         while tensors:
-            weights = dict(planner.guide.weights)
+            weights = dict(self.guide.weights)
             for tensor in random.sample(tensors, min(TENSORS_CHANGED, len(tensors))):
                 weights[tensor] = weights.get(tensor, 1.0) * random.choice(FACTORS)
-            patience = random.choice(PATIENCES)
-            changed = replace(planner.guide, patience=patience, weights=tuple(sorted(weights.items())))
-            found = planner.replayed(changed, self._better[-1] if self._better else None)
-            if found is not None and found not in self._better:
-                self._better.append(found)
-                planner.guide = changed
-            yield 1.0
+            guide = replace(self.guide, patience=random.choice(PATIENCES), weights=tuple(sorted(weights.items())))
+            most = self._most(self.better[-1] if self.better else None)
+            found = GuidedReplay(self.first_runs, self._units, guide, most).replay()
+            if found is not None:
+                self.better.append((found, guide))
+                self.guide = guide
+            yield
 
-    def step(self, quantum: float) -> float:
-        """Change weights for so many rounds, then offer the best that packs."""
-        self._better: list[tuple[Replayed, Guide]] = []
-        spent = super().step(quantum)
-        for found, guide in reversed(self._better):
-            if self.planner.offer_replayed(found, guide, "changed weights") or self.incumbent.run.stop is not None:
+    def _offer_better(self) -> None:
+        """Offer the best that packs of what a turn has found."""
+        for found, guide in reversed(self.better):
+            if self._offer_replayed(found, guide, "changed weights") or self.run.stop is not None:
                 break
-        return spent
+        self.better.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, cycle
 from math import inf
@@ -12,7 +12,6 @@ from typing import Final
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.bounds.latency.latency_bounds import LatencyBound
 from onchip.bounds.latency.merged_latency import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
 from onchip.errors import UsageError
@@ -35,8 +34,10 @@ from onchip.memory.timed.program import ProgramWriter
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyRoom, StopToken
+from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
+from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.transform.slices.channel_bands import ChannelBands
 
 METHOD: Final = "timed"
@@ -50,9 +51,8 @@ ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
 """Shares of each scratchpad that orders may fill, one by one while what packs ends much later than what fills."""
 ROOMS_AFTERWARDS: Final = (0.98, 1.0, 0.99, 0.96)
 """The same of orders whose stays are placed afterwards, again and again."""
-SHARES_OF_TIME: Final = (0.25, 0.15, 0.25, 0.25, 0.25, 0.2, 0.5)
-"""Of what is left: for an order that may fill a room, its addresses, one in what packs, addresses of that, orders
-whose stays are placed while they are timed, bands and orders in another round, and places for these afterwards."""
+SEARCHES: Final = 4
+"""Searches that share the time that is left, if none ends by itself."""
 EVALUATIONS_PLACED: Final = 30_000_000
 """Of orders whose stays are placed, in one round of annealing, by the square of the pieces: so long one takes. With a
 time limit it is that which counts."""
@@ -91,10 +91,12 @@ class _LatencyPlanner:
         self._take(self._homes_of.start(spreads=True))
         bound = least_latency_bound(self._problem)
         self._incumbent.raise_bound(bound.cycles)
-        for share in ROOMS:
-            if self._run.stop is None and not self._incumbent.is_proven and not self._fills(share, bound):
-                break
-        self._go_on(bound)
+        self._enough = bound.cycles
+        strategies = [
+            Stepped(name, self._incumbent, self._run, steps)
+            for name, steps in (("full rooms", self._fill_rooms), ("places afterwards", self._go_on))
+        ]
+        Portfolio(self._incumbent, strategies, Budget(self._run)).solve()
         if not self._incumbent.is_proven and self._incumbent.value is not None:
             self._offer(placed_better(self._ways, self._search, self._run, self._incumbent.value))
         self._step_by_step(self._homes)
@@ -112,7 +114,15 @@ class _LatencyPlanner:
         if self._begin(1.0, self._run.limits.seed):
             self._offer(placed_step_by_step(self._ways, self._search))
 
-    def _fills(self, share: float, bound: LatencyBound) -> bool:
+    def _fill_rooms(self, _turn: Stepped) -> Iterator[None]:
+        """Fill ever less of the scratchpad, while what packs ends much later than what fills it."""
+        for share in ROOMS:
+            ends_much_later = self._fills(share)
+            yield
+            if not ends_much_later:
+                return
+
+    def _fills(self, share: float) -> bool:
         """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
         if not self._begin(share, self._run.limits.seed):
             return False
@@ -120,50 +130,51 @@ class _LatencyPlanner:
             self._offer(placed_while_timed(self._search, self._run))
         if self._incumbent.value is None:
             self._offer(placed_somehow(self._ways, self._search, self._run))
-        self._improve(bound, self._within(0))
+        self._improve(self._part)
         latency = self._search.worth[0]
         self._offer(placed_while_timed(self._search, self._run))
-        self._offer(packed_then_placed(self._ways, self._search, self._within(1)))
-        order = self._packed(1)
+        self._offer(packed_then_placed(self._ways, self._search, self._part))
+        order = self._packed(self._part)
         if order is not None and (order.room.share, order.room.ahead_share) != (share, share):
             self._limit_room(order.room)
-            self._improve(bound, self._within(2))
-            self._packed(3)
-        self._offer(placed_better(self._ways, self._search, self._within(1), self._best))
-        self._improve_placed(bound)
+            self._improve(self._part)
+            self._packed(self._part)
+        self._offer(placed_better(self._ways, self._search, self._part, self._best))
+        self._improve_placed(self._part)
         return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
 
-    def _packed(self, stage: int) -> PlacedOrder | None:
+    def _packed(self, run: Run) -> PlacedOrder | None:
         """Offer the best order as what packs at once lets it end, and sooner as repairs of packings do."""
 
         def offered(way: Callable[[WaysToRun, LatencyBands, Run, float], PlacedOrder | None]) -> PlacedOrder | None:
-            order = way(self._ways, self._search, self._within(stage), self._best)
+            order = way(self._ways, self._search, run, self._best)
             self._offer(order)
             return order
 
         at_once = offered(placed_quickly)
         return offered(placed_by_repairs) or at_once or offered(placed)
 
-    def _go_on(self, bound: LatencyBound) -> None:
+    def _go_on(self, _turn: Stepped) -> Iterator[None]:
         """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""
         in_vain, seeds = 0, count(self._run.limits.seed)
         for share in cycle(ROOMS_AFTERWARDS):
             before = self._best
-            if in_vain == len(ROOMS_AFTERWARDS) or self._run.stop is not None or self._incumbent.is_proven:
+            if in_vain == len(ROOMS_AFTERWARDS):
                 return
             if self._begin(share, next(seeds)):
-                self._improve(bound, self._within(5))
-                self._anneal(bound, self._within(5))
+                self._improve(self._part)
+                self._anneal(self._part)
                 if self._search.worth[0] < before:
-                    self._packed(1)
-                    self._offer(placed_afterwards(self._search, self._within(6), share))
+                    self._packed(self._part)
+                    self._offer(placed_afterwards(self._search, self._part, share))
             in_vain = 0 if self._best < before else in_vain + 1
+            yield
 
-    def _anneal(self, bound: LatencyBound, run: Run) -> None:
+    def _anneal(self, run: Run) -> None:
         hottest = HOTTEST_LATER * self._search.worth[0]
         token = StopToken()
         run_watched(
-            lambda: self._search.anneal(EVALUATIONS, hottest, bound.cycles, token), token.ask, run, self._report
+            lambda: self._search.anneal(EVALUATIONS, hottest, self._enough, token), token.ask, run, self._report
         )
 
     def _begin(self, share: float, seed: int) -> bool:
@@ -192,7 +203,7 @@ class _LatencyPlanner:
             name = self._problem.graph.operators[operator].name
             raise UsageError(what, place=f"operator {name!r}", expected="larger scratchpads, or a larger one")
 
-    def _improve_placed(self, bound: LatencyBound) -> None:
+    def _improve_placed(self, run: Run) -> None:
         """Orders by when they end with all stays placed, from the best on."""
         start = placed_while_timed(self._search, self._run)
         if start is None or self._incumbent.is_proven:
@@ -201,21 +212,21 @@ class _LatencyPlanner:
         pieces = len(start.order)
         most = EVALUATIONS if self._run.deadline.is_set else EVALUATIONS_PLACED // pieces**2
         evaluations = min(EVALUATIONS, most)
-        self._improve(bound, self._within(4), evaluations, tries_bands=pieces <= MOST_PIECES_CUT)
+        self._improve(run, evaluations, tries_bands=pieces <= MOST_PIECES_CUT)
         self._offer(placed_while_timed(self._search, self._run))
+
+    @property
+    def _part(self) -> Run:
+        """Return a run for one of the searches of a piece of work: they begin from nothing when they are cut off."""
+        return self._run.within(self._run.seconds_left / SEARCHES)
 
     @property
     def _best(self) -> float:
         return inf if self._incumbent.value is None else self._incumbent.value
 
-    def _within(self, stage: int) -> Run:
-        return self._run.within(self._run.seconds_left * SHARES_OF_TIME[stage])
-
-    def _improve(
-        self, bound: LatencyBound, run: Run, evaluations: int = EVALUATIONS, *, tries_bands: bool = True
-    ) -> None:
+    def _improve(self, run: Run, evaluations: int = EVALUATIONS, *, tries_bands: bool = True) -> None:
         """Go on until several rounds in a row found nothing better."""
-        token, enough = StopToken(), bound.cycles
+        token, enough = StopToken(), self._enough
 
         def watched(work: Callable[[], None]) -> None:
             run_watched(work, token.ask, run, self._report)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
 from onchip.answer.result import Stop
 from onchip.search.budget.budget import Budget
@@ -32,7 +32,7 @@ class Strategy(ABC):
     Subclasses implement `advance`, or `step` if a quantum of many nodes is cheaper than many small steps.
     """
 
-    name: ClassVar[str]
+    name: str
 
     def __init__(
         self, incumbent: Incumbent[Any], run: Run, first_quantum: float, nodes_without_limit: float = inf
@@ -73,22 +73,47 @@ class Strategy(ABC):
         return spent
 
 
-class SteppedStrategy(Strategy):
-    """A strategy written as a generator: `steps` yields the number of nodes after each piece of work."""
+class Stepped(Strategy):
+    """A strategy given as a generator function, which yields after each piece of work; a piece counts as a node.
 
-    _steps: Iterator[float] | None = None
+    The function takes the strategy: `run` ends with the turn, `whole_run` with the last turn. Pieces that are short, or
+    lose what they have when they are cut off, use the latter. `end_turn` is called at the end of each turn.
+    """
 
-    @abstractmethod
-    def steps(self) -> Iterator[float]:
-        """Do one piece of work after another; `run` is the run of the current turn."""
+    def __init__(
+        self,
+        name: str,
+        incumbent: Incumbent[Any],
+        run: Run,
+        steps: Callable[[Stepped], Iterator[None]],
+        *,
+        is_ready: Callable[[], bool] = lambda: True,
+        end_turn: Callable[[], None] = lambda: None,
+        nodes_without_limit: float = inf,
+    ) -> None:
+        super().__init__(incumbent, run, 1.0, nodes_without_limit)
+        self.name = name
+        self.whole_run = run
+        self._steps = steps(self)
+        self._is_ready = is_ready
+        self._end_turn = end_turn
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the strategy can take a turn."""
+        return self._is_ready()
+
+    def step(self, quantum: float) -> float:
+        """Do about so many pieces of work."""
+        spent = super().step(quantum)
+        self._end_turn()
+        return spent
 
     def advance(self, nodes: float) -> float:  # noqa: ARG002  (a piece is as large as it is)
         """Do the next piece of work."""
-        self._steps = self._steps or self.steps()
-        spent = next(self._steps, None)
-        if spent is None:
+        if next(self._steps, self) is self:
             self.ended_by = Stop.COMPLETED
-        return spent or 0.0
+        return 1.0
 
     def part(self, pieces: int) -> Run:
         """Return a run that ends after an equal part of the time of this turn, of which so many pieces are left."""

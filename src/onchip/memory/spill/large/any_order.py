@@ -2,24 +2,24 @@
 
 Five strategies share the time:
 
-* `GapsBound`: what is surely live across steps where it does not fit is paid for in any order. Where that is much,
-  choices between neighbours bound more of it.
-* `Ordering`: what stays in the order to start from, by an exact model; windows of the order planned anew; addresses.
-* `Parts`: parts of that order, each searched exactly, bound what any order costs.
-* `Placing`: plans with addresses near that order, or windows of a plan with addresses planned anew.
-* `Learning`: conflicts over addresses in a short order.
+* gaps: what is surely live across steps where it does not fit is paid for in any order. Where that is much, choices
+  between neighbours bound more of it.
+* an order: what stays in the order to start from, by an exact model; windows of the order planned anew; addresses.
+* parts of that order, each searched exactly, bound what any order costs.
+* addresses near that order, or windows of a plan with addresses planned anew.
+* conflicts over addresses in a short order.
 
-If there are several workers, the first and the third strategy run in a thread of their own.
+If there are several workers, the bounds are searched for in a thread of their own.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Final
 
 from onchip.bounds.retention.descent import descent_of
 from onchip.bounds.retention.possible_gaps import PossibleGaps
@@ -40,7 +40,7 @@ from onchip.model.lifetimes.precedence import Precedence
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import WATCH_EVERY_SECONDS, cp_sat_is_within_reach
-from onchip.search.strategy.portfolio import Portfolio, SteppedStrategy
+from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.search.strategy.stage import of_one_worker, without_bound, without_figures
 
 REACHES: Final = (500, 1_600)
@@ -52,222 +52,168 @@ MOST_STEPS_TO_LEARN: Final = 500
 FIRST_LAYOUTS: Final = (64, 512)
 """The second may have no time to end."""
 PIECES: Final = 5
-"""Pieces of work of `Ordering`: what stays and moves, twice, and addresses."""
+"""Pieces of work on the order, in equal parts of a turn: what stays and moves, twice, and addresses."""
 
 
 class AnyOrderPlanner:
     """Plans a problem that `has_countable_layouts`; `least_cost_in_bytes` is that of the best plan in bytes."""
 
     def __init__(self, incumbent: Incumbent, run: Run, order: Sequence[int] | None = None) -> None:
-        self.incumbent = incumbent
-        self.indexed = incumbent.indexed
-        self.run = run
-        self.order = range(self.indexed.operator_count) if order is None else order
-        self.precedence = Precedence(self.indexed)
-        self.gaps = tuple(sure_gaps(self.indexed, self.precedence))
-        self.descent = descent_of(self.indexed, self.precedence)
-        self.plan: MovablePlan | None = None
+        self._incumbent = incumbent
+        self._indexed = incumbent.indexed
+        self._run = run
+        self._order = range(self._indexed.operator_count) if order is None else order
+        self._precedence = Precedence(self._indexed)
+        self._gaps = tuple(sure_gaps(self._indexed, self._precedence))
+        self._descent = descent_of(self._indexed, self._precedence)
+        self._schedule: OperatorSchedule | None = None
+        self._has_ordered = threading.Event()
         self.least_cost_in_bytes: int | None = None
-        self.has_ordered = threading.Event()
 
     def solve(self) -> None:
         """Leave the best plan and the best bound with the incumbent."""
-        gaps, ordering, parts, placing = GapsBound(self), Ordering(self), Parts(self), (Placing(self), Learning(self))
-        if self.run.limits.workers == 1:
-            self._share(self.run, gaps, ordering, parts, *placing)
+        first, then = {"bound of gaps": self._bound_by_gaps}, {"bound of parts": self._bound_by_parts}
+        plans = {"ordering": self._find_order, "placing": self._place, "conflicts": self._learn}
+        if self._run.limits.workers == 1:
+            self._share(self._run, {**first, **plans, **then})
             return
-        others = replace(self.run, limits=replace(self.run.limits, workers=self.run.limits.workers - 1))
+        others = replace(self._run, limits=replace(self._run.limits, workers=self._run.limits.workers - 1))
 
         def bound() -> None:
-            self._share(others, gaps)
-            while not self.has_ordered.wait(WATCH_EVERY_SECONDS) and self.run.stop is None:
+            self._share(others, first)
+            while not self._has_ordered.wait(WATCH_EVERY_SECONDS) and self._run.stop is None:
                 pass
-            self._share(others, parts)
+            self._share(others, then)
 
         with ThreadPoolExecutor(1) as pool:
             bounded = pool.submit(bound)
             try:
-                self._share(of_one_worker(self.run), ordering, *placing)
+                self._share(of_one_worker(self._run), plans)
             finally:
-                self.has_ordered.set()
+                self._has_ordered.set()
             bounded.result()
 
-    def _share(self, run: Run, *strategies: _LargeStrategy) -> None:
-        for one in strategies:
-            one.run = one.whole_run = run
-        Portfolio(self.incumbent, strategies, Budget(run)).solve()
+    def _share(self, run: Run, steps_by_name: Mapping[str, Callable[[Stepped], Iterator[None]]]) -> None:
+        """Run strategies in one portfolio; all but two of them need an order."""
+        has_ordered, first = self._has_ordered.is_set, ("bound of gaps", "ordering")
+        strategies = [
+            Stepped(name, self._incumbent, run, steps, is_ready=(lambda: True) if name in first else has_ordered)
+            for name, steps in steps_by_name.items()
+        ]
+        Portfolio(self._incumbent, strategies, Budget(run)).solve()
+
+    def _bound_by_gaps(self, turn: Stepped) -> Iterator[None]:
+        """First each tensor by itself, then what is made of it standing in for it; then gaps of some orders."""
+        models = [self._gaps]
+        if len(self._descent.families) < len(self._descent.parents):
+            models.append(self._gaps_of_families)
+        for number, gaps in enumerate(models):
+            bound = SureGapsBound(self._indexed, self._precedence, gaps)
+            self._incumbent.raise_bound(bound.solve(turn.part(len(models) - number)))
+            yield
+        if not self._much_surely_waits(self._incumbent.value or 0):
+            return
+        order = range(self._indexed.operator_count)
+        for reach in REACHES:
+            possible = PossibleGaps(self._indexed, self._precedence, self._descent, order, reach)
+            bound = SureGapsBound(self._indexed, self._precedence, self._gaps_of_families, possible)
+            known = self._incumbent.lower_bound
+            self._incumbent.raise_bound(bound.solve(turn.run))
+            if self._incumbent.lower_bound <= known:
+                return
+            yield
 
     @cached_property
-    def gaps_of_families(self) -> tuple[SureGap, ...]:
+    def _gaps_of_families(self) -> tuple[SureGap, ...]:
         """Sure gaps in which what is made of a tensor stands in for it."""
-        return tuple(sure_gaps(self.indexed, self.precedence, self.descent))
+        return tuple(sure_gaps(self._indexed, self._precedence, self._descent))
 
-    def much_surely_waits(self, cost: int) -> bool:
+    def _much_surely_waits(self, cost: int) -> bool:
         """Return whether a quarter of a cost is paid in any order; windows alone do not decide what stays then."""
-        return 4 * self.incumbent.lower_bound > cost
+        return 4 * self._incumbent.lower_bound > cost
 
-    def is_worth_placing(self, schedule: OperatorSchedule) -> bool:
-        """Take note of what a schedule costs in bytes; return whether it is cheaper than the best plan."""
-        cost = MovablePlan(self.indexed, schedule).cost
-        self.least_cost_in_bytes = min(cost, cost if self.least_cost_in_bytes is None else self.least_cost_in_bytes)
-        return self.incumbent.value is None or cost < self.incumbent.value
-
-    def near(self, schedule: OperatorSchedule, run: Run) -> OneOrderPlanner:
-        """Return a planner of addresses for a schedule, or for one that costs little more."""
-        planner = OneOrderPlanner(self.incumbent, schedule.order, without_bound(run), is_the_only_order=False)
-        planner.least_cost_in_bytes = MovablePlan(self.indexed, schedule).cost
-        return planner
-
-
-class _LargeStrategy(SteppedStrategy):
-    """A strategy of an `AnyOrderPlanner`; each piece of work counts as a node.
-
-    `whole_run` ends with the last turn: for pieces that are soon over, or lose what they have when they are cut off.
-    """
-
-    needs_order: ClassVar[bool] = False
-
-    def __init__(self, large: AnyOrderPlanner) -> None:
-        super().__init__(large.incumbent, large.run, 1.0)
-        self._large = large
-        self.whole_run = large.run
-
-    @property
-    def is_ready(self) -> bool:
-        """True if there is an order, or none is needed."""
-        return not self.needs_order or self._large.has_ordered.is_set()
-
-
-class GapsBound(_LargeStrategy):
-    """Bounds by sure gaps: of each tensor by itself, of families, then with gaps of some orders from ever further."""
-
-    name = "bound of gaps"
-
-    def steps(self) -> Iterator[float]:
-        """Solve one model after another."""
-        large = self._large
-        models = [large.gaps]
-        if len(large.descent.families) < len(large.descent.parents):
-            models.append(large.gaps_of_families)
-        for number, gaps in enumerate(models):
-            bound = SureGapsBound(large.indexed, large.precedence, gaps)
-            large.incumbent.raise_bound(bound.solve(self.part(len(models) - number)))
-            yield 1.0
-        if not large.much_surely_waits(large.incumbent.value or 0):
-            return
-        order = range(large.indexed.operator_count)
-        for reach in REACHES:
-            possible = PossibleGaps(large.indexed, large.precedence, large.descent, order, reach)
-            bound = SureGapsBound(large.indexed, large.precedence, large.gaps_of_families, possible)
-            known = large.incumbent.lower_bound
-            large.incumbent.raise_bound(bound.solve(self.run))
-            if large.incumbent.lower_bound <= known:
-                return
-            yield 1.0
-
-
-class Ordering(_LargeStrategy):
-    """Finds an order: what stays, addresses for that, windows planned anew, and once more for the new order."""
-
-    name = "ordering"
-
-    def steps(self) -> Iterator[float]:
-        """Go through the pieces in equal parts of one turn."""
-        large = self._large
-        schedule = self._what_stays(large.order, None, self.part(PIECES))
-        self._place_soon(schedule, self.part(PIECES - 1))
-        plan, moves = MovablePlan(large.indexed, schedule), WindowMoves()
-        moves.improve(plan, without_figures(self.part(PIECES - 2)))
-        is_short, cost = len(plan.order) <= MOST_STEPS_TO_LEARN, self.incumbent.value or plan.cost
-        if is_short or large.much_surely_waits(cost):  # windows of a long order are moved with addresses at once
-            found = MovablePlan(large.indexed, self._what_stays(plan.order, plan.schedule, self.part(PIECES - 3)))
+    def _find_order(self, turn: Stepped) -> Iterator[None]:
+        """Decide what stays, and move windows of the order; twice, except where windows are moved with addresses."""
+        schedule = self._what_stays(self._order, None, turn.part(PIECES))
+        self._place_soon(schedule, turn.part(PIECES - 1))
+        plan, moves = MovablePlan(self._indexed, schedule), WindowMoves()
+        moves.improve(plan, without_figures(turn.part(PIECES - 2)))
+        is_short = len(plan.order) <= MOST_STEPS_TO_LEARN
+        if is_short or self._much_surely_waits(self._incumbent.value or plan.cost):
+            found = MovablePlan(self._indexed, self._what_stays(plan.order, plan.schedule, turn.part(PIECES - 3)))
             if found.cost < plan.cost:
                 moves.begin_again()
-            moves.improve(found, without_figures(self.part(2)))
+            moves.improve(found, without_figures(turn.part(2)))
             plan = found
-        self._place_soon(plan.schedule, self.run)
-        large.plan = plan
-        large.has_ordered.set()
-        yield from ()
+        self._schedule = plan.schedule
+        self._place_soon(self._schedule, turn.run)
+        self._has_ordered.set()
+        yield
 
     def _what_stays(self, order: Sequence[int], known: OperatorSchedule | None, run: Run) -> OperatorSchedule:
         """Return the cheapest schedule that is soon found for an order; none costs more than what is known."""
-        indexed = self._large.indexed
-        begun = known or schedule_of_moves(indexed, belady_moves(indexed, order))
-        whole = GapWindows(indexed, order, len(order))
+        begun = known or schedule_of_moves(self._indexed, belady_moves(self._indexed, order))
+        whole = GapWindows(self._indexed, order, len(order))
         if whole.is_exact and (least := whole.solve_by_states(run)) is not None:
             return least
-        if self.has_to_stop or not cp_sat_is_within_reach(run):
+        if self._incumbent.is_proven or not cp_sat_is_within_reach(run):
             return begun
-        model = KeptGaps(indexed, order)
+        model = KeptGaps(self._indexed, order)
         model.begin_with(begun)
         work = float("inf") if run.deadline.is_set else WORK_FOR_WHAT_STAYS
         found = model.solve(of_one_worker(without_figures(run)), work).answer
-        if found is None or MovablePlan(indexed, found).cost > MovablePlan(indexed, begun).cost:
+        if found is None or MovablePlan(self._indexed, found).cost > MovablePlan(self._indexed, begun).cost:
             return begun
         return found
 
     def _place_soon(self, schedule: OperatorSchedule, run: Run) -> None:
-        if self._large.is_worth_placing(schedule) and not self.has_to_stop:
-            self._large.near(schedule, run).place_soon(schedule)
+        if (planner := self._planner_near(schedule, run)) is not None:
+            planner.place_soon(schedule)
 
+    def _planner_near(self, schedule: OperatorSchedule, run: Run) -> OneOrderPlanner | None:
+        """Return what gives addresses to a schedule, or to one that costs little more; None if that is no gain."""
+        cost = MovablePlan(self._indexed, schedule).cost
+        self.least_cost_in_bytes = min(cost, cost if self.least_cost_in_bytes is None else self.least_cost_in_bytes)
+        if self._incumbent.is_proven or (self._incumbent.value is not None and cost >= self._incumbent.value):
+            return None
+        planner = OneOrderPlanner(self._incumbent, schedule.order, without_bound(run), is_the_only_order=False)
+        planner.least_cost_in_bytes = cost
+        return planner
 
-class Parts(_LargeStrategy):
-    """Bounds by parts of the order found; loads between uses that are far apart are charged by the sure gaps."""
-
-    name = "bound of parts"
-    needs_order = True
-
-    def steps(self) -> Iterator[float]:
-        """Go on round by round."""
-        large = self._large
-        if large.plan is None:
+    def _bound_by_parts(self, turn: Stepped) -> Iterator[None]:
+        """Loads between uses that are far apart are charged by the sure gaps, all others by the parts."""
+        if self._schedule is None:
             return
-        parts = PartsBound(large.indexed, large.precedence, tuple(large.plan.order))
-        between = SureGapsBound(large.indexed, large.precedence, filter(parts.is_between_groups, large.gaps))
-        least_between = between.solve(self.run)
-        for least_within in parts.solve(self.whole_run):
-            large.incumbent.raise_bound(least_between + least_within)
-            yield 1.0
+        parts = PartsBound(self._indexed, self._precedence, self._schedule.order)
+        between = SureGapsBound(self._indexed, self._precedence, filter(parts.is_between_groups, self._gaps))
+        least_between = between.solve(turn.run)
+        for least_within in parts.solve(turn.whole_run):
+            self._incumbent.raise_bound(least_between + least_within)
+            yield
 
-
-class Learning(_LargeStrategy):
-    """Learns conflicts over addresses in the order found, if it is short."""
-
-    name = "conflicts"
-    needs_order = True
-
-    def steps(self) -> Iterator[float]:
-        """Learn in one turn."""
-        plan = self._large.plan
-        if plan is not None and len(plan.order) <= MOST_STEPS_TO_LEARN and self._large.is_worth_placing(plan.schedule):
-            self._large.near(plan.schedule, self.run).learn()
-        yield from ()
-
-
-class Placing(_LargeStrategy):
-    """Places the order found, or plans with addresses that cost little more."""
-
-    name = "placing"
-    needs_order = True
-
-    def steps(self) -> Iterator[float]:
-        """Widen beams and learn conflicts; of a long order move windows of what two beams find."""
-        large = self._large
-        if large.plan is None or not large.is_worth_placing(schedule := large.plan.schedule):
+    def _learn(self, turn: Stepped) -> Iterator[None]:
+        """Learn conflicts over addresses in a short order."""
+        schedule = self._schedule
+        if schedule is None or len(schedule.order) > MOST_STEPS_TO_LEARN:
             return
-        placer = LayoutPlacer(large.indexed, schedule)
-        if len(schedule.order) <= MOST_STEPS_TO_LEARN:
-            for _ in large.near(schedule, self.whole_run).place_ever_nearer(placer):
-                yield 1.0
+        if (planner := self._planner_near(schedule, turn.run)) is not None:
+            planner.learn()
+        yield
+
+    def _place(self, turn: Stepped) -> Iterator[None]:
+        """Widen beams; or place a long schedule by two, and plan windows of what they find anew, with addresses."""
+        if self._schedule is None or (planner := self._planner_near(self._schedule, turn.whole_run)) is None:
             return
-        found = None
+        found, placer = None, LayoutPlacer(self._indexed, self._schedule)
+        if len(self._schedule.order) <= MOST_STEPS_TO_LEARN:
+            yield from planner.place_ever_nearer(placer)
+            return
         for number, layouts in enumerate(FIRST_LAYOUTS):
-            found = placer.place(layouts, self.part(len(FIRST_LAYOUTS) - number)) or found
+            found = placer.place(layouts, turn.part(len(FIRST_LAYOUTS) - number)) or found
         if found is None:
             return
-        placed = AddressedPlan(large.indexed, *found)
-        large.incumbent.offer(*found, placed.cost, f"placed among {FIRST_LAYOUTS[-1]} layouts")
-        for _ in improve_in_placed_windows(placed, without_figures(self.whole_run)):
-            large.incumbent.offer(*placed.answer, placed.cost, "windows planned anew with addresses")
-            yield 1.0
+        placed = AddressedPlan(self._indexed, *found)
+        self._incumbent.offer(*found, placed.cost, f"placed among {FIRST_LAYOUTS[-1]} layouts")
+        for _ in improve_in_placed_windows(placed, without_figures(turn.whole_run)):
+            self._incumbent.offer(*placed.answer, placed.cost, "windows planned anew with addresses")
+            yield
