@@ -156,6 +156,8 @@ def _accelerator(name: str, described: _Described) -> Accelerator:
     outermost, memories, macs = _chain(described)
     chain = (*memories, macs) if outermost is None or memories[0].instances == 1 else (outermost, *memories, macs)
     below = [_dimensions(outer, inner) for outer, inner in pairwise(chain)]
+    if not any(below):
+        below[-1] = {macs.name: 1}
     levels = []
     for at, one in enumerate(memories, len(chain) - len(memories) - 1):
         serves = tuple(dimension for inside in reversed(below[at:]) for dimension in inside)
@@ -166,7 +168,7 @@ def _accelerator(name: str, described: _Described) -> Accelerator:
     marked = _marked(list(reversed(levels)))
     energy_pj = macs.energy("energy_per_op", "energy")
     array = ComputeArray(
-        {name: units for inside in reversed(below) for name, units in inside.items()} or {macs.name: 1},
+        {name: units for inside in reversed(below) for name, units in inside.items()},
         mac_energy_pj=MAC_PJ if energy_pj is None else energy_pj,
     )
     scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
