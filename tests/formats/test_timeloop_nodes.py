@@ -146,6 +146,12 @@ def test_sparse_optimisations_of_older_files_are_refused() -> None:
         read(text)
 
 
+def test_an_error_behind_a_constraint_that_is_not_applied_has_its_own_place() -> None:
+    first = "{target: shared, type: temporal, factors: [P=1]}"
+    with pytest.raises(InputError, match=re.escape("constraints[1].keep")):
+        read(MACHINE + f"constraints: [{first}, {{target: shared, type: dataspace, keep: [Sums]}}]\n")
+
+
 def test_a_mapspace_with_other_constraints_is_refused() -> None:
     text = "mapspace: [{target: shared, type: temporal, factors: [P=1]}]\n"
     with pytest.raises(InputError, match=re.escape('a constraint of "shared" is of the type "temporal"')):

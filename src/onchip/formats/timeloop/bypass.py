@@ -27,6 +27,8 @@ OPERANDS: Final[Mapping[Operand, tuple[str, ...]]] = {
 """The data spaces of Timeloop's shapes cnn-layer and gemm_ABZ."""
 KEEPING: Final = ("datatype", "bypass", "dataspace")
 """Names that Timeloop's versions have for the constraint that says what is kept."""
+UNAPPLIED: Final = {"target": "", "type": ""}
+"""An entry in the place of a constraint that is not applied: entries keep their numbers in errors."""
 
 ONLY_KEEPING: Final = f"one of {', '.join(KEEPING)}; no search here restricts orders, factors or fanouts"
 
@@ -91,7 +93,9 @@ def _keeps_of(part: object, place: str, unapplied: list[str] | None) -> Keeps:
     lists = {name: entries for name, entries in whole.items() if isinstance(entries, list)}
     for name, entries in lists.items():
         where = f"{place}.{name}" if name else place
-        lists[name] = [one for at, one in enumerate(entries) if _is_keeping(one, f"{where}[{at}]", unapplied)]
+        lists[name] = [
+            one if _is_keeping(one, f"{where}[{at}]", unapplied) else UNAPPLIED for at, one in enumerate(entries)
+        ]
     fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
     try:
         mapspace = validate(MapspaceFields, json.dumps(fields).encode(), MAPSPACE_FILE, "")
@@ -102,7 +106,8 @@ def _keeps_of(part: object, place: str, unapplied: list[str] | None) -> Keeps:
         for at, one in enumerate(constraints or ()):
             where = f"{place}[{at}]" if "" in lists else f"{place}.{name}[{at}]"
             spaces = {key: value for key, value in one.items() if key not in ("target", "type")}
-            keeps[one["target"]] = operands_kept(spaces, where)
+            if one != UNAPPLIED:
+                keeps[one["target"]] = operands_kept(spaces, where)
     return keeps
 
 
