@@ -201,6 +201,19 @@ def test_pieces_of_a_generator_are_turns_and_it_ends_with_them() -> None:
     assert ends == [1, 3, 3]
 
 
+def test_pieces_count_as_many_nodes_as_they_yield() -> None:
+    run, done = Run(Limits(node_limit=100)), list[int]()
+
+    def steps(_turn: Stepped) -> Iterator[float]:
+        while True:
+            done.append(1)
+            yield 30.0
+
+    stop = Portfolio(Incumbent[int](run), [Stepped("pieces", Incumbent[int](run), run, steps)], Budget(run)).solve()
+
+    assert (len(done), stop) == (4, Stop.NODE_LIMIT)
+
+
 def test_a_strategy_waits_until_it_is_ready_and_then_makes_up_for_nothing() -> None:
     incumbent = Incumbent[int](Run(Limits(node_limit=64)))
     first = Counted(incumbent)

@@ -98,7 +98,7 @@ class _Planner:
             self.run,
             self._change_weights,
             end_turn=self._offer_better,
-            nodes_without_limit=ROUNDS_WITHOUT_LIMIT,
+            nodes_without_limit=ROUNDS_WITHOUT_LIMIT * self.indexed.operator_count,
         )
         stop = Portfolio(self.incumbent, [*strategies, weights], Budget(self.run)).solve()
         if not self.incumbent.is_infeasible:
@@ -250,8 +250,8 @@ class _Planner:
     guide: Guide = field(default_factory=Guide)
     better: list[tuple[Replayed, Guide]] = field(default_factory=list)
 
-    def _change_weights(self, turn: Stepped) -> Iterator[None]:
-        """Change the weights of a few tensors at a time, from the best guide on."""
+    def _change_weights(self, turn: Stepped) -> Iterator[float]:
+        """Change the weights of a few tensors at a time, from the best guide on; an operator of a replay is a node."""
         random = Random(turn.run.limits.seed)
         tensors = sorted({tensor for step in self._first_steps() for tensor in self.first_runs.live(step)})
         while tensors:
@@ -264,7 +264,7 @@ class _Planner:
             if found is not None:
                 self.better.append((found, guide))
                 self.guide = guide
-            yield
+            yield float(self.indexed.operator_count)
 
     def _offer_better(self) -> None:
         """Offer the best that packs of what a turn has found."""

@@ -74,7 +74,7 @@ class Strategy(ABC):
 
 
 class Stepped(Strategy):
-    """A strategy given as a generator function, which yields after each piece of work; a piece counts as a node.
+    """A strategy given as a generator function, which yields the number of nodes after each piece of work (None: 1).
 
     The function takes the strategy: `run` ends with the turn, `whole_run` with the last turn. Pieces that are short, or
     lose what they have when they are cut off, use the latter. `end_turn` is called at the end of each turn.
@@ -85,7 +85,7 @@ class Stepped(Strategy):
         name: str,
         incumbent: Incumbent[Any],
         run: Run,
-        steps: Callable[[Stepped], Iterator[None]],
+        steps: Callable[[Stepped], Iterator[float | None]],
         *,
         is_ready: Callable[[], bool] = lambda: True,
         end_turn: Callable[[], None] = lambda: None,
@@ -104,16 +104,17 @@ class Stepped(Strategy):
         return self._is_ready()
 
     def step(self, quantum: float) -> float:
-        """Do about so many pieces of work."""
+        """Do pieces of work of about so many nodes."""
         spent = super().step(quantum)
         self._end_turn()
         return spent
 
     def advance(self, nodes: float) -> float:  # noqa: ARG002  (a piece is as large as it is)
         """Do the next piece of work."""
-        if next(self._steps, self) is self:
+        spent = next(self._steps, 0.0)
+        if spent == 0.0:
             self.ended_by = Stop.COMPLETED
-        return 1.0
+        return 1.0 if spent is None else spent
 
     def part(self, pieces: int) -> Run:
         """Return a run that ends after an equal part of the time of this turn, of which so many pieces are left."""
