@@ -24,6 +24,7 @@ from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
 from onchip.ir.window import product_of, shapes_as_read, shapes_computed, stated_factors
+from onchip.ops.contractions.products import PRODUCTS, product
 from onchip.ops.derive.visited_elements import elements_visited
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError
 
@@ -131,7 +132,7 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
     match operator.kind:
         case kind if kind in _CONVOLUTIONS:
             return _convolution(operator, shapes)
-        case "MatMul" | "BATCH_MATMUL" if depth := _met_depth(operator, first, others, output):
+        case kind if kind in PRODUCTS and (depth := _met_depth(operator, shapes)):
             return _product(output, depth)
         case "Gemm" if output and (factors := stated_factors(operator)) and min(map(len, factors)) > 1:
             return _product(output, factors[0][-1])
@@ -193,8 +194,8 @@ def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
     units = tile.reduction[1] - tile.reduction[0]
     source, weight, *_ = (tile.shape[name] for name in (*tile.inputs, *tile.parameters))
     written = tile.shape[tile.outputs[0]]
-    product = product_of(operator, source, weight, written, is_model=False) if operator.kind == "Gemm" else None
-    return units if product is None else units * product.features_per_unit
+    layout = product_of(operator, source, weight, written, is_model=False) if operator.kind == "Gemm" else None
+    return units if layout is None else units * layout.features_per_unit
 
 
 def _convolution(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
@@ -213,18 +214,12 @@ def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
     return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
 
 
-def _met_depth(
-    operator: Operator, first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]
-) -> int | None:
-    """Return the number of features that both factors of matrices have; None if no order of them fits the output."""
-    turns = [bool(operator.attributes.get(name)) for name in ("adj_x", "adj_y")]
-    for pair in ((first, others[0]), (others[0], first)) if others else ():
-        if min(map(len, pair)) < 2:
-            continue
-        left, right = (shape[:-3:-1] if turn else shape[-2:] for shape, turn in zip(pair, turns, strict=True))
-        if left[1] == right[0] and prod(output[-2:]) == left[0] * right[1]:
-            return left[1]
-    return None
+def _met_depth(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> int | None:
+    """Return the number of features that both factors of matrices have; None if no order of them fits."""
+    try:
+        return product(operator, shapes).loops["C"]
+    except NoLayerError:
+        return None
 
 
 def _depth(first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]) -> int:

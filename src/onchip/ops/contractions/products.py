@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from math import prod
 from typing import Final
@@ -11,9 +10,11 @@ from typing import Final
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.window import integer
-from onchip.ops.contractions.contractions import contraction, spread
+from onchip.ops.contractions.contractions import MetAxis, contraction
+from onchip.ops.registry.entry import Dimension, OperatorEntry
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
+PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
 PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
 """The kind whose weights, of a few bits each, lie in blocks: its loop nest has more elements than their tensor."""
 
@@ -41,38 +42,52 @@ def rows_of_weights(shapes: Sequence[Shape], stated: Sequence[Shape] = ()) -> Ma
     return {"": layer}
 
 
-def product(shapes: Sequence[Shape], is_turned: tuple[bool, bool] = (False, False)) -> Mapping[str, Layer]:
+def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a MatMul or of TFLite's, whose attributes say which factors are transposed.
+
+    Parameters stand behind inputs, so the second operand may be the left factor. Raises NoLayerError.
+    """
+    places, is_turned = (1, second_place(shapes)), [bool(integer(operator, name, 0)) for name in ("adj_x", "adj_y")]
+    left, right = (_turned(shapes[place], turned) for place, turned in zip(places, is_turned, strict=True))
+    if not is_product(shapes[0], left, right):
+        factors = [_turned(shapes[place], turned) for place, turned in zip(places[::-1], is_turned, strict=True)]
+        if is_product(shapes[0], *factors):
+            (left, right), places = factors, places[::-1]
+    *batch, rows, depth = left if len(left) > 1 else (1, *left)
+    *other, same_depth, columns = right if len(right) > 1 else (*right, 1)
+    if depth != same_depth:
+        raise NoLayerError("its operands do not fit each other")
+    products = prod(shapes[0]) // (rows * columns)
+    if prod(map(max, _pairs(batch, other))) != products == prod(batch) and _above_one(batch) == _above_one(other):
+        batch, other = _above_one(batch), _above_one(other)
+    if any(one != many and 1 not in (one, many) for one, many in _pairs(batch, other)):
+        raise NoLayerError("its operands do not spread over each other")
+    many = [*map(max, _pairs(batch, other))]
+    loops = {"N": rows, "C": depth, "K": columns, **{f"B{at}": size for at, size in enumerate(many)}}
+    first = _factor(loops, batch, "CN" if is_turned[0] else "NC")
+    second = _factor(loops, other, "KC" if is_turned[1] else "CK")
+    write = _factor(loops, many[::-1], "NK")
+    return OperatorEntry(loops, {0: write, places[0]: first, places[1]: second}, "C")
+
+
+def _factor(loops: Mapping[str, int], batch: Sequence[int], inner: str) -> tuple[Dimension, ...]:
+    """Matrices along two loops; a batch is along the loops that count from its last dimension."""
+    outer = ((f"B{at}", size) for at, size in reversed([*enumerate(reversed(batch))]))
+    spread = [Dimension(size, {loop: 1} if size == loops[loop] else {}) for loop, size in outer]
+    return (*spread, *(Dimension(loops[loop], {loop: 1}) for loop in inner))
+
+
+def nest_of_product(entry: OperatorEntry) -> Mapping[str, Layer]:
     """Return the nest of a MatMul: matrices that a batch shares are weights, a batch of both is groups.
 
-    `is_turned` says which factor is transposed. Parameters stand behind inputs, so the second operand may be the left
-    factor. Raises NoLayerError.
+    Of a second operand that alone is a batch, the columns are the rows that meet the first one's weights.
     """
-    operands = shapes[1], shapes[second_place(shapes)]
-    first, second = map(_turned, operands, is_turned)
-    if not is_product(shapes[0], first, second):
-        left, right = map(_turned, reversed(operands), is_turned)
-        if is_product(shapes[0], left, right):
-            return _weight_first(right, left)
-    first = (1, *first) if len(first) == 1 else first
-    second = (*second, 1) if len(second) == 1 else second
-    *batch, rows, depth = first
-    *other_batch, other_depth, columns = second
-    if depth != other_depth:
-        raise NoLayerError("its operands do not fit each other")
-    if prod(other_batch) == 1:
-        return {"": Layer(n=prod(batch) * rows, c=depth, k=columns)}
-    if is_first_shared(shapes):  # the second operand's columns are the rows that meet the first one's weights
-        return {"": Layer(n=prod(other_batch) * columns, c=depth, k=rows)}
-    is_side_by_side = prod(shapes[0]) == prod(batch) * rows * columns
-    if is_side_by_side and _without_ones(batch) == _without_ones(other_batch):
-        return {"": Layer(n=rows, c=depth, k=columns, g=prod(batch))}
-    shared = contraction(spread(tuple(batch), tuple(other_batch)))
-    return {"": replace(shared, n=shared.n * rows, c=depth, k=shared.k * columns)}
-
-
-def turned_factors(operator: Operator) -> tuple[bool, bool]:
-    """Return which factors of a TFLite product are transposed."""
-    return bool(integer(operator, "adj_x", 0)), bool(integer(operator, "adj_y", 0))
+    _, first, second = sorted(entry.operands)
+    batches = [prod(one.size for one in entry.operands[place][:-2]) for place in (first, second)]
+    places = (second, first, 0) if batches[0] == 1 != batches[1] else (first, second, 0)
+    having = [{loop for one in entry.operands[place] for loop in one.terms} for place in places]
+    axes = (MetAxis(size, *(loop in loops for loops in having)) for loop, size in entry.loops.items())
+    return {"": contraction(axes)}
 
 
 def rows_of_units(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
@@ -95,20 +110,6 @@ def is_product(output: Shape, left: Shape, right: Shape) -> bool:
     depth = right[-2] if len(right) > 1 else right[-1]
     batch = (max(sizes) for sizes in zip_longest(reversed(left[:-2]), reversed(right[:-2]), fillvalue=1))
     return left[-1] == depth and prod(rows) * prod(columns) * prod(batch) == prod(output)
-
-
-def _weight_first(source: Shape, weight: Shape) -> Mapping[str, Layer]:
-    """Return the nest of `weight` times `source`: the columns of the input meet the rows of the weight."""
-    source = (*source, 1) if len(source) == 1 else source
-    weight = (1, *weight) if len(weight) == 1 else weight
-    *batch, depth, columns = source
-    *of_weights, rows, _ = weight
-    if prod(of_weights) == 1:
-        return {"": Layer(n=prod(batch) * columns, c=depth, k=rows)}
-    if prod(batch) == 1:  # as in `is_first_shared`: the one matrix is the weight
-        return {"": Layer(n=prod(of_weights) * rows, c=depth, k=columns)}
-    shared = contraction(spread(tuple(batch), tuple(of_weights)))
-    return {"": replace(shared, n=shared.n * columns, c=depth, k=shared.k * rows)}
 
 
 def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
@@ -153,5 +154,10 @@ def products_of_heads(operator: Operator) -> Mapping[str, Layer]:
     return {"": Layer(n=rows, k=columns, c=depth, g=batch)}
 
 
-def _without_ones(batch: Sequence[int]) -> list[int]:
+def _above_one(batch: Sequence[int]) -> list[int]:
     return [size for size in batch if size > 1]
+
+
+def _pairs(batch: Sequence[int], other: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the sizes of two batches that meet, from their last dimension on."""
+    return [*zip_longest(reversed(batch), reversed(other), fillvalue=1)]

@@ -20,12 +20,13 @@ from onchip.ops.contractions.attention import ATTENTION, attention, present_keys
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element
 from onchip.ops.contractions.products import (
     PACKED_PRODUCT,
+    PRODUCTS,
+    nest_of_product,
     product,
     product_of_packed_weights,
     products_of_heads,
     rows_of_units,
     rows_of_weights,
-    turned_factors,
 )
 from onchip.ops.derive.without_nest import why_without_nest
 from onchip.ops.sequences.recurrences import RECURRENT, recurrence
@@ -197,10 +198,8 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return _reduction(shapes)
         case "Gemm":
             return rows_of_weights(shapes, stated_factors(operator))
-        case "MatMul" | "MatMulInteger" | "QLinearMatMul":
-            return product(shapes)
-        case "BATCH_MATMUL":
-            return product(shapes, turned_factors(operator))
+        case kind if kind in PRODUCTS:
+            return nest_of_product(product(operator, shapes))
         case "FULLY_CONNECTED":
             return rows_of_units(shapes)
         case kind if kind in ATTENTION:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ops.contractions.contractions import element_places
-from onchip.ops.contractions.products import is_first_shared, matrix_place, second_place
+from onchip.ops.contractions.products import PRODUCTS, is_first_shared, matrix_place, second_place
 from onchip.ops.derive.layers_of import REDUCTIONS, shapes_of
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape
-
-_PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def _places(operator: Operator, shapes: Sequence[Shape]) -> tuple[int, int | Non
         return 1, next((place for place in WINDOWS[kind](operator, shapes).operands if place > 1), None)
     if kind in ("Gemm", "FULLY_CONNECTED"):
         return 1, matrix_place(shapes)
-    if kind in _PRODUCTS:
+    if kind in PRODUCTS:
         second = second_place(shapes)
         return (second, 1) if is_first_shared(shapes) else (1, second)
     if kind in REDUCTIONS | {"LRN"}:

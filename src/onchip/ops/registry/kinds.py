@@ -10,12 +10,13 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import UPPER_BOUND, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers, product_of
-from onchip.ops.derive.geometry import Geometry, Span, TileAxis
+from onchip.ops.contractions.products import product
+from onchip.ops.derive.geometry import Geometry, Span
 from onchip.ops.pointwise.joined_kinds import JOINED
 from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.pointwise.step_kinds import STEPS
 from onchip.ops.pointwise.strided_copies import STRIDED
-from onchip.ops.registry.outline import Outline, Shape, all_known, whole
+from onchip.ops.registry.outline import Outline, Shape, whole
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed_with_bias
 
@@ -86,11 +87,6 @@ def _windows(outline: Outline) -> Geometry | None:
     return None if known is None else outline.finish(known, written)
 
 
-def _place_of_second(shapes: Sequence[Shape], rank: int) -> int:
-    """Where the first operand behind the input stands that has so many dimensions or more; behind all if none has."""
-    return next((place for place, shape in enumerate(shapes[1:], 1) if len(shape) >= rank), len(shapes))
-
-
 def _gemm(outline: Outline) -> Geometry | None:
     """Features that lie in several dimensions are known as they are stored, or else, and of parts, as they are seen.
 
@@ -134,50 +130,31 @@ def _gemm_of(outline: Outline, shapes: Sequence[Shape], place: int) -> Geometry 
 
 
 def _matmul(outline: Outline) -> Geometry | None:
-    """Scales and zero points of a quantised one may stand before its second operand: then each is a single element."""
-    shapes, written = outline.shapes(), outline.written
-    place = _place_of_second(shapes, 2)
-    one, other = shapes[0], shapes[place] if place < len(shapes) else ()
-    before, behind = whole(shapes[1:place]), whole(shapes[place + 1 :])
-    if len(outline.operator.outputs) > 1 or any(prod(shape) > 1 for shape in shapes[1:place]):
+    """Scales and zero points of a quantised one may stand before its second operand: then each is a single element.
+
+    Two square matrices, one of them a parameter, are cut along batches alone: the shapes do not say which is the left.
+    """
+    operator, shapes = outline.operator, [outline.written, *outline.shapes()]
+    try:
+        entry = product(operator, shapes)
+    except NoLayerError:
         return None
-    if min(len(one), len(other), len(written)) < 2 or len(written) != max(len(one), len(other)):
+    place, is_left_first = max(entry.operands), any("N" in one.terms for one in entry.operands[1])
+    if not entry.fits(shapes) or not is_left_first or len(operator.outputs) > 1 or prod(map(prod, shapes[2:place])) > 1:
         return None
-    if (one[-2], other[-1], one[-1]) != (*written[-2:], other[-2]):
-        return None
-    many = [index for index, size in enumerate(written[:-1]) if size > 1]
+    is_square = bool(operator.parameters) and shapes[1][-2:] == shapes[place][-2:]
+    many = [index for index, size in enumerate(shapes[0][:-1]) if size > 1]
     outline.cut_along_output(many[:-2])
-    batches = [outline.along_output((*shape[:-2], 1, 1)) for shape in (one, other)]
-    known = all_known(batches)
-    if known is None:
-        return None
-    if outline.operator.parameters and one[-2:] == other[-2:]:
-        return _product_of_squares(outline, known, before, behind)
-    summed = outline.reduce(one[-1])
-    rank = len(written)
-    features = Span(one[-1], summed)
-    return outline.finish(
-        [
-            (*known[0][:-2], Span(one[-2], rank - 2), features),
-            *before,
-            (*known[1][:-2], features, Span(other[-1], rank - 1)),
-            *(outline.along_output_or_whole(shape) for shape in shapes[place + 1 :]),
-        ]
-    )
-
-
-def _product_of_squares(
-    outline: Outline,
-    batches: Sequence[tuple[Span, ...]],
-    before: Sequence[tuple[Span, ...]],
-    behind: Sequence[tuple[Span, ...]],
-) -> Geometry:
-    """Cut along batches alone: which of the two matrices stands on the left, the shapes do not say."""
-    outline.axes[-2:] = [TileAxis(1), TileAxis(1)]
-    square = tuple(map(Span, outline.written[-2:]))
-    written = [Span(size, at) for at, size in enumerate(outline.written[:-2])]
-    one, other = ((*batch[:-2], *square) for batch in batches)
-    return outline.finish([one, *before, other, *behind], [(*written, *square)])
+    reads = whole(shapes)
+    if is_square:
+        outline.leave_whole((-2, -1))
+    else:
+        reads[place + 1 :] = map(outline.along_output_or_whole, shapes[place + 1 :])
+    summed = None if is_square else outline.reduce(entry.loops["C"])
+    for at, dimensions in entry.operands.items():
+        cut = dimensions[:-2] if is_square else dimensions
+        reads[at] = (*(entry.span(one, summed) for one in cut), *reads[at][len(cut) :])
+    return outline.finish(reads[1:], reads[:1])
 
 
 def _elementwise(outline: Outline) -> Geometry | None:

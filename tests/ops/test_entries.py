@@ -1,20 +1,24 @@
-"""Slices and loop nests of convolutions and pools, compared with every multiplication that their kind defines."""
+"""Slices and loop nests of operators, compared with every multiplication that their kind defines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from math import prod
 from random import Random
 
+import numpy as np
 import pytest
 
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
-from onchip.ir.layer import Axis
+from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Axis
 from onchip.ir.operator import AttributeValue, Operator
 from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
+from onchip.model.timeline.mac_count import MacCount
+from onchip.ops.derive.layers_of import layers_of_operator
 from onchip.ops.registry.kinds import geometry_of
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, loop_nests
 from oracles.window_reads import Index, WindowReads
@@ -91,29 +95,32 @@ def holds(region: Region, element: Index) -> bool:
     return all(start <= place < stop for (start, stop), place in zip(region, element, strict=True))
 
 
+def multiplications_read(graph: Graph, products: Iterable[tuple[Index, ...]], random: Random) -> int:
+    """Count the multiplications of a random slice; of two halves of a sum exactly one reads both factors of each."""
+    operator = graph.operators[0]
+    geometry = geometry_of(operator, graph, is_model=True)
+    assert geometry is not None
+    tile: list[list[Range]] = []
+    for axis in geometry.axes:
+        middle = random.randint(1, max(axis.size - 1, 1))
+        halves = [(0, middle), (middle, axis.size)] if axis.size > 1 else [(0, 1)]
+        tile.append(halves if axis.is_reduction else [random.choice(halves)])
+    written = geometry.writes[0].region([ranges[0] for ranges in tile], geometry.axes)
+    parts = [[one.region(part, geometry.axes) for one in geometry.reads] for part in product(*tile)]
+    seen = 0
+    for output, *factors in products:
+        if written and holds(written, output):
+            seen += 1
+            read = [all(one and holds(one, at) for one, at in zip(part, factors, strict=False)) for part in parts]
+            assert sum(read) == 1, (operator, tile, output, factors)
+    return seen
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_slice_reads_what_its_outputs_multiply(seed: int) -> None:
-    """Of two halves of a sum exactly one reads both factors of a product."""
-    random, seen = Random(seed), 0
-    for graph, every in cases(seed, 400):
-        geometry = geometry_of(graph.operators[0], graph, is_model=True)
-        assert geometry is not None
-        tile: list[list[Range]] = []
-        for axis in geometry.axes:
-            middle = random.randint(1, max(axis.size - 1, 1))
-            halves = [(0, middle), (middle, axis.size)] if axis.size > 1 else [(0, 1)]
-            tile.append(halves if axis.is_reduction else [random.choice(halves)])
-        written = tuple(ranges[0] for ranges in tile[: len(every[0].output)])
-        parts = [[one.region(part, geometry.axes) for one in geometry.reads] for part in product(*tile)]
-        for reads in every:
-            for output, *factors in reads:
-                if holds(written, output):
-                    seen += 1
-                    read = [
-                        all(one and holds(one, at) for one, at in zip(part, factors, strict=False)) for part in parts
-                    ]
-                    assert sum(read) == 1, (graph.operators[0], tile, output, factors)
-    assert seen > 2000
+    random = Random(seed)
+    made = [multiplications_read(graph, reads, random) for graph, every in cases(seed, 400) for reads in every]
+    assert sum(made) > 2000
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -165,3 +172,40 @@ def test_loop_nests_over_a_range_of_pixels_multiply_as_often_as_the_definition(s
             found += layer.n * layer.k * layer.c * layer.g * pairs
         assert found == sum(holds(tuple(pixels), output[2:]) for output, _, _ in every[0]), (operator, pixels)
     assert made > 100
+
+
+def matrix_product(random: Random) -> tuple[Graph, list[tuple[Index, Index, Index]]]:
+    """A MatMul of matrices in batches that spread over each other, and the elements that it multiplies."""
+    rows, depth, columns = (random.randint(1, 4) for _ in range(3))
+    batch = [random.randint(1, 3) for _ in range(random.randint(0, 2))]
+    lefts, rights = ([random.choice((1, size)) for size in batch][random.randint(0, len(batch)) :] for _ in range(2))
+    left, right = (*lefts, rows, depth), (*rights, depth, columns)
+    output = (*np.broadcast_shapes(tuple(lefts), tuple(rights)), rows, columns)
+    role = random.choice((Role.INPUT, Role.PARAMETER))
+    tensors = (("x", left, Role.INPUT), ("w", right, role), ("y", output, Role.OUTPUT))
+    reads, parameters = (("x",), ("w",)) if role is Role.PARAMETER else (("x", "w"), ())
+    operator = Operator("op", "MatMul", reads, ("y",), parameters)
+    made = [Tensor.of_shape(name, shape, 32, of) for name, shape, of in tensors]
+    found = []
+    for place in product(*map(range, output)):
+        for met in range(depth):
+            one, other = (
+                tuple(0 if size == 1 else at for size, at in zip(shape, place[len(output) - len(shape) :], strict=True))
+                for shape in (left, right)
+            )
+            found.append((place, (*one[:-1], met), (*other[:-2], met, other[-1])))
+    return Graph("network", tuple(made), (operator,)), found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_matrix_products_are_cut_and_counted_as_they_multiply(seed: int) -> None:
+    """The loop nest leads to each element of the operands and of the output once, in whatever loops it has them."""
+    random = Random(seed)
+    for _ in range(200):
+        graph, found = matrix_product(random)
+        multiplications_read(graph, found, random) if max(graph.tensors[2].shape or ()) > 1 else None
+        (layer,) = layers_of_operator(graph, graph.operators[0]).values()
+        assert layer.macs == MacCount(graph).macs(graph.operators[0]) == len(found)
+        sizes = sorted(prod(graph.tensor[name].shape or ()) for name in ("x", "w"))
+        assert sorted(layer.elements(operand) for operand in (INPUT, WEIGHT)) == sizes
+        assert layer.elements(OUTPUT) == prod(graph.tensor["y"].shape or ())
