@@ -8,7 +8,7 @@ import pytest
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import ScheduledStack
-from onchip.api.moved_operators import moved_operators
+from onchip.api.map import moved_operators
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.arch.memory import Operand
 from onchip.bounds.network.relaxation import relaxation

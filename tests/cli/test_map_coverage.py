@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.schedule import ScheduledStack
-from onchip.api.moved_operators import moved_operators
+from onchip.api.map import moved_operators
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.mapping_yaml import read_mappings

@@ -8,8 +8,7 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
-from onchip.mapping.prove.longer import MOST_LENGTHENED, SMALL_PRIMES, longer_layers
-from onchip.mapping.prove.wide import WideMapper
+from onchip.mapping.prove.wide import MOST_LENGTHENED, SMALL_PRIMES, WideMapper, longer_layers
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.cost import layer_cost
 from onchip.model.unrolling.factors import prime_counts

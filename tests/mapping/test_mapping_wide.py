@@ -25,9 +25,8 @@ from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.methods.registry import METHODS
 from onchip.mapping.prove import wide
 from onchip.mapping.prove.bounds import WayBounds, bound_of_all
-from onchip.mapping.prove.refined import refined
 from onchip.mapping.prove.remainders import ended_short
-from onchip.mapping.prove.wide import solve_widely
+from onchip.mapping.prove.wide import refined, solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.batch import LayerCosts

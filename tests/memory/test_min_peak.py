@@ -13,8 +13,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.spill.best_first import min_peak
-from onchip.memory.spill.best_first.flattening import flattened
 from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
+from onchip.memory.spill.best_first.peak import flattened
 from onchip.memory.spill.best_first.peak_program import PeakProgram
 from onchip.memory.spill.large.movable_order import MovableOrder
 from onchip.model.lifetimes.indexed import IndexedProblem

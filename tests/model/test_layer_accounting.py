@@ -21,8 +21,8 @@ from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, OF_BOUNDS, ZIGZAG, Accounting, settled
 from onchip.model.layer.chains import boundaries
 from onchip.model.layer.cost import LayerCost, layer_cost
+from onchip.model.layer.latency import Visit, covered_cycles
 from onchip.model.layer.limits import needed_bits
-from onchip.model.layer.stall import Visit, covered_cycles
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"
 ACCESS = Access(8, 1.0, 1.0)

@@ -19,8 +19,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.compute_cost import ComputeCost
 from onchip.model.timeline.activity import Wait
 from onchip.model.timeline.array_waits import LatencyParts
-from onchip.model.timeline.freed_places import FreedPlaces
-from onchip.model.timeline.schedule_timeline import ScheduleTimeline, time_schedule
+from onchip.model.timeline.schedule_timeline import FreedPlaces, ScheduleTimeline, time_schedule
 from oracles.schedule_timeline import OperatorFacts, OracleTimeline
 from support.schedule_programs import ProgramCase, random_program
 from support.series import series

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from onchip.api.moved_operators import moved_operators
+from onchip.api.map import moved_operators
 from onchip.api.networks import read_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph

@@ -17,9 +17,8 @@ from onchip.reports.stack.figures import (
     memory_levels,
     network,
 )
-from onchip.reports.stack.html import fusion_html
+from onchip.reports.stack.html import back_calculated, fusion_html
 from onchip.reports.stack.outcome import FusionOutcome
-from onchip.reports.stack.picture import back_calculated
 from support.fused_files import CHIP, three_convolutions
 
 

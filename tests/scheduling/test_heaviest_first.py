@@ -12,9 +12,8 @@ from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.scheduling.mappings.makeshifts import SECONDS_OF_A_MAKESHIFT
 from onchip.scheduling.mappings.mapped import KnownMappings, key_of
-from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.mappings.nest_mapper import SECONDS_OF_A_MAKESHIFT, BestMapper
 from onchip.scheduling.program.composition import Composer, Composition
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.tiled_network import TiledNetwork

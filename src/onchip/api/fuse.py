@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Claim, Granularity, Reading, Source, StrategyDocument
@@ -18,7 +19,6 @@ from onchip.api.check_strategy import (
     strategy_claim_object,
     strategy_figures_object,
 )
-from onchip.api.fused_parts import costed_stacks, outside_operators
 from onchip.api.fusion_claims import bound_of_any, for_all_strategies
 from onchip.api.networks import read_network
 from onchip.api.phases import phase
@@ -37,11 +37,13 @@ from onchip.model.group.moved import moved_sums
 from onchip.model.group.peaks import peak_bytes_of
 from onchip.model.group.sums import total
 from onchip.model.layer.limits import array_of
+from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.ops.derive.fusable_of import PartlyFusable, partly_fusable_of
 from onchip.ops.derive.layers_of import Precision
+from onchip.ops.derive.moved_operators import macs_of_nests
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.reports.stack.outcome import FusionOutcome
+from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator, TilingValue
 from onchip.scheduling.choice.anytime import solve_in_time
 from onchip.scheduling.choice.solve import FusionResult, choices_of
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
@@ -54,7 +56,7 @@ from onchip.search.strategy.dask_pool import dask_pool
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError, silent_run
 from onchip.transform.groups.replayed_network import layers_in_network
-from onchip.transform.groups.stacks import spans_of
+from onchip.transform.groups.stacks import spans_of, stack_of
 from onchip.verify.strategy import verify_strategy, verify_strategy_claim
 
 MAPPED_AGAIN = "the mappings of the file, if it has any: the layers were mapped again by {mapper!r}"
@@ -305,4 +307,25 @@ def _document(
         claim,
         problem.mapper,
         MODEL_OF[request.accounting],
+    )
+
+
+def outside_operators(graph: Graph, fusable: PartlyFusable, accelerator: Accelerator) -> tuple[OutsideOperator, ...]:
+    """Return the operators that cannot be fused, with what they move, write and multiply."""
+    sums, left_out = moved_sums(fusable.network.moved, accelerator), fusable.outside
+    written = (graph.operator[one.operator].outputs for one in left_out)
+    elements = (sum(prod(graph.tensor[name].shape or (1,)) for name in names) for names in written)
+    operators, count = [graph.operator[one.operator] for one in left_out], MacCount(graph)
+    macs = [max(macs_of_nests(graph, operator), count.macs(operator)) for operator in operators]
+    return tuple(OutsideOperator(*each) for each in zip(left_out, sums, elements, macs, strict=True))
+
+
+def costed_stacks(network: FusableNetwork, strategy: FusionStrategy, found: FusionResult) -> tuple[CostedStack, ...]:
+    """Return the stacks of a strategy, each with its cost and the values of all tilings that were looked at for it."""
+    tilings: dict[object, list[TilingValue]] = {}
+    for other, value in found.values().items():
+        tilings.setdefault(other.without_tiles, []).append(TilingValue(other.tiling, *value))
+    return tuple(
+        CostedStack(one, stack_of(network, choice.span), cost, tuple(tilings.get(choice.without_tiles, ())))
+        for one, (choice, cost) in zip(strategy.stacks, found.stacks, strict=True)
     )

@@ -7,19 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from onchip.answer.document import Reading
 from onchip.answer.problem import Problem
+from onchip.answer.schedule import WORKSPACE
 from onchip.api.networks import MODEL_SUFFIXES, PROGRAM_SUFFIX, network_to_plan, read_network
-from onchip.api.workspace_kernels import KernelsWithWorkspaces
 from onchip.arch.memory import Memory
 from onchip.errors import DifferentShapeError, InputError, UsageError
 from onchip.ir.graph import Graph
-from onchip.ir.tensor import Role
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernel_protocol import Bytes, NetworkKernels
 from onchip.transform.slices.untiled import untiled
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -161,3 +163,41 @@ def network_inputs(
             kernels.given_input(tensor, given[name]) if name in given else kernels.network_input(tensor)
         )
     return inputs
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsWithWorkspaces:
+    """Runs operators of `graph` by `kernels`; what a workspace holds afterwards is nobody's, and is all zeros."""
+
+    graph: Graph
+    kernels: NetworkKernels
+
+    @property
+    def name(self) -> str:
+        """Return the name of what runs the operators."""
+        return self.kernels.name
+
+    def parameter(self, tensor: Tensor) -> Bytes:
+        """What DRAM holds of a parameter from the start."""
+        return self.kernels.parameter(tensor)
+
+    def run(self, operator: Operator, operands: Mapping[str, Bytes]) -> Mapping[str, Bytes]:
+        """The operator's outputs, its workspace among them."""
+        own = operator.name + WORKSPACE
+        if own not in operator.outputs:
+            return self.kernels.run(operator, operands)
+        beside = tuple(name for name in operator.outputs if name != own)
+        found = self.kernels.run(replace(operator, outputs=beside), operands)
+        return {**found, own: np.zeros(self.graph.tensor[own].size_bytes, np.uint8)}
+
+    def network_input(self, tensor: Tensor) -> Bytes:
+        """Return the bytes of a network input, made of the seed."""
+        return self.kernels.network_input(tensor)
+
+    def given_input(self, tensor: Tensor, array: npt.NDArray[np.generic]) -> Bytes:
+        """A value handed in for the network input; raises InputError."""
+        return self.kernels.given_input(tensor, array)
+
+    def difference_from_whole_model(self, inputs: Mapping[str, Bytes], outputs: Mapping[str, Bytes]) -> float | None:
+        """Relative; None where there is no model to compare with."""
+        return self.kernels.difference_from_whole_model(inputs, outputs)

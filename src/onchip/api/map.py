@@ -14,7 +14,6 @@ from onchip.answer.result import Result
 from onchip.api.layer_progress import LayerProgress
 from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerSearch, LayerSearches, SearchedLayer
 from onchip.api.layers import layers_named
-from onchip.api.moved_operators import moved_operators
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, with_mac_energy
@@ -27,7 +26,12 @@ from onchip.mapping.space.spaces import SPACES, MapSpace, padded_mappings
 from onchip.model.accounting.accounting import AccountingName
 from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of, check_memories
+from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
+from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE
+from onchip.model.timeline.mac_count import MacCount
+from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import NetworkLayers, Precision
+from onchip.ops.derive.visited_elements import elements_visited
 from onchip.reports.mapping.coverage import MovedOperator
 from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
 from onchip.search.budget.clock import Deadline
@@ -252,3 +256,31 @@ def _mapspace(request: MappingRequest, accelerator: Accelerator) -> MapSpace | N
     if space is None or without is None:
         return space
     return MapSpace(f"{space.name}, accelerator {without}", "; ".join((space.definition, *accelerator.notes)))
+
+
+def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[MovedOperator, ...]:
+    """Return them in the network's order; raises AcceleratorError where DRAM does not say what an access costs.
+
+    Each reads every operand once and writes every output once, as in a schedule that streams all of them.
+    """
+    graph = layers.graph
+    if graph is None:
+        return ()
+    found, count = [], MacCount(graph)
+    for one in layers.left_out:
+        operator = graph.operator[one.operator]
+        operands = operands_of(graph, operator)
+        cost = cost_without_nest((OperandAtHome(each.operand, each.bits, 0, None) for each in operands), accelerator)
+        found.append(
+            MovedOperator(
+                one.operator,
+                one.kind,
+                one.why,
+                max(elements_visited(graph, operator), count.macs(operator)),
+                cost.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+                cost.cycles,
+                cost.dram_read_bits,
+                cost.dram_written_bits,
+            )
+        )
+    return tuple(found)

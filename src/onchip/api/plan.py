@@ -10,22 +10,23 @@ from typing import Final, TypeVar
 from onchip.answer.document import Claim, PlanDocument, Reading, Source
 from onchip.answer.problem import Durations, Objective, Order, Placement, Problem
 from onchip.answer.program import Plan
-from onchip.answer.recomputation import Recomputation
+from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Result
 from onchip.api.budgets import budgets_of, roomy_problem
 from onchip.api.durations import MAPPING, durations_of
 from onchip.api.networks import fitted_to_scratchpads, network_to_plan
 from onchip.api.phases import phase
-from onchip.api.recomputation import RunsAgain
 from onchip.api.split_claims import bound_of_all_splits, for_all_splits, splits_are_open
 from onchip.api.target import Target, TargetFinder
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.sharing import Share, SharedKinds
-from onchip.errors import InternalError
+from onchip.errors import InternalError, UsageError
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.memory.methods.registry import method_named
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
+from onchip.model.program.recomputation import recomputation_on
+from onchip.model.timeline.operator_cycles import MACS
 from onchip.reports.program.outcome import Description, Outcome, Seconds, SharedNeed
 from onchip.search.budget.clock import Deadline, Stopwatch
 from onchip.search.budget.limits import Limits
@@ -260,3 +261,28 @@ def _document(
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
     watch = Stopwatch()
     return work(), watch.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RunsAgain:
+    """Whether operators may run again, as the reading says, and how that is priced.
+
+    `cost` is the model of the cycles of operators that state none: without a name of its own that of `onchip time`.
+    """
+
+    reading: Reading
+    objective: Objective
+    cost: str
+    price: float | None
+
+    def on(self, accelerator: Accelerator, graph: Graph) -> Recomputation | None:
+        """Return what further runs cost, None where there are none; raises UsageError for what contradicts that."""
+        if self.reading.recompute is Recompute.ALLOWED:
+            cost = MACS if self.cost == MAPPING else self.cost
+            return recomputation_on(accelerator, graph, self.objective, cost, self.price)
+        if self.price is not None:
+            raise UsageError("nothing runs again", place="--recompute-price", expected="--recompute allowed")
+        if self.objective is Objective.RECOMPUTATION:
+            place = f"--objective {self.objective}"
+            raise UsageError("nothing may run again", place=place, expected="--recompute allowed")
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import zlib
@@ -16,7 +17,6 @@ from onchip.formats.canonical import canonical_sha256
 from onchip.formats.files import GREATEST_FILE_BYTES, too_large
 from onchip.sweeps.point import PointAnswer, SweepPoint, SweptMachine
 from onchip.sweeps.store_columns import answer_of_columns, columns_of_point, json_of, object_of
-from onchip.sweeps.store_lock import StoreLock
 from onchip.sweeps.store_schema import APPLICATION_ID, INSERT_POINT, SELECT_ROWS, STORE_VERSION, TABLES
 from onchip.sweeps.stored_row import StoredRow
 
@@ -271,3 +271,44 @@ def _errors_of(path: Path) -> Iterator[None]:
             raise OutputError(f"it cannot be used ({error})", file=str(path), expected="a store with room") from None
         what = "it cannot be read" if code == sqlite3.SQLITE_CANTOPEN else "the store is not sound"
         raise InputError(f"{what} ({error})", file=str(path), expected=EXPECTED) from None
+
+
+@dataclass(slots=True)
+class StoreLock:
+    """A file beside the store that one process at a time has locked."""
+
+    path: Path
+    descriptor: int
+
+    @classmethod
+    def of(cls, store: Path) -> Self:
+        """Lock a store; raises InputError where another process writes it, OutputError where no file can be made."""
+        path = store.with_name(f"{store.name}-lock")
+        while True:
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except OSError as error:
+                what = f"its lock cannot be made ({error.strerror})"
+                raise OutputError(what, file=str(store), expected="a folder that can be written") from None
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                what = "another sweep writes it"
+                raise InputError(what, file=str(store), expected="a store that no other process writes") from None
+            if _is_at(descriptor, path):
+                return cls(path, descriptor)
+            os.close(descriptor)  # whoever had it took it away meanwhile
+
+    def release(self) -> None:
+        """Take the file away, and let others lock it."""
+        with suppress(OSError):
+            self.path.unlink()
+        os.close(self.descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
@@ -15,7 +16,6 @@ from onchip.errors import InternalError
 from onchip.formats.tflite.arena_lives import ArenaContents
 from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.memory.allocate.construct.micro_greedy import place_as_micro
 from onchip.memory.allocate.exact.pack import least_capacity
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
@@ -108,3 +108,28 @@ def _as_one(scratch: Iterable[Sequence[Buffer]]) -> Iterable[Buffer]:
 
 def _in_units(buffers: Iterable[Buffer]) -> list[Buffer]:
     return [Buffer(one.start, one.stop, -(-one.size_bytes // ALIGNMENT_BYTES)) for one in buffers]
+
+
+def place_as_micro(buffers: Sequence[Buffer], fixed: Sequence[int | None]) -> tuple[int, ...]:
+    """Return an offset for each buffer as TFLite Micro's `greedy_memory_planner.cc` chooses it.
+
+    Offsets have the unit of the sizes, and `fixed[i]` is that of a buffer that has a place. All others are placed by
+    size, the largest first, ties from the last one created to the first, each in the lowest gap that takes it.
+    """
+    placed = [(offset, buffer) for offset, buffer in zip(fixed, buffers, strict=True) if offset is not None]
+    offsets = {index: offset for index, offset in enumerate(fixed) if offset is not None}
+    left = [index for index, offset in enumerate(fixed) if offset is None]
+    for index in sorted(left, key=lambda at: (-buffers[at].size_bytes, -at)):
+        offsets[index] = _lowest_gap(buffers[index], placed)
+        placed.append((offsets[index], buffers[index]))
+    return tuple(offsets[index] for index in range(len(buffers)))
+
+
+def _lowest_gap(wanted: Buffer, placed: Sequence[tuple[int, Buffer]]) -> int:
+    """Return where the first gap begins that takes a buffer, among those that live when it does."""
+    candidate = 0
+    for offset, other in sorted(((at, one) for at, one in placed if one.overlaps(wanted)), key=itemgetter(0)):
+        if offset - candidate >= wanted.size_bytes:
+            break
+        candidate = max(candidate, offset + other.size_bytes)
+    return candidate

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.answer.problem import Count, Order
+from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Compute
 from onchip.answer.recomputation import Recompute
 from onchip.answer.residencies import residencies_of
+from onchip.answer.schedule import WORKSPACE
 from onchip.api.check_plan import check_plan
 from onchip.api.phases import phase
+from onchip.api.plan import plan_problem
 from onchip.api.target import Target
+from onchip.arch.memory import Memory
 from onchip.backends.tflm.arena_places import ArenaPlaces, arena_taken, least_places, own_places
-from onchip.backends.tflm.arena_search import searched_order
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
 from onchip.formats.tflite.arena_lives import ArenaContents, arena_contents
@@ -27,9 +29,16 @@ from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.micro_scratch import has_known_scratch
 from onchip.formats.tflite.model import network_of_file, read_tflite_network
 from onchip.formats.tflite.planned_model import with_arena_plan
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
 from onchip.reports.arena_export import ArenaExport
 from onchip.reports.program.outcome import Check
+from onchip.search.budget.limits import Limits
 from onchip.verify.packing import verify_packing
+
+SEARCH_SECONDS: Final = 10.0
+_GIVEN, _KEPT, _END = "@inputs", "@outputs", "@end"
 
 _ONE_PLACE: Final = "a plan of --objective peak in one scratchpad"
 
@@ -191,3 +200,52 @@ def _export(read: ReadNetwork, choice: _Choice) -> ArenaExport:
         choice.changes,
         tuple(one.name for one in read.network.operators if not has_known_scratch(one)),
     )
+
+
+def searched_order(read: ReadNetwork, contents: ArenaContents) -> tuple[str, ...]:
+    """The names of operators in the best order found in ten seconds; none where there is none.
+
+    `contents` are those of the file's own order.
+
+    A plan may load an input when it is needed and write an output when it is there. Its order need not be the best one
+    for a runtime that does neither. The same search finds the best order on a graph in which one operator gives all
+    inputs and one reads all outputs.
+    """
+    graph = _graph(read, contents)
+    if graph is None:
+        return ()
+    room = sum(tensor.size_bytes + ALIGNMENT_BYTES for tensor in graph.tensors)
+    problem = Problem(graph, (Memory("arena", room, ALIGNMENT_BYTES),), Objective.PEAK, Order.FREE)
+    answer = plan_problem(problem, limits=Limits(time_limit_seconds=SEARCH_SECONDS)).answer
+    lines = () if answer is None else answer.instructions
+    return tuple(line.operator for line in lines if isinstance(line, Compute) and line.operator in read.source)
+
+
+def _graph(read: ReadNetwork, contents: ArenaContents) -> Graph | None:
+    """Groups of tensors as tensors, and the operators that move bytes between them; None where inputs need no place."""
+    network = read.network
+    group = {index: f"group {at}" for at, group in enumerate(contents.groups) for index in group}
+    given = tuple(dict.fromkeys(group[index] for index in network.inputs if index in group))
+    kept = tuple(dict.fromkeys(group[index] for index in network.outputs if index in group))
+    if not given or not kept:
+        return None
+    operators = [Operator(_GIVEN, _GIVEN, (), given)]
+    spaces = []
+    for operator, scratch in zip(network.operators, contents.scratch, strict=True):
+        inputs = tuple(dict.fromkeys(group[index] for index in operator.inputs if index in group))
+        outputs = tuple(group[index] for index in operator.outputs if index in group)
+        if not outputs or set(outputs) <= set(inputs):
+            continue
+        if scratch:
+            size = sum(-(-one.size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for one in scratch)
+            spaces.append(Tensor(operator.name + WORKSPACE, size, Role.ACTIVATION))
+            outputs = (*outputs, spaces[-1].name)
+        operators.append(Operator(operator.name, operator.kind, inputs, outputs))
+    operators.append(Operator(_KEPT, _KEPT, kept, (_END,)))
+    touched = {name for operator in operators for name in (*operator.inputs, *operator.outputs)}
+    tensors = [
+        Tensor(f"group {at}", buffer.size_bytes, Role.ACTIVATION)
+        for at, buffer in enumerate(contents.buffers)
+        if f"group {at}" in touched
+    ]
+    return Graph(read.graph.name, (*tensors, *spaces, Tensor(_END, 1, Role.OUTPUT)), tuple(operators))

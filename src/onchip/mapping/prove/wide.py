@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import inf
 from typing import Final
 
-from onchip.answer.layer_mapping import LayerMapping, MappingError
+import numpy as np
+
+from onchip.answer.layer_mapping import LayerMapping, MappingError, loops_along
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status, Stop
 from onchip.bounds.layer.floors import floor_of_any
 from onchip.errors import AcceleratorError, InputError
-from onchip.ir.layer import Layer
-from onchip.kept_memory import keep_freed_memory
+from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.baselines.loma import solve_as_loma
 from onchip.mapping.local_search.greedy import greedy_mapping
 from onchip.mapping.prove.bounds import WayBounds
-from onchip.mapping.prove.longer import longer_layers
-from onchip.mapping.prove.refined import refined
 from onchip.mapping.prove.remainders import ended_short, starts
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
-from onchip.mapping.tile_search.exact import METHOD, ExactMapper
+from onchip.mapping.tile_search.exact import METHOD, OBJECTIVES, ExactMapper, mapping_of
+from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.cost import layer_cost
+from onchip.model.layer.limits import array_of
+from onchip.model.layer.native_layer import native_layer, native_machine
+from onchip.native import ExactRefiner
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import without_bound
+
+MAPPINGS_AT_ONCE: Final = 20_000
+SEED: Final = 1
+
+BLOCK_BYTES: Final = 32 * 1000 * 1000
+
+SMALL_PRIMES: Final = (2, 3, 5)
+"""All that divide a longer loop, so that it may be cut in many places."""
+MOST_LENGTHENED: Final = 6
+"""A loop is at most one part in so many longer."""
 
 WAYS: Final = 24
 MAPPINGS_OF_A_WAY: Final = 12_000
@@ -258,3 +272,65 @@ def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -
     """
     keep_freed_memory()
     return WideMapper(problem, objective, run).solve()
+
+
+def longer_layers(layer: Layer) -> Iterator[Layer]:
+    """Yield the layer with one of its loops longer, the least lengthened first.
+
+    Even mappings of a longer loop may be better once they are cut off. Of 512 iterations no even mapping has a factor
+    of 3. Those of 540 have, and of them only 512 are executed.
+    """
+    lengthened = [
+        (length / bound, loop, length)
+        for loop, bound in layer.bounds.items()
+        for length in _products_of_small_primes(bound + bound // MOST_LENGTHENED)
+        if length > bound
+    ]
+    for _, loop, length in sorted(lengthened, key=lambda one: (one[0], LOOPS.index(one[1]))):
+        yield layer.padded_to({**layer.bounds, loop: length})
+
+
+def _products_of_small_primes(most: int) -> list[int]:
+    found = [1]
+    for prime in SMALL_PRIMES:
+        powers = [prime**power for power in range(most.bit_length())]
+        found = [one * power for one in found for power in powers if one * power <= most]
+    return found
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed, up to about twice a block's size, instead of giving it back each time.
+
+    GNU's learns that from the largest block that was given back: this one, of which no page is touched. Elsewhere it
+    does nothing.
+    """
+    np.empty(BLOCK_BYTES, np.uint8)
+
+
+def refined(
+    problem: LayerProblem,
+    executed: Layer,
+    objective: MappingObjective,
+    start: LayerMapping,
+    mappings: int,
+    run: Run,
+) -> tuple[float, LayerMapping]:
+    """The best of about so many mappings and its value as `executed` costs it, `start` where none is better.
+
+    Its loops are those of `executed`, which may be longer than the layer's. Raises MappingError for a start of others.
+    """
+    array = array_of(problem.accelerator)
+    search = ExactRefiner(
+        native_layer(executed, problem.accelerator),
+        native_machine(problem),
+        OBJECTIVES[objective],
+        [[loop in loops_along(array, name) for loop in LOOPS] for name in array.sizes],
+        SEED,
+        *LayerCosts(problem, executed).encode([start]),
+    )
+    for costed in range(0, mappings, MAPPINGS_AT_ONCE):
+        if run.stop is not None:
+            break
+        search.go_on(min(MAPPINGS_AT_ONCE, mappings - costed))
+    return search.value, mapping_of(search.nest, problem) if search.value < inf else start

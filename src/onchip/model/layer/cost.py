@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
@@ -15,13 +18,16 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM, Access
 from onchip.errors import AcceleratorError
-from onchip.ir.layer import OUTPUT
+from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT
 from onchip.model.accounting.accounting import INTERPRETER, Accounting, settled
-from onchip.model.layer.accesses import Accesses, layer_accesses
-from onchip.model.layer.chains import boundaries
+from onchip.model.layer.accesses import Accesses, bits_below, layer_accesses
+from onchip.model.layer.chains import Crossed, boundaries
 from onchip.model.layer.latency import Latency, latency
 from onchip.model.layer.limits import array_of, checked_boundaries, needed_bits
-from onchip.model.layer.room import with_room_for_two
+from onchip.model.layer.tiles import Boundary
+
+ORDER: Final = (OUTPUT, WEIGHT, INPUT)
+"""Who takes the room that is left first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +118,44 @@ def access_of(accelerator: Accelerator, memory: str) -> Access:
         expected = "access_bits, read_energy_pj and write_energy_pj"
         raise AcceleratorError("nothing says what an access costs", place=place, expected=expected)
     return access
+
+
+def with_room_for_two(problem: LayerProblem, crossed: Crossed) -> frozenset[tuple[str, str]]:
+    """Pairs of a memory and an operand.
+
+    What counts of a tile is the part in use at a time: without the outermost of its loops along which it moves on.
+    Where all operands of a memory together leave half of it free, each has room; else one after the other takes what
+    is left.
+    """
+    in_use: dict[tuple[str, str], int] = {}
+    for operand in (operand for operand in ORDER if operand in crossed):
+        for below, boundary in pairwise(crossed[operand]):
+            bits = bits_below(boundary, below) if operand == OUTPUT else boundary.layer.bits(operand)
+            ((size, _),) = boundary.lower_sizes()[-1:]
+            in_use[boundary.lower.memory, operand] = size * bits // _outermost_steps(boundary)
+    taken = {level.memory.name: 0 for level in problem.levels}
+    for (memory, _), bits in in_use.items():
+        taken[memory] += bits
+    capacities = {level.memory.name: problem.usable_bits(level.memory.name) for level in problem.levels}
+    found = set()
+    for (memory, operand), bits in in_use.items():
+        if 2 * taken[memory] <= capacities[memory]:
+            found.add((memory, operand))
+        elif bits <= capacities[memory] - taken[memory]:
+            found.add((memory, operand))
+            taken[memory] += bits
+    return frozenset(found)
+
+
+def _outermost_steps(boundary: Boundary) -> int:
+    overlapping = {loop for axis in boundary.axes for loop in (axis.output_loop, axis.filter_loop)}
+    whole = [loop for loop in RELEVANT[boundary.operand] if loop not in overlapping]
+    own = [
+        loop
+        for loop in boundary.mapping.nest[boundary.inner_cut : boundary.lower.cut]
+        if loop.along is None and loop.size > 1
+    ]
+    kept = list(own)
+    while kept and kept[-1].dimension in whole:
+        kept.pop()
+    return prod(loop.size for loop in own[len(kept) :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
@@ -9,7 +10,6 @@ from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import DRAM
 from onchip.model.layer.cost import layer_cost
-from onchip.model.layer.workspace import workspace_bytes
 from onchip.model.program.compute_cost import NestCost
 
 _READS: Final = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
@@ -33,3 +33,17 @@ def nest_cost(problem: LayerProblem, mapping: LayerMapping) -> NestCost:
         cost.mac_energy_pj,
         cost.memory_energy_pj,
     )
+
+
+def workspace_bytes(problem: LayerProblem, needs: Mapping[tuple[str, str], int]) -> Mapping[str, int]:
+    """By addressed memory, for tiles and for sums in the making that are wider at their home than the output is.
+
+    `needs` are the `needed_bits` of a legal mapping. Memories of which nothing is needed are left out.
+    """
+    found: dict[str, int] = {}
+    for level in problem.accelerator.addressed:
+        name = level.memory.name
+        bits = sum(need for (memory, _), need in needs.items() if memory == name) - problem.resident_bits(name)
+        if bits:
+            found[name] = -(-bits // 8)
+    return found

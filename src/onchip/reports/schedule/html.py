@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.errors import InternalError
 from onchip.ir.layer import Layer
@@ -15,13 +16,6 @@ from onchip.plugins import PluginError, PluginGroup
 from onchip.reports.explain.schedule_history import ScheduleHistory
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.program.memories import memory_title
-from onchip.reports.schedule.cost_figures import (
-    cycles_of_stacks,
-    energy_by_memory_and_cause,
-    energy_of_stacks_by_cause,
-    energy_of_stacks_by_memory,
-    traffic_of_stacks,
-)
 from onchip.reports.schedule.memory_figures import MOST_RECTANGLES, coarse_map, footprint, memory_map
 from onchip.reports.schedule.network_figure import network_figure, tiling_words
 from onchip.reports.schedule.operator_figures import (
@@ -32,12 +26,33 @@ from onchip.reports.schedule.operator_figures import (
 )
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.resident_tensors import DrawnResidencies
-from onchip.reports.schedule.stack_figures import StackFigures, figures_of_stacks
+from onchip.reports.schedule.stack_figures import (
+    COPIES,
+    MACS,
+    TRAFFIC,
+    StackFigures,
+    causes,
+    figures_of_stacks,
+    memory_names,
+    total_energy,
+)
 from onchip.reports.schedule.summary import bound_rows, cards, stack_rows, summary_rows
 from onchip.reports.schedule.text import schedule_object
+from onchip.reports.shared.bars import MAC_PAINT, PartedBars, energy_bars, memory_paints
+from onchip.reports.shared.latency import PART_PAINTS, PART_WORDS
 from onchip.reports.shared.page import Json, Page
 from onchip.reports.shared.timeline_figure import TimelineFigure
-from onchip.reports.shared.words import short_energy
+from onchip.reports.shared.words import exact_bytes, short_energy
+
+CAUSE_PAINTS: Final = {
+    MACS: MAC_PAINT,
+    "input": "role-input",
+    "weight": "back-activation",
+    "output": "role-output",
+    COPIES: "role-moved",
+}
+CYCLE_PAINTS: Final = {PART_WORDS[name]: paint for name, paint in PART_PAINTS.items()}
+TRAFFIC_PAINTS: Final = dict(zip(TRAFFIC, ("slice-load", "slice-spill", "role-input", "role-output"), strict=True))
 
 MOST_NESTS: Final = 20
 """Of one operator: its further kinds of tiles, at the edges of its map, are counted and not shown."""
@@ -187,3 +202,44 @@ def _nest_row(one: MappedNestOfOperator) -> Json:
 
 def _extents(layer: Layer) -> str:
     return ", ".join(f"{name} {size}" for name, size in layer.bounds.items() if size > 1) or "one element"
+
+
+def energy_by_memory_and_cause(found: Sequence[StackFigures], accelerator: Accelerator) -> Json:
+    """A bar for the MACs and for each memory; its parts are what the energy is for."""
+    names = [MACS, *memory_names(accelerator)]
+    total = total_energy(found)
+    parts = {cause: [total.get((name, cause), 0.0) for name in names] for cause in causes(found)}
+    return energy_bars(names, parts, CAUSE_PAINTS)
+
+
+def energy_of_stacks_by_memory(found: Sequence[StackFigures], accelerator: Accelerator) -> Json:
+    """A bar for each stack; its parts are the MACs and the memories."""
+    names = memory_names(accelerator)
+    parts = {name: [one.energy_at(name) for one in found] for name in (MACS, *names)}
+    return energy_bars(_labels(found), parts, {MACS: MAC_PAINT, **memory_paints(names)})
+
+
+def energy_of_stacks_by_cause(found: Sequence[StackFigures]) -> Json:
+    """A bar for each stack; its parts are what the energy is for."""
+    parts = {cause: [one.energy_for(cause) for one in found] for cause in causes(found)}
+    return energy_bars(_labels(found), parts, CAUSE_PAINTS)
+
+
+def cycles_of_stacks(found: Sequence[StackFigures]) -> Json:
+    """A bar for each stack; its parts are computing, and what the array waits for."""
+    parts = {words: [one.cycles.get(name, 0) for one in found] for name, words in PART_WORDS.items()}
+    return PartedBars(_labels(found), parts, CYCLE_PAINTS, "{:,.0f} cycles".format, "cycles").figure()
+
+
+def traffic_of_stacks(found: Sequence[StackFigures]) -> Json:
+    """A bar for each stack; its parts are the bytes that Copies and Computes move from and to DRAM."""
+    parts = {part: [one.traffic.get(part, 0) for one in found] for part in TRAFFIC}
+    return PartedBars(_labels(found), parts, TRAFFIC_PAINTS, _bytes, "bytes").figure()
+
+
+def _bytes(size: float) -> str:
+    return exact_bytes(int(size))
+
+
+def _labels(found: Sequence[StackFigures]) -> list[str]:
+    return [one.label for one in found]

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, sum_of, value_of
 from onchip.answer.options.fusion_options import OPTIMAL, Combination, FusionOptions
 from onchip.answer.result import Result, Status, Stop
 from onchip.answer.stacks import OverlapMode, StackStrategy
-from onchip.answer.strategy import FusionStrategy
+from onchip.answer.strategy import FusionStrategy, TileMapping
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.model.group.cost import StackCost
@@ -33,7 +35,6 @@ from onchip.scheduling.choice.search import FoundWay, LazySearch, best_of
 from onchip.scheduling.choice.ways import Arc, NoBoundError, PathToPlace
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.scheduling.fronts.costs import StackCosts, criteria_of
-from onchip.scheduling.fronts.tile_mappings import tile_mappings
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.transform.groups.stack_choice import StackChoice
@@ -261,3 +262,25 @@ def choices_of(network: FusableNetwork, strategy: FusionStrategy, spans: Sequenc
         yield StackChoice(span, stack.tiling, kept, stack.output_home)
         if stack.output_home != DRAM:
             homes[network.layers[span.stop - 1].output.name] = stack.output_home
+
+
+def tile_mappings(costs: Sequence[StackCost]) -> tuple[TileMapping, ...]:
+    """Return how the layers of stacks run, by the mappings that their costs are of; alike layers of a stack share one.
+
+    Mappings stand in the order in which they are first run by.
+    """
+    return tuple(one for number, cost in enumerate(costs) for one in _of_stack(number, cost))
+
+
+def _of_stack(number: int, cost: StackCost) -> Iterator[TileMapping]:
+    names: dict[int, dict[str, None]] = {}
+    found: list[tuple[LayerProblem, LayerMapping]] = []
+    numbers: dict[LayerProblem, int] = {}
+    for tile in cost.placed:
+        for layer in tile.layers:
+            if layer.problem not in numbers:
+                numbers[layer.problem] = len(found)
+                found.append((layer.problem, layer.mapping))
+            names.setdefault(numbers[layer.problem], {})[layer.name] = None
+    for at, (problem, mapping) in enumerate(found):
+        yield TileMapping(number, tuple(names[at]), problem.layer, problem.homes, mapping, problem.room_bytes)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from math import isfinite
+from typing import Final, TypeAlias
 
-from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
+from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
+from onchip.mapping.local_search.greedy import greedy_mapping
+from onchip.mapping.local_search.one_by_one import one_by_one
 from onchip.mapping.methods.cache import MappingCache
 from onchip.mapping.methods.layer_at import (
     SECONDS_OF_LOMA,
@@ -23,14 +29,20 @@ from onchip.mapping.methods.layer_at import (
     known_mapping_at,
     mappings_of_front_at,
 )
+from onchip.model.layer.batch import LayerCosts
 from onchip.model.program.nest_cost import nest_cost
-from onchip.scheduling.mappings.adapted import best_adapted
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
-from onchip.scheduling.mappings.makeshifts import Makeshifts
+from onchip.scheduling.mappings.mapped import NestKey, key_of
 from onchip.scheduling.mappings.mapped_ahead import MappedAhead
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.program.runs import NestPlace
+from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Run
+from onchip.verify.mapping import verify_mapping
+
+SECONDS_OF_A_MAKESHIFT: Final = 0.0045
+"""Of a processor, to make it, to price it and to compose what runs so."""
+_NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
 
 SHARE_OF_A_COMPOSITION: Final = 0.25
 """Of the time that is left, for all nests of a schedule that are not mapped yet."""
@@ -279,3 +291,95 @@ def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | 
     if found.answer is None:
         return found.status
     return MappedNest(found.answer, nest_cost(problem, found.answer), is_proven=found.status is Status.OPTIMAL)
+
+
+def best_adapted(
+    problem: LayerProblem, similar: Iterable[LayerMapping], objective: MappingObjective
+) -> LayerMapping | None:
+    """The best of those that are legal once they are adapted, the first of equals; None where none is.
+
+    Raises AcceleratorError where the accelerator says too little, InputError for loops of more than 65,535.
+    """
+    executed: defaultdict[Layer, list[LayerMapping]] = defaultdict(list)
+    for mapping in dict.fromkeys(adapted(other, problem) for other in similar):
+        if not verify_mapping(problem, mapping):
+            executed[mapping.layer(problem.layer)].append(mapping)
+    valued = [
+        (objective.of(float(energy_pj), float(cycles)), mapping)
+        for layer, mappings in executed.items()
+        for costs in (LayerCosts(problem, layer).of(mappings),)
+        for mapping, energy_pj, cycles in zip(mappings, costs.energy_pj, costs.cycles, strict=True)
+        if isfinite(energy_pj)
+    ]
+    return min(valued, key=lambda one: one[0], default=(0.0, None))[1]
+
+
+def adapted(mapping: LayerMapping, problem: LayerProblem) -> LayerMapping:
+    """The same loops; every memory of the problem keeps what it holds, a new one the tile of the memory below it.
+
+    The tiles may be larger than the room: whether it is legal is for the verifier.
+    """
+    return replace(
+        mapping,
+        input=_kept(mapping, problem, Operand.INPUT),
+        weight=_kept(mapping, problem, Operand.WEIGHT),
+        output=_kept(mapping, problem, Operand.OUTPUT),
+    )
+
+
+def _kept(mapping: LayerMapping, problem: LayerProblem, operand: Operand) -> tuple[Kept, ...]:
+    if operand not in problem.layer.operands:
+        return ()
+    loops_of = {one.memory: one.loops for one in mapping.kept(operand)}
+    kept: list[Kept] = []
+    for level in problem.keepers(operand):
+        below = kept[-1].loops if kept else 0
+        kept.append(Kept(level.memory.name, loops_of.get(level.memory.name, below)))
+    return tuple(kept)
+
+
+@dataclass(slots=True)
+class Makeshifts:
+    """The array and the memories filled without a search; one multiply-accumulate after the other where that fails.
+
+    Each is made once for all nests that are alike: without time there is none to make it again. `is_late` says that a
+    first composition needs all time that is left for makeshifts of the nests that have no mapping yet.
+    """
+
+    objective: MappingObjective
+    is_late: bool = field(default=False, init=False)
+    _made: dict[_NestInRoom, MappedNest | None] = field(default_factory=dict, init=False)
+    _waiting: set[NestKey] = field(default_factory=set, init=False)
+
+    def of(self, nest: NestPlace, problem: LayerProblem, room: Room) -> MappedNest | None:
+        """The nest's own, or that of one which is alike; None where it does not fit."""
+        key = nest.layer, nest.homes, nest.weight_is_an_input, tuple(problem.room_bytes.items())
+        if key not in self._made:
+            self._made[key] = _made_at_once(problem, self.objective)
+        found = self._made[key]
+        return found if found is not None and found.fits(room) else None
+
+    def expect(self, asked: Sequence[NestPlace]) -> None:
+        """A composition begins, of which these nests have no mapping yet."""
+        self._waiting, self.is_late = {key_of(nest) for nest in asked}, False
+
+    def look(self, nest: NestPlace, deadline: Deadline) -> None:
+        """See whether there is time to search for this nest, which is next; once there is none, for no other either.
+
+        What is searched for less than it would be with more time is cut.
+        """
+        if not self.is_late and deadline.is_too_short_for(SECONDS_OF_A_MAKESHIFT * len(self._waiting)):
+            self.is_late = True
+            deadline.cut()
+        self._waiting.discard(key_of(nest))
+
+
+def _made_at_once(problem: LayerProblem, objective: MappingObjective) -> MappedNest | None:
+    try:
+        mapping = greedy_mapping(problem, objective) or one_by_one(problem)
+    except InputError:
+        mapping = one_by_one(problem)
+    try:
+        return MappedNest(mapping, nest_cost(problem, mapping), is_makeshift=True)
+    except InputError:
+        return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy.typing as npt
 
 from onchip.answer.problem import Problem
-from onchip.answer.program import Allocate, Compute, Copy, Plan
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.residencies import residencies_of
 from onchip.arch.memory import DRAM, Memory
 from onchip.backends.c.names import comment, identifier, unique_identifiers
@@ -22,10 +22,52 @@ from onchip.backends.c.project.calls import (
     TensorOperand,
     table,
 )
-from onchip.backends.c.project.places import OpenPlaces, dram_offsets
 from onchip.backends.c.project.tables import Tables
 from onchip.errors import GraphError, PlanError
 from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role
+
+DRAM_ALIGNMENT_BYTES: Final = 16
+
+
+@dataclass(slots=True)
+class OpenPlace:
+    """A residency as it goes on; `is_written` once something was copied to it or computed there."""
+
+    memory: str
+    offset_bytes: int
+    is_written: bool = False
+
+
+@dataclass(slots=True)
+class OpenPlaces:
+    """The open residencies of each tensor while a legal plan's instructions are walked through."""
+
+    open: dict[str, list[OpenPlace]] = field(default_factory=dict)
+
+    def follow(self, instruction: Instruction, outputs: Iterable[str]) -> None:
+        """Do what an instruction does to places; of a Compute these are the outputs."""
+        match instruction:
+            case Allocate(tensor, memory, offset_bytes, is_state):
+                self.open.setdefault(tensor, []).append(OpenPlace(memory, offset_bytes, is_state))
+            case Free(tensor, memory):
+                self.open[tensor] = [one for one in self.open[tensor] if one.memory != memory]
+            case Copy(tensor, _, target) if target != DRAM:
+                self.in_memory(tensor, target).is_written = True
+            case Compute():
+                for name in outputs:
+                    for place in self.open[name]:
+                        place.is_written = True
+
+    def in_memory(self, tensor: str, memory: str) -> OpenPlace:
+        """Return where a tensor lies in that memory."""
+        return next(one for one in self.open[tensor] if one.memory == memory)
+
+    def of(self, tensor: str) -> OpenPlace:
+        """Return where a tensor is read, or written if it has not been."""
+        places = self.open[tensor]
+        return next((one for one in places if one.is_written), places[0])
+
 
 _ELEMENT_BYTES = {"float": 4, "double": 8, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4}
 _ELEMENT_BYTES |= {"int64_t": 8, "uint64_t": 8}
@@ -194,3 +236,21 @@ def _said(operator: Operator) -> str:
     """Return the operator's kind and the names of its nodes."""
     names = ", ".join(operator.members) if len(operator.members) > 1 else operator.name
     return f"{operator.kind} {names}"
+
+
+def dram_offsets(problem: Problem, plan: Plan) -> tuple[dict[str, int], int]:
+    """Return where in DRAM each tensor that is ever there lies, side by side, and how many bytes that takes."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for name in dict.fromkeys(_ever_in_dram(problem, plan)):
+        offsets[name] = end
+        size_bytes = problem.graph.tensor[name].size_bytes
+        end = -(-(end + size_bytes) // DRAM_ALIGNMENT_BYTES) * DRAM_ALIGNMENT_BYTES
+    return offsets, end
+
+
+def _ever_in_dram(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Network inputs and outputs first, then what is spilled."""
+    for role in (Role.INPUT, Role.OUTPUT):
+        yield from (tensor.name for tensor in problem.graph.with_role(role))
+    yield from (line.tensor for line in plan.instructions if isinstance(line, Copy) and line.target == DRAM)
