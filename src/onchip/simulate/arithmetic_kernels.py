@@ -26,6 +26,7 @@ from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.modular import masked, mixed
 from onchip.simulate.parts import ELEMENTS, RegionValues, band_of, elements
 from onchip.simulate.seeded_kernels import SeededKernels
+from onchip.transform.groups.parts import whole_tile
 from onchip.transform.slices.tile_bytes import bytes_of_region, bytes_put_together, place_of
 
 _MOST_REMEMBERED = 4
@@ -95,7 +96,7 @@ class ArithmeticKernels:
         is_known = is_paced or geometry is not None
         if not is_known or not _has_arithmetic(graph):
             return self._run_made_up(operator, tile, original, graph, operands)
-        tile = tile or _whole_tile(operator, graph)
+        tile = tile or whole_tile(operator, graph)
         names = (*tile.inputs, *tile.parameters)
         bands = self._bands(operator, tile, operands)
         parts = tuple(
@@ -240,13 +241,6 @@ def _bases(graph: Graph) -> dict[str, Tensor]:
     for tile in filter(None, (operator.tile for operator in graph.operators)):
         shapes |= {name: shape for name, shape in tile.shape.items() if name in shapes}
     return {name: Tensor.of_shape(name, shapes[name], tensor.bits or 0, tensor.role) for name, tensor in some.items()}
-
-
-def _whole_tile(operator: Operator, graph: Graph) -> Tile:
-    names = (*operator.inputs, *operator.parameters, *operator.outputs)
-    shapes = tuple(graph.tensor[name].shape or () for name in names)
-    regions = tuple(whole_region(graph.tensor[name].shape or ()) for name in operator.outputs)
-    return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
 
 
 def _has_arithmetic(graph: Graph) -> bool:

@@ -16,7 +16,7 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Objective, Order, Placement, Problem
 from onchip.answer.recomputation import Recompute
-from onchip.answer.result import Status
+from onchip.answer.result import Result, Status
 from onchip.answer.stacks import OverlapMode, tile_of_text
 from onchip.api.networks import read_network
 from onchip.arch.energies import stated
@@ -90,14 +90,13 @@ def _planned(point: SweepPoint, options: Options) -> PointAnswer:
     counted = PointFigures()
     if figures is not None:
         counted = PointFigures(figures.total, figures.non_compulsory, figures.peak_bytes, figures.arena_bytes)
-    return PointAnswer(
-        PointStatus(result.status),
-        result.objective_value,
-        result.bound,
+    document = None if outcome.document is None else plan_to_json(outcome.document)
+    return _answer(
+        result,
         outcome.problem.objective.unit,
         counted,
-        reason=None if result.answer is not None else result.stopped_by,
-        document=None if outcome.document is None else packed(plan_to_json(outcome.document)),
+        None if result.answer is not None else result.stopped_by,
+        document,
     )
 
 
@@ -154,15 +153,8 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
             latency_cycles=figures.latency_cycles,
             energy_pj=figures.energy_pj,
         )
-    return PointAnswer(
-        PointStatus(result.status),
-        result.objective_value,
-        result.bound,
-        outcome.unit,
-        counted,
-        reason=outcome.why_not,
-        document=None if outcome.document is None else packed(schedule_to_json(outcome.document)),
-    )
+    document = None if outcome.document is None else schedule_to_json(outcome.document)
+    return _answer(result, outcome.unit, counted, outcome.why_not, document)
 
 
 def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
@@ -234,15 +226,17 @@ def _fused(point: SweepPoint, options: Options) -> PointAnswer:
         traffic_bytes = -(-figures.dram_bits // 8)
         cycles = round(figures.latency_cycles)
         counted = PointFigures(traffic_bytes, latency_cycles=cycles, energy_pj=figures.energy_pj)
-    return PointAnswer(
-        PointStatus(result.status),
-        result.objective_value,
-        result.bound,
-        outcome.unit,
-        counted,
-        reason=outcome.why_not,
-        document=None if outcome.document is None else packed(strategy_to_json(outcome.document)),
-    )
+    document = None if outcome.document is None else strategy_to_json(outcome.document)
+    return _answer(result, outcome.unit, counted, outcome.why_not, document)
+
+
+def _answer(
+    result: Result[Any], unit: str, figures: PointFigures, reason: str | None, document: str | None
+) -> PointAnswer:
+    """Return a verb's result as the answer of a point; `document` is the text of its file."""
+    content = None if document is None else packed(document)
+    status = PointStatus(result.status)
+    return PointAnswer(status, result.objective_value, result.bound, unit, figures, reason=reason, document=content)
 
 
 _ANSWERED: Final[Mapping[SweptVerb, Callable[[SweepPoint, Options], PointAnswer]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -16,6 +16,7 @@ from onchip.model.layer.limits import array_of
 from onchip.model.layer.native_layer import native_layer, native_machine
 from onchip.model.layer.tables import OPERANDS
 from onchip.model.unrolling.factors import divisors, prime_counts
+from onchip.model.unrolling.ways import choices_within
 from onchip.native import ExactSpace
 
 NO_CLASS: Final = 3
@@ -53,7 +54,7 @@ def ways_of(problem: LayerProblem) -> list[list[tuple[int, ...]]]:
     for along, units in array.sizes.items():
         allowed = loops_along(array, along)
         of_bounds = [divisors(bound) if loop in allowed else [1] for loop, bound in problem.layer.bounds.items()]
-        ways.append(list(_within(of_bounds, units)))
+        ways.append(list(choices_within(of_bounds, units)))
     return ways
 
 
@@ -83,14 +84,3 @@ def _check_chain(levels: Sequence[MemoryLevel], held: Sequence[bool]) -> None:
                 place=f"memory {levels[lower].memory.name!r}",
                 expected="the next that holds the same operand to serve at least the same",
             )
-
-
-def _within(of_bounds: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
-    """All choices of one each whose product is at most `units`."""
-    if not of_bounds:
-        yield ()
-        return
-    for divisor in of_bounds[0]:
-        if divisor <= units:
-            for rest in _within(of_bounds[1:], units // divisor):
-                yield (divisor, *rest)

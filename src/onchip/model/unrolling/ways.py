@@ -54,7 +54,7 @@ def _of_dimensions(problem: LayerProblem, most: int = 0) -> Iterator[NDArray[np.
         allowed = loops_along(array, name)
         sizes = [_sizes(bounds[loop], units, fewer=most > 0) if loop in allowed else [1] for loop in LOOPS]
         rows: list[tuple[int, ...]] = []
-        for row in _within(sizes, units):
+        for row in choices_within(sizes, units):
             rows.append(row)
             if len(rows) > MOST_OF_A_DIMENSION:
                 break
@@ -67,11 +67,12 @@ def _sizes(bound: int, units: int, *, fewer: bool) -> list[int]:
     return sorted({-(-bound // -(-bound // size)) for size in every}, reverse=True) if fewer else list(every)
 
 
-def _within(sizes: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
+def choices_within(sizes: Sequence[Sequence[int]], units: int) -> Iterator[tuple[int, ...]]:
+    """Yield every choice of one size from each sequence whose product is at most `units`."""
     if not sizes:
         yield ()
         return
     for size in sizes[0]:
         if size <= units:
-            for rest in _within(sizes[1:], units // size):
+            for rest in choices_within(sizes[1:], units // size):
                 yield (size, *rest)
