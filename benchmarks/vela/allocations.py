@@ -26,7 +26,7 @@ from onchip.answer.problem import Objective
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.backends.vela.allocation import ALIGNMENT_BYTES
+from onchip.backends.vela.check_vela import ALIGNMENT_BYTES
 from onchip.errors import NetworkWarning, OnchipError
 from onchip.ir.tensor import Role
 from onchip.reports.shared.answer_check import AnswerCheck

@@ -12,8 +12,7 @@ import pytest
 
 from onchip.answer.result import Status
 from onchip.backends.executorch import FallbackWarning, memory_planner
-from onchip.backends.executorch.memories import MemoryMap
-from onchip.backends.executorch.planner import ExecutorchPlanner, PlannerObjective
+from onchip.backends.executorch.planner import ExecutorchPlanner, MemoryMap, PlannerObjective
 from onchip.errors import GraphError, InputError, UsageError
 from onchip.search.budget.limits import Limits
 

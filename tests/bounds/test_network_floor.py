@@ -15,9 +15,8 @@ from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.bounds.group.every_shape import EveryShape
 from onchip.bounds.group.layer_bounds import LayerBounds
-from onchip.bounds.group.network_floor import NetworkFloor
+from onchip.bounds.group.network_floor import EveryShape, NetworkFloor
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml

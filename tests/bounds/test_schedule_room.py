@@ -14,9 +14,8 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Memory, MemoryLevel, Operand
-from onchip.bounds.network.crowding import NOTHING_PAID
+from onchip.bounds.network.crowding import NOTHING_PAID, CrowdedOperator, RoomPrices
 from onchip.bounds.network.relaxation import relaxation
-from onchip.bounds.network.room_prices import CrowdedOperator, RoomPrices
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

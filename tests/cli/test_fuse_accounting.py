@@ -13,8 +13,7 @@ import pytest
 from onchip.answer.document import CostModel, Reading
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
-from onchip.api.fuse import FusionRequest, check_mapped_again, fuse_network
-from onchip.api.fusion_claims import NONE_OF_THESE
+from onchip.api.fuse import NONE_OF_THESE, FusionRequest, check_mapped_again, fuse_network
 from onchip.api.networks import read_network
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.errors import UsageError

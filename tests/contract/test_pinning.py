@@ -17,8 +17,7 @@ from onchip.formats.own.bundled_networks import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.published.pinning import schedule_of, solve_as_thesis
-from onchip.memory.published.pinning_model import PinningModel
+from onchip.memory.published.pinning import PinningModel, schedule_of, solve_as_thesis
 from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.capacity.fitting import operators_that_do_not_fit

@@ -14,7 +14,7 @@ from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.bundled_networks import load_network
 from onchip.memory.allocate.construct.greedy_by_size import order_by_size, place_by_size
-from onchip.memory.baselines.greedy import Eviction, cheapest_eviction
+from onchip.memory.baselines.baselines import Eviction, cheapest_eviction
 from onchip.memory.methods.registry import method_named
 from onchip.memory.spill.best_first.given import with_order_settled
 from onchip.model.capacity.bounds import greatest_need

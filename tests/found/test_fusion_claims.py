@@ -17,8 +17,7 @@ from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.result import Result, Status
-from onchip.api.fuse import FusionRequest, fuse_network
-from onchip.api.fusion_claims import NONE_OF_THESE, for_all_strategies, macs_of_schedules
+from onchip.api.fuse import NONE_OF_THESE, FusionRequest, for_all_strategies, fuse_network, macs_of_schedules
 from onchip.api.networks import read_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.bounds.group.network_floor import least_macs

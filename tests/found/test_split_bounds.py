@@ -12,8 +12,7 @@ import pytest
 
 from onchip.answer.problem import Count, Objective, Problem
 from onchip.api.durations import MAPPING, durations_of
-from onchip.api.plan import plan_problem
-from onchip.api.split_claims import bound_of_all_splits
+from onchip.api.plan import bound_of_all_splits, plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import AttributeValue, Operator
@@ -23,7 +22,7 @@ from onchip.model.program.transfer import transfers_of
 from onchip.model.timeline.operator_cycles import MACS
 from onchip.ops.derive.geometry import tile_sizes
 from onchip.ops.registry.kinds import geometry_of
-from onchip.scheduling.candidates.rounds import graph_in_tiles
+from onchip.scheduling.candidates.split import graph_in_tiles
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.slices.tile_choice import TileChoice
 from support.toy_chip import CHIP

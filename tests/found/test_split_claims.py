@@ -10,8 +10,7 @@ import pytest
 from onchip.answer.document import Reading, Split
 from onchip.answer.problem import Objective
 from onchip.answer.result import Status
-from onchip.api.plan import Request, plan_network
-from onchip.api.split_claims import NO_PLAN, THIS_SPLIT
+from onchip.api.plan import NO_PLAN, THIS_SPLIT, Request, plan_network
 from onchip.api.target import Target
 from onchip.reports.program.outcome import Outcome
 from support.diamond import Program

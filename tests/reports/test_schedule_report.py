@@ -15,11 +15,10 @@ from onchip.answer.schedule import WORKSPACE
 from onchip.errors import InternalError
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.schedule import memory_figures
-from onchip.reports.schedule.html import schedule_html
+from onchip.reports.schedule.html import DrawnResidencies, schedule_html
 from onchip.reports.schedule.memory_figures import KIND_PAINTS, coarse_map, footprint, memory_map
 from onchip.reports.schedule.operator_figures import figures_of_operators, mapped_nests
 from onchip.reports.schedule.outcome import ScheduleOutcome
-from onchip.reports.schedule.resident_tensors import DrawnResidencies
 from onchip.reports.schedule.text import schedule_object
 from onchip.reports.shared.latency import PART_WORDS
 from support.diamond import Json

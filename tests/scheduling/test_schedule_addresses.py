@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from onchip.arch.memory import Memory
-from onchip.scheduling.program.addresses import AddressSpace
+from onchip.scheduling.program.movements import AddressSpace
 from support.series import series
 
 

@@ -19,8 +19,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.capacity.room import SplitRoom, items_of
 from onchip.ops.derive.geometry import Geometry
 from onchip.ops.registry.kinds import geometry_of
-from onchip.scheduling.candidates.rounds import graph_in_tiles
-from onchip.scheduling.candidates.split import split_operators
+from onchip.scheduling.candidates.split import graph_in_tiles, split_operators
 from onchip.scheduling.candidates.traffic import Splits
 from onchip.transform.slices.emission import operands_of_tiles
 from onchip.transform.slices.tile_choice import TileChoice, cut

@@ -14,8 +14,7 @@ from onchip.arch.memory import Operand
 from onchip.ir.layer import LOOPS, RELEVANT
 from onchip.mapping.chains.dimension import Dimension
 from onchip.mapping.chains.lattice import Lattice
-from onchip.mapping.prove.kinds import Idleness, LoopKind
-from onchip.mapping.prove.unrolled_ways import ADDING, UnrolledWays
+from onchip.mapping.prove.unrolled_ways import ADDING, Idleness, LoopKind, UnrolledWays
 from support.ways import way_of
 
 

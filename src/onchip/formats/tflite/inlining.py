@@ -6,13 +6,15 @@ times is unrolled, up to a limit; else it stays one operator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from math import prod
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from onchip.errors import GraphError
-from onchip.formats.tflite.bodies import Bodies, InlinedStep
-from onchip.formats.tflite.counting import trips_of, value_of
 from onchip.formats.tflite.file import GREATEST_COUNT, FileOperator, FileSubgraph, FileTensor, ModelFile
 from onchip.formats.tflite.graph import build_network
 from onchip.formats.tflite.network import (
@@ -20,12 +22,47 @@ from onchip.formats.tflite.network import (
     LOOPS,
     FlatNetwork,
     NetworkOperator,
+    NetworkTensor,
     ensure_written_before_read,
     named,
 )
 from onchip.formats.tflite.options import options_of
+from onchip.formats.tflite.runtime import Values
+from onchip.formats.tflite.types import bits_of, dtype_of
 from onchip.formats.tflite.variables import Variables
-from onchip.formats.unrolling import GREATEST_ITERATIONS, GREATEST_UNROLLED_NODES
+from onchip.formats.unrolling import (
+    EXPECTED_OF_KEPT_LOOPS,
+    GREATEST_ITERATIONS,
+    GREATEST_UNROLLED_NODES,
+    ensure_of_a_size,
+)
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import size_in_bytes
+from onchip.model.capacity.inner_peak import inner_peak_bytes
+
+Known: TypeAlias = "Values | None"
+"""A value, where constants alone decide it."""
+_GREATEST_ELEMENTS: Final = 16
+_GREATEST_STEPS: Final = 200_000
+_COMPUTED: Final[Mapping[str, np.ufunc]] = MappingProxyType(
+    {
+        "ADD": np.add,
+        "SUB": np.subtract,
+        "MUL": np.multiply,
+        "MINIMUM": np.minimum,
+        "MAXIMUM": np.maximum,
+        "LESS": np.less,
+        "LESS_EQUAL": np.less_equal,
+        "GREATER": np.greater,
+        "GREATER_EQUAL": np.greater_equal,
+        "EQUAL": np.equal,
+        "NOT_EQUAL": np.not_equal,
+        "LOGICAL_AND": np.logical_and,
+        "LOGICAL_OR": np.logical_or,
+        "LOGICAL_NOT": np.logical_not,
+    }
+)
+"""Kinds that counters and conditions are made of, over integers and truth values."""
 
 _DEEPEST_CALL: Final = 32
 
@@ -295,3 +332,137 @@ class _Inlining:
             expected = "an assignment of a value that always runs"
             raise GraphError(what, place=self._place(step), expected=expected)
         self.variables.held[name] = self.resolved(step.inputs[1])
+
+
+def trips_of(file: ModelFile, condition: FileSubgraph, body: FileSubgraph, given: Sequence[Known]) -> int | None:
+    """How often a body runs whose state begins so; one more than are unrolled for whatever is more; None: unknown."""
+    state, steps = list(given), 0
+    for trips in range(GREATEST_ITERATIONS + 1):
+        (goes_on,) = _outputs(file, condition, state) or (None,)
+        if goes_on is None or goes_on.size != 1:
+            return None
+        if not goes_on.any():
+            return trips
+        state = _outputs(file, body, state)
+        steps += len(condition.operators) + len(body.operators)
+        if steps > _GREATEST_STEPS:
+            return None
+    return GREATEST_ITERATIONS + 1
+
+
+def value_of(file: ModelFile, tensor: FileTensor) -> Known:
+    """The value of a constant of a few integers or truth values; None for any other tensor."""
+    dtype = dtype_of(tensor.element_type)
+    if tensor.content is None or tensor.is_sparse or dtype is None or dtype.kind not in "biu":
+        return None
+    content = file.content[tensor.content.start : tensor.content.stop]
+    elements = prod(tensor.shape)
+    if elements > _GREATEST_ELEMENTS or len(content) != elements * dtype.itemsize:
+        return None
+    return np.frombuffer(content, dtype).reshape(tensor.shape)
+
+
+def _outputs(file: ModelFile, graph: FileSubgraph, given: Sequence[Known]) -> list[Known]:
+    """What a graph hands out if it is given this, as far as constants decide it."""
+    found = {index: value for index, value in zip(graph.inputs, given, strict=False) if value is not None}
+    for operator in graph.operators:
+        compute = _COMPUTED.get(operator.kind)
+        if compute is None or len(operator.outputs) != 1:
+            continue
+        operands = [_known(file, graph, index, found) for index in operator.inputs]
+        known = [value for value in operands if value is not None]
+        is_plain = not options_of(operator).get("fused_activation_function")
+        if len(known) == len(operands) == compute.nin and is_plain and len({value.dtype for value in known}) == 1:
+            found[operator.outputs[0]] = _computed(compute, known)
+    return [_known(file, graph, index, found) for index in graph.outputs]
+
+
+def _computed(compute: np.ufunc, operands: Sequence[Values]) -> Values:
+    with np.errstate(all="ignore"):
+        return np.asarray(compute(*operands))
+
+
+def _known(file: ModelFile, graph: FileSubgraph, index: int, found: Mapping[int, Values]) -> Known:
+    if index in found or not 0 <= index < len(graph.tensors):
+        return found.get(index)
+    return None if index in graph.inputs else value_of(file, graph.tensors[index])
+
+
+@dataclass(frozen=True, slots=True)
+class BodyNeed:
+    """What a loop needs beside its operands: a workspace, and the constants of its condition and its body."""
+
+    workspace_bytes: int
+    constants: tuple[FileTensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InlinedStep:
+    """An operator, the index of the first tensor of its subgraph, and its operands as indices of the network's."""
+
+    operator: FileOperator
+    first: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    need: BodyNeed | None = None
+    within: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    network: FlatNetwork
+    inner_bytes: int
+
+
+@dataclass
+class Bodies:
+    """Subgraphs of a file as networks of their own, each looked into once.
+
+    `flat` inlines a subgraph at a depth of calls; `graph_of` is the graph of what it makes.
+    """
+
+    flat: Callable[[int, int, Bodies], FlatNetwork]
+    graph_of: Callable[[FlatNetwork], Graph]
+    planned: dict[int, _Planned] = field(default_factory=dict)
+
+    def need(self, condition: int, body: int, depth: int, place: str) -> BodyNeed:
+        """What a loop needs; raises GraphError for subgraphs that cannot be planned.
+
+        The most that lives at once in the condition or in the body, without what they are given and hand out, and the
+        condition's result; and the state once more, as an iteration reads it while it writes the next: but for tensors
+        that an iteration hands on as it got them.
+        """
+        decides, runs = (self._planned(index, depth, place) for index in (condition, body))
+        handed_on = zip(runs.network.inputs, runs.network.outputs, strict=False)
+        changed = [output for given, output in handed_on if given != output]
+        result = sum(_bytes_of(decides.network.tensors[index]) for index in decides.network.outputs)
+        state = sum(_bytes_of(runs.network.tensors[index]) for index in changed)
+        constants = _constants(decides.network) | _constants(runs.network)
+        workspace_bytes = max(decides.inner_bytes + result, runs.inner_bytes) + state
+        ensure_of_a_size(workspace_bytes, state, place)
+        return BodyNeed(workspace_bytes, tuple(constants.values()))
+
+    def _planned(self, index: int, depth: int, place: str) -> _Planned:
+        if index not in self.planned:
+            try:
+                network = self.flat(index, depth + 1, self)
+                if network.variables or any(tensor.stated.is_variable for tensor in network.tensors):
+                    raise GraphError("it keeps variables from one iteration to the next", expected="none in a loop")
+                self.planned[index] = _Planned(network, inner_peak_bytes(self.graph_of(network)))
+            except GraphError as error:
+                where = f"{error.place}: " if error.place else ""
+                what = f"its subgraph {index} cannot be planned: {where}{error.what}"
+                raise GraphError(what, place=place, expected=error.expected or EXPECTED_OF_KEPT_LOOPS) from None
+        return self.planned[index]
+
+
+def _constants(network: FlatNetwork) -> dict[int, FileTensor]:
+    """The constants that a network reads, each once, by the place of its table in the file."""
+    operators = network.operators
+    read = {index for operator in operators for index in (*operator.inputs, *operator.within) if index >= 0}
+    stated = (network.tensors[index].stated for index in sorted(read))
+    return {tensor.place: tensor for tensor in stated if tensor.content is not None}
+
+
+def _bytes_of(tensor: NetworkTensor) -> int:
+    return size_in_bytes(tensor.shape, bits_of(tensor.element_type) or 0)

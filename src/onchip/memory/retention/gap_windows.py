@@ -8,17 +8,26 @@ What is least in a window is found by all choices, state by state, or by CP-SAT 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from onchip.answer.result import Result
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
-from onchip.memory.retention.idle_gaps import IdleGap, what_leaves
-from onchip.memory.retention.leaving_model import leaving_by_model
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.native import StayGap, StaySearch, StopToken
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.interruptible import cp_sat_is_within_reach
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, run_watched, solve_for_result
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+STATES_OF_A_STEP: Final = 1_000
+MOST_STATES: Final = 20_000_000
+
+METHOD: Final = "gaps of a window"
 
 WINDOW_STEPS: Final = 1_000
 WINDOW_WORK: Final = 2.0
@@ -116,3 +125,127 @@ class GapWindows:
             if uses:
                 residencies.append(PlannedResidency(tensor, start, uses[-1] + 1))
         return OperatorSchedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+
+
+def leaving_by_model(
+    gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: Run, most_work: float
+) -> Result[tuple[IdleGap, ...]]:
+    """Return what leaves, and a bound on what that costs at least, as far as the run allows.
+
+    In no step what stays takes more than `left_units` says of it. Without a time limit it takes so much work at most,
+    in what CP-SAT counts as about a second.
+    """
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    kept = [model.new_bool_var("") for _ in gaps]
+    _each_step_holds_what_stays(model, gaps, kept, left_units)
+    model.minimize(sum(_costs(model, gaps, kept)))
+    solver = cp_model.CpSolver()
+    solver.parameters.linearization_level = 2
+    work = float("inf") if run.deadline.is_set else most_work
+
+    def leaving() -> tuple[IdleGap, ...]:
+        return tuple(gap for gap, stays in zip(gaps, kept, strict=True) if not solver.boolean_value(stays))
+
+    return solve_for_result(solver, model, run, METHOD, leaving, work)
+
+
+def _each_step_holds_what_stays(
+    model: cp_model.CpModel,
+    gaps: Sequence[IdleGap],
+    kept: Sequence[cp_model.IntVar],
+    left_units: Callable[[int], int],
+) -> None:
+    """One row for each step in which not all fits, but where a step beside it asks for as much and more."""
+    from ortools.sat.python import cp_model
+
+    first, stop = min(gap.steps.start for gap in gaps), max(gap.steps.stop for gap in gaps)
+    opening: list[list[int]] = [[] for _ in range(first, stop + 1)]
+    closing: list[list[int]] = [[] for _ in range(first, stop + 1)]
+    for number, gap in enumerate(gaps):
+        opening[gap.steps.start - first].append(number)
+        closing[gap.steps.stop - first].append(number)
+    left = [left_units(step) for step in range(first, stop)]
+    staying: dict[int, cp_model.IntVar] = {}
+    asked = 0
+    for at, units_left in enumerate(left):
+        for number in closing[at]:
+            del staying[number]
+            asked -= gaps[number].units
+        for number in opening[at]:
+            staying[number] = kept[number]
+            asked += gaps[number].units
+        is_in_the_next = not closing[at + 1] and left[at + 1] <= units_left
+        is_in_the_last = not opening[at] and left[at - 1] < units_left
+        if asked > units_left and not is_in_the_next and not is_in_the_last:
+            units = [gaps[number].units for number in staying]
+            model.add(cp_model.LinearExpr.weighted_sum(list(staying.values()), units) <= units_left)
+
+
+def _costs(
+    model: cp_model.CpModel, gaps: Sequence[IdleGap], kept: Sequence[cp_model.IntVar]
+) -> list[cp_model.LinearExprT]:
+    """The reload of each gap that is left, and one share of storing each tensor that leaves (COSMA, Eq. 12)."""
+    costs: list[cp_model.LinearExprT] = [gap.load_cost * (1 - stays) for gap, stays in zip(gaps, kept, strict=True)]
+    stored: dict[int, cp_model.IntVar] = {}
+    for gap, stays in zip(gaps, kept, strict=True):
+        if gap.store_cost:
+            if gap.tensor not in stored:
+                stored[gap.tensor] = model.new_bool_var("")
+                costs.append(gap.store_cost * stored[gap.tensor])
+            model.add_bool_or(stored[gap.tensor], stays)
+    return costs
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGap:
+    """A tensor of so many units is idle from the step `start` to its next use; of these steps, `steps` are looked at.
+
+    If it leaves, `load_cost` is paid, and once for all gaps of the tensor that are looked at together `store_cost`.
+    """
+
+    tensor: int
+    start: int
+    steps: range
+    units: int
+    load_cost: int
+    store_cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Which gaps leave, and what that costs."""
+
+    gaps: tuple[IdleGap, ...]
+    cost: int
+
+
+def what_leaves(gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: Run) -> Leaving | None:
+    """Return what leaves at least cost, so that in no step what stays takes more than `left_units` says of it.
+
+    None where the choices are too many (`native/stays.hpp`) or the run has to stop.
+    """
+    if not gaps:
+        return Leaving((), 0)
+    if run.stop is not None:
+        return None
+    first, stop = min(gap.steps.start for gap in gaps), max(gap.steps.stop for gap in gaps)
+    search = StaySearch(
+        [
+            StayGap(
+                tensor=gap.tensor,
+                start=gap.steps.start - first,
+                stop=gap.steps.stop - first,
+                units=gap.units,
+                load_cost=gap.load_cost,
+                store_cost=gap.store_cost,
+            )
+            for gap in gaps
+        ],
+        [left_units(step) for step in range(first, stop)],
+    )
+    token, most_states = StopToken(), min(MOST_STATES, STATES_OF_A_STEP * (stop - first))
+    if not run_watched(lambda: search.run(most_states, token), token.ask, run):
+        return None
+    return Leaving(tuple(compress(gaps, (not stays for stays in search.stays))), search.cost)

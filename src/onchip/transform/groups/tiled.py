@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from onchip.answer.schedule import MOST_TILE_OPERATORS, ScheduledStack, ScheduleError
+from onchip.answer.stacks import Tiling
+from onchip.errors import InputError
 from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
+from onchip.ir.tensor import Role, Tensor
+from onchip.ops.derive.fusable import FusableNetwork, Stack
+from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests import NestsOfNetwork
 from onchip.ops.derive.precise import with_elements_of
-from onchip.transform.groups.legality import check_stacks
-from onchip.transform.groups.program_emission import emitted
-from onchip.transform.groups.stacks_in_tiles import stacks_in_tiles
-from onchip.transform.groups.tile_graph import TileGraph
+from onchip.ops.windows.sliding_windows import NoLayerError
+from onchip.transform.groups.bands import MapBands, OutsideLines
+from onchip.transform.groups.part_of_network import part_of_network
+from onchip.transform.groups.parts import EmittedParts
+from onchip.transform.groups.stack_in_tiles import StackInTiles
+from onchip.transform.groups.tile_graph import TileGraph, TileOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +62,188 @@ def _check_number(graph: Graph, count: int) -> None:
     if count > MOST_TILE_OPERATORS:
         expected = f"at most {MOST_TILE_OPERATORS:,}: larger tiles"
         raise ScheduleError(f"it has {count:,} tile operators", file=graph.name, place="stacks", expected=expected)
+
+
+def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapping[int, StackInTiles]) -> TileGraph:
+    """The tile graph of a network whose stacks are legal; `tiled` are those in tiles, by number.
+
+    Raises ScheduleError for an operator that cannot run in parts.
+    """
+    emission = _Emission(nests, _bands_outside(nests.graph, tiled.values()))
+    for number, stack in enumerate(stacks):
+        if number not in tiled:
+            for name in stack.operators:
+                emission.add_whole(number, nests.graph.operator[name])
+            continue
+        try:
+            emission.add_tiles(number, tiled[number])
+        except (InputError, NoLayerError) as error:
+            why = error if isinstance(error, InputError) else InputError(str(error))
+            raise cannot_run_in_tiles(nests.graph, number, stack, why) from None
+    return emission.finished()
+
+
+def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles]) -> Mapping[str, MapBands]:
+    """The bands of each map between stacks, or from the network's input, that some stack reads or writes in tiles."""
+    found = [each for one in tiled for each in one.lines_outside(graph)]
+    lines = OutsideLines(graph, dict.fromkeys(name for name, _ in found))
+    for name, (rows, columns) in found:
+        lines.cut(name, rows, columns)
+    return {name: lines.bands(name) for name, _ in found}
+
+
+@dataclass
+class _Emission:
+    """The tile operators made so far; `outside` are the bands of maps that a stack in tiles reads or leaves."""
+
+    nests: NestsOfNetwork
+    outside: Mapping[str, MapBands]
+    parts: EmittedParts = field(init=False)
+    origins: dict[str, TileOperator] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        parameters = {operator.name: self._parameters_read(operator) for operator in self.nests.graph.operators}
+        self.parts = EmittedParts(self.nests.graph, parameters)
+
+    def add_whole(self, number: int, operator: Operator) -> None:
+        """An operator of a stack without tiling: as it stands, but that it lists all bands of a map that has some."""
+        if operator.name in self.parts.operators:
+            place = f"operator {operator.name!r}"
+            raise ScheduleError("a tile of another operator has this name", place=place, expected="another name")
+        self.parts.add_whole(operator, self._all_bands)
+        original = self.nests.graph.operator[operator.name]
+        self._describe(number, operator.name, original, self.nests.whole(original))
+
+    def add_tiles(self, number: int, tiled: StackInTiles) -> None:
+        """The operators of a stack in tiles; raises InputError, or NoLayerError, where these cannot be."""
+        graph, output = self.nests.graph, tiled.stack.output.name
+        bands = {**self.outside, **tiled.bands_inside(graph)}
+        bands[output] = replace(bands[output], scale=tiled.scale(graph, output))
+        before = len(self.parts.operators)
+        tiled.emit(self.parts, bands)
+        for operator in list(self.parts.operators.values())[before:]:
+            tile = operator.tile
+            original = graph.operator[operator.name if tile is None else tile.operator]
+            nests = self.nests.whole(original) if tile is None else self.nests.of_region(original, tile.regions[0])
+            self._describe(number, operator.name, original, nests)
+
+    def finished(self) -> TileGraph:
+        """The tile graph of all stacks."""
+        operators = self.parts.operators
+        read = {name for operator in operators.values() for name in operator.parameters}
+        inputs = {name: bands.all for name, bands in self.outside.items()}
+        tensors = self.parts.tensors(inputs)
+        is_left_out = {tensor.name for tensor in tensors if tensor.role is Role.PARAMETER} - read
+        kept = tuple(tensor for tensor in tensors if tensor.name not in is_left_out)
+        graph = Graph(self.nests.graph.name, kept, tuple(operators.values()))
+        return TileGraph(graph, self.origins, tuple(one.name for one in tensors if one.name in is_left_out))
+
+    def _describe(self, number: int, name: str, original: Operator, nests: tuple[Layer, ...]) -> None:
+        """Says of which operator a new one is a part."""
+        self.origins[name] = TileOperator(number, original.name, nests, self.nests.operands(original))
+
+    def _parameters_read(self, operator: Operator) -> tuple[str, ...]:
+        """Those of its nests' operands; all where there are no nests."""
+        operands = self.nests.operands(operator)
+        if operands is None:
+            return operator.parameters
+        return tuple(name for name in operator.parameters if name in (operands.input, operands.weight))
+
+    def _all_bands(self, name: str) -> tuple[Tensor, ...]:
+        """Of a map that is cut all bands; another tensor is whole."""
+        return self.outside[name].all if name in self.outside else (self.nests.graph.tensor[name],)
+
+
+def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, StackInTiles]:
+    """By number, the stacks that have a tiling: their layers, and what each tile computes and sees of them.
+
+    Raises ScheduleError, with the operator and the reason, for one that cannot run in tiles, or not in these.
+    """
+    found = {}
+    for number, stack in enumerate(stacks):
+        if stack.tiling is not None:
+            try:
+                found[number] = _tiled(part_of_network(graph, stack.operators), stack, stack.tiling)
+            except InputError as error:
+                raise cannot_run_in_tiles(graph, number, stack, error) from None
+    return found
+
+
+def cannot_run_in_tiles(graph: Graph, number: int, stack: ScheduledStack, why: InputError) -> ScheduleError:
+    """The error of a stack whose layers, or tiles, another room has refused."""
+    reason = why.what.removeprefix("it cannot be fused: ")
+    of_what = f"{why.place}: " if why.place else ""
+    what = f"it cannot run in tiles: {of_what}{reason}"
+    return ScheduleError(what, file=graph.name, place=place_of_stack(number, stack), expected=why.expected)
+
+
+def _tiled(alone: Graph, stack: ScheduledStack, tiling: Tiling) -> StackInTiles:
+    network: FusableNetwork = fusable_of(alone)
+    last, output = stack.operators[-1], network.layers[-1].output
+    if network.layers[-1].name != last:
+        place, expected = f"operator {last!r}", "a stack of its own, or one with its readers"
+        raise ScheduleError("a view leaves the stack", place=place, expected=expected)
+    if tiling.columns > output.columns or tiling.rows > output.rows:
+        what, expected = f"{tiling.columns}x{tiling.rows} is no tile of it", f"at most {output.columns}x{output.rows}"
+        raise ScheduleError(what, place=f"feature map {output.name!r}", expected=expected)
+    return StackInTiles.of(Stack(network.inputs, network.layers), tiling)
+
+
+def check_stacks(graph: Graph, stacks: Sequence[ScheduledStack]) -> None:
+    """Raises ScheduleError unless they are the network's operators, once each, in an order in which they can run.
+
+    Of several operators, all but the last have to be read inside their stack, and nowhere else.
+    """
+    _are_the_operators(graph, stacks)
+    for number, stack in enumerate(stacks):
+        _is_left_by_its_last_output_alone(graph, number, stack)
+    _run_after_what_they_read(graph, stacks)
+
+
+def place_of_stack(number: int, stack: ScheduledStack) -> str:
+    """How errors call a stack."""
+    first, last = stack.operators[0], stack.operators[-1]
+    return f"stack {number} ({first!r})" if first == last else f"stack {number} ({first!r} to {last!r})"
+
+
+def _are_the_operators(graph: Graph, stacks: Sequence[ScheduledStack]) -> None:
+    for number, stack in enumerate(stacks):
+        for name in stack.operators:
+            if name not in graph.operator:
+                what, place = f"operator {name!r} is unknown", place_of_stack(number, stack)
+                raise ScheduleError(what, file=graph.name, place=place, expected="operators of the network")
+    times = Counter(name for stack in stacks for name in stack.operators)
+    for name in graph.operator:
+        if times[name] != 1:
+            what = f"operator {name!r} is in {times[name] or 'no'} {'stacks' if times[name] else 'stack'}"
+            raise ScheduleError(what, file=graph.name, place="stacks", expected="each operator in one")
+
+
+def _is_left_by_its_last_output_alone(graph: Graph, number: int, stack: ScheduledStack) -> None:
+    inside = set(stack.operators)
+    for name in stack.operators[:-1]:
+        for written in graph.operator[name].outputs:
+            outside = [one.name for one in graph.readers[written] if one.name not in inside]
+            what = None
+            if graph.tensor[written].role is Role.OUTPUT:
+                what = f"{written!r}, which {name!r} writes, is an output of the network"
+            elif outside:
+                what = f"{written!r}, which {name!r} writes, is read outside by {outside[0]!r}"
+            elif not graph.readers[written]:
+                what = f"{written!r}, which {name!r} writes, is read by nobody"
+            if what is not None:
+                place = place_of_stack(number, stack)
+                raise ScheduleError(what, file=graph.name, place=place, expected="only the last output to leave")
+
+
+def _run_after_what_they_read(graph: Graph, stacks: Sequence[ScheduledStack]) -> None:
+    has_run = set[str]()
+    for number, stack in enumerate(stacks):
+        for name in stack.operators:
+            for read in graph.operator[name].inputs:
+                before = graph.producer.get(read)
+                if before is not None and before.name not in has_run:
+                    what, place = f"{name!r} runs before {before.name!r}, which it reads", place_of_stack(number, stack)
+                    expected = "stacks, and operators in them, in an order in which they can run"
+                    raise ScheduleError(what, file=graph.name, place=place, expected=expected)
+            has_run.add(name)
