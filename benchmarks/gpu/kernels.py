@@ -21,8 +21,7 @@ from shared.results import write_results
 
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, map_layers
-from onchip.backends.nests.dialect import CUDA
-from onchip.backends.nests.gpu_source import GpuKernel, gpu_kernel
+from onchip.backends.nests.gpu_source import CUDA, GpuKernel, gpu_kernel
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table

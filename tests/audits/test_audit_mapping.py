@@ -16,9 +16,8 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.memory import Operand
 from onchip.audits.finding import Ruling
-from onchip.audits.mapping import audit_mapping
+from onchip.audits.mapping import audit_mapping, mappings_of
 from onchip.audits.mapping_chains import Chains
-from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import NEVER, NestTiling, Terms
 from onchip.audits.mapping_tiles import grid_of
 from onchip.audits.mapping_ways import Ways

@@ -11,8 +11,7 @@ from gpu.gpu_compiler import gpu_compiler
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
-from onchip.backends.nests.dialect import CUDA
-from onchip.backends.nests.gpu_source import GpuKernel, gpu_kernel
+from onchip.backends.nests.gpu_source import CUDA, GpuKernel, gpu_kernel
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer

@@ -8,8 +8,7 @@ import pytest
 
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.arch.accelerator import Accelerator
-from onchip.backends.nests.dialect import CUDA
-from onchip.backends.nests.gpu_source import gpu_kernel
+from onchip.backends.nests.gpu_source import CUDA, gpu_kernel
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
 from support.gpu_mappings import LEVELS, ROOMY_GPU

@@ -12,8 +12,7 @@ import pytest
 
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.arch.memory import Operand
-from onchip.backends.nests.dialect import OPENCL
-from onchip.backends.nests.gpu_source import GpuKernel, gpu_kernel
+from onchip.backends.nests.gpu_source import OPENCL, GpuKernel, gpu_kernel
 from onchip.ir.layer import INPUT, LOOPS, OUTPUT, RELEVANT, WEIGHT, Layer
 from onchip.verify.mapping import needed_bits
 from oracles.plain_nest import PlainNest

@@ -17,8 +17,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, Access, Dram, Memory, MemoryLevel, Operand
 from onchip.bounds.layer.needed import ALL, NeededPixels
-from onchip.bounds.layer.nest_floor import FeedingFloors
-from onchip.bounds.layer.nest_origins import NestOrigins
+from onchip.bounds.layer.nest_floor import FeedingFloors, NestOrigins
 from onchip.bounds.layer.nest_work import NestWork, work_of
 from onchip.errors import InputError
 from onchip.ir.layer import Layer

@@ -20,7 +20,7 @@ from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import Precision, layers_of
 from onchip.ops.derive.precise import with_elements_of
-from onchip.reports.mapping.coverage import Way, coverage
+from onchip.reports.mapping.outcome import Way, coverage
 from onchip.transform.groups.tiled import tile_graph
 from support.diamond import Program
 from support.toy_chip import CHIP

@@ -28,8 +28,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.methods.registry import METHODS
-from onchip.model.capacity.bounds import greatest_need
-from onchip.model.capacity.state_layout import StateLayout
+from onchip.model.capacity.bounds import StateLayout, greatest_need
 from onchip.search.budget.limits import Limits
 from onchip.transform.rewrite.states import with_states
 from oracles.states import least_arena_with_states, least_traffic_with_states, random_graph_with_states

@@ -20,7 +20,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.layers_of import layers_of
 from onchip.ops.derive.operands import nest_operands
-from onchip.reports.mapping.coverage import coverage
+from onchip.reports.mapping.outcome import coverage
 from onchip.verify.schedule.nests import NestDerivation
 from support.onnx_networks import model, read, value
 from support.tflite_models import TfliteOperator, TfliteTensor

@@ -30,8 +30,7 @@ from onchip.model.layer.cost import LayerCost, layer_cost
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.candidates.space import StackSpace
 from onchip.scheduling.fronts.cost_table import UnsureError
-from onchip.scheduling.fronts.costs import StackCosts
-from onchip.scheduling.fronts.rehearsal import Rehearsal
+from onchip.scheduling.fronts.costs import Rehearsal, StackCosts
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run

@@ -14,8 +14,7 @@ from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.schedule import Homes
 from onchip.errors import InputError
 from onchip.ir.layer import Layer
-from onchip.scheduling.mappings.mapped_ahead import MappedAhead, NestSearch
-from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch
 from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
 from onchip.scheduling.search.solve import solve_schedule
@@ -101,7 +100,7 @@ def test_what_a_worker_refuses_is_refused_here(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*_: object) -> None:
         raise InputError("it is refused")
 
-    monkeypatch.setattr("onchip.scheduling.mappings.mapped_ahead.best_mapping_at", refuse)
+    monkeypatch.setattr("onchip.scheduling.mappings.nest_mapper.best_mapping_at", refuse)
     questions = [(LayerProblem(LAYER, CHIP, nest.homes, ROOM), MappingObjective.ENERGY) for nest in NESTS]
     with threads(2) as pool:
         ahead = MappedAhead(pool, SEARCH)

@@ -18,9 +18,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.scheduling.candidates.split import split_operators
+from onchip.simulate.arithmetic import limbs, mixed, product_of_limbs
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.modular import limbs, mixed, product_of_limbs
 from support.series import HALVES, series
 from support.tiled import Attributes, Network, convolution, gemm, networks, problem_of, specialised
 from support.tiled_values import whole_tensor_differences

@@ -32,8 +32,7 @@ from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.banded_operands import operands_of
 from onchip.ops.derive.layers_of import NetworkLayers, Precision
 from onchip.ops.derive.visited_elements import elements_visited
-from onchip.reports.mapping.coverage import MovedOperator
-from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome
+from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, MovedOperator
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.dask_pool import dask_pool

@@ -6,25 +6,29 @@ order of its loops, and costed by the cost model. docs/mapping.md says why nothi
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, permutations, product
 from math import ceil
 
 import numpy as np
 
 from onchip.answer.document import Claim
-from onchip.answer.layer_mapping import LayerMapping, Loop, MappingError
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status
+from onchip.arch.memory import Operand
 from onchip.audits.finding import Finding, Ruling
 from onchip.audits.mapping_chains import Chains
-from onchip.audits.mapping_nests import mappings_of
 from onchip.audits.mapping_terms import FEMTO, NEVER, NestTiling, Terms
-from onchip.audits.mapping_tiles import grid_of
+from onchip.audits.mapping_tiles import CHANGES, grid_of
 from onchip.audits.mapping_ways import Ways
 from onchip.ir.layer import LOOPS
 from onchip.model.layer.cost import layer_cost
 from onchip.search.budget.clock import Deadline
 from onchip.verify.mapping import verify_mapping
+
+Bounds = dict[str, int]
 
 SAME = 1e-9
 """Values that differ by a smaller part count as equal, as the claim says."""
@@ -138,3 +142,68 @@ class _MappingAudit:
     def _ruled(self, ruling: Ruling, detail: str, better: tuple[float, LayerMapping] | None = None) -> Finding:
         value, mapping = (None, None) if better is None else (round(better[0]), better[1])
         return Finding(ruling, ceil(self.claim.lower_bound), value, mapping, self.deadline.seconds, detail)
+
+
+def mappings_of(
+    problem: LayerProblem, beside: Sequence[Loop], tiles: Sequence[Bounds], *, is_timed: bool
+) -> Iterator[LayerMapping]:
+    """Yield the mappings whose memories' tiles, the units' first and DRAM's last, span these loops in time.
+
+    Unless time counts, what of an order counts is which class is innermost.
+    """
+    parts = []
+    for inner, outer in pairwise(tiles):
+        loops = [Loop(loop, outer[loop] // inner[loop]) for loop in LOOPS if outer[loop] > inner[loop]]
+        parts.append(list(_orders(loops, is_timed=is_timed)))
+    for orders in product(*parts):
+        yield _mapping(problem, beside, orders)
+
+
+def _orders(loops: Sequence[Loop], *, is_timed: bool) -> Iterator[list[Loop]]:
+    classes: dict[str, list[Loop]] = {}
+    for loop in loops:
+        same = "".join(operand for operand, changing in CHANGES.items() if loop.dimension not in changing)
+        classes.setdefault(same, []).append(loop)
+    every = list(permutations(classes.values()))
+    firsts = {id(order[0]) if order else 0: order for order in reversed(every)}
+    for order in every if is_timed else firsts.values():
+        yield [loop for own in order for loop in own]
+
+
+def _mapping(problem: LayerProblem, beside: Sequence[Loop], orders: Sequence[Sequence[Loop]]) -> LayerMapping:
+    """Loops beside each other stand right above the last tile of the input that does not span them."""
+    inputs = problem.keepers(Operand.INPUT)
+    above: dict[Loop, int] = {}
+    for loop in beside:
+        passed = [
+            number
+            for number, level in enumerate(problem.levels)
+            if level in inputs and level.serves is not None and loop.along not in level.serves
+        ]
+        above[loop] = max(passed, default=-1)
+    nest = [loop for loop in beside if above[loop] < 0]
+    cuts = []
+    for number, order in enumerate(orders):
+        nest.extend(order)
+        cuts.append(len(nest))
+        nest.extend(loop for loop in beside if above[loop] == number)
+    kept = (
+        tuple(
+            Kept(level.memory.name, _settled(nest, cut, CHANGES[operand]))
+            for level, cut in zip(problem.levels, cuts, strict=False)
+            if operand in problem.layer.operands and level in problem.keepers(operand)
+        )
+        for operand in Operand
+    )
+    return LayerMapping(tuple(nest), *kept)
+
+
+def _settled(nest: Sequence[Loop], cut: int, changing: str) -> int:
+    """The cut, moved above the loops in time right above it along which the operand does not change."""
+    found = cut
+    for at in range(cut, len(nest)):
+        if nest[at].along is None:
+            if nest[at].dimension in changing:
+                break
+            found = at + 1
+    return found

@@ -13,6 +13,7 @@ from onchip.answer.document import Reading, StrategyDocument
 from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.fusion_options import Combination, FusionOptions
 from onchip.answer.options.tile_sizes import TileSizes
+from onchip.api.phases import phase
 from onchip.commands.answer_files import AnswerFiles, command_line
 from onchip.commands.arguments import (
     AsJson,
@@ -24,16 +25,18 @@ from onchip.commands.arguments import (
     StackOptions,
     UsesCache,
 )
-from onchip.commands.emitted_graph import EmittedGraph
 from onchip.commands.exit_code import ExitCode, code_of_check, code_of_result
 from onchip.commands.progress import watched_run
 from onchip.commands.show import show_tables
-from onchip.errors import UsageError
+from onchip.errors import GraphError, UsageError
 from onchip.model.accounting.accounting import AccountingName
 
 if TYPE_CHECKING:
     from onchip.api.fuse import FusionRequest
+    from onchip.ir.graph import Graph
     from onchip.reports.stack.outcome import FusionOutcome
+
+GRAPH_SUFFIXES = (".json", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,3 +197,37 @@ def _page(outcome: FusionOutcome, typed: str) -> str:
     from onchip.reports.stack.html import fusion_html
 
     return fusion_html(outcome, typed)
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedGraph:
+    """Where the tiles of a network are written; `graph` is the network, named `source`."""
+
+    path: Path
+    source: str
+    graph: Graph
+
+    @classmethod
+    def to(cls, path: Path | None, reading: Reading, source: str, *others: str) -> EmittedGraph | None:
+        """None without a path; raises InputError where no strategy's tiles could be written there and read again."""
+        from onchip.api.tiles import network_to_tile
+        from onchip.formats.files import ensure_writable
+
+        if path is None:
+            return None
+        if not path.name.endswith(GRAPH_SUFFIXES):
+            expected = " or ".join(GRAPH_SUFFIXES)
+            raise UsageError("it has another suffix", file=str(path), place="--emit-graph", expected=expected)
+        ensure_writable(path, inputs=(source, *others))
+        return cls(path, source, network_to_tile(source, reading))
+
+    def write(self, document: StrategyDocument) -> None:
+        """Write the network in the tiles of a legal strategy; raises GraphError where it cannot be cut so."""
+        from onchip.api.tiles import tiled_graph
+        from onchip.formats.own.graph_json import write_graph
+
+        try:
+            with phase("writing"):
+                write_graph(tiled_graph(document.answer, self.graph), self.path)
+        except GraphError as error:
+            raise error.in_file(self.source) from None

@@ -23,10 +23,9 @@ from onchip.ir.tile import Tile
 from onchip.ir.window import Shape, Window, integer, integers
 from onchip.ops.registry.kinds import geometry_of
 from onchip.ops.views.views import paces_of
-from onchip.simulate.arithmetic import computed
+from onchip.simulate.arithmetic import computed, limbs, masked, mixed, product_of_limbs
 from onchip.simulate.call import Call
 from onchip.simulate.kernel_protocol import Bytes
-from onchip.simulate.modular import limbs, masked, mixed, product_of_limbs
 from onchip.simulate.parts import ELEMENTS, Integers, RegionValues, band_of, elements
 from onchip.simulate.seeded_kernels import SeededKernels
 from onchip.transform.groups.parts import whole_tile

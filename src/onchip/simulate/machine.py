@@ -8,7 +8,10 @@ bytes that are not the tensor's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
@@ -19,7 +22,10 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernel_protocol import Bytes, Kernels, fingerprint
 from onchip.simulate.machine_run import Difference, MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
-from onchip.simulate.scratchpad_bytes import FILL, BytePlace, filled
+
+ALIGNMENT_BYTES: Final = 64
+FILL: Final = 0xFF
+"""What fresh and freed memory is filled with: NaN in every floating-point format, -1 in integers."""
 
 MOST_BLOCKS: Final = 256
 """An operator that overwrites bytes which it reads again runs in so many blocks at most, one after the other."""
@@ -319,3 +325,19 @@ class ProgramMachine:
         if operator is None:
             raise MachineError(f"there is no operator {name!r}")
         return operator
+
+
+@dataclass(slots=True)
+class BytePlace:
+    """Bytes [start, stop) of a scratchpad; `is_written` once something has been put there."""
+
+    start: int
+    stop: int
+    is_written: bool = False
+
+
+def filled(capacity_bytes: int) -> Bytes:
+    """A scratchpad's bytes, its address 0 at an aligned address, so that what is aligned in it can be used in place."""
+    room = np.full(capacity_bytes + ALIGNMENT_BYTES, FILL, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT_BYTES
+    return room[start : start + capacity_bytes]

@@ -19,10 +19,9 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
 from onchip.simulate.kernel_protocol import Bytes, Kernels
-from onchip.simulate.machine import MachineError, ProgramMachine, run_on
+from onchip.simulate.machine import BytePlace, MachineError, ProgramMachine, run_on
 from onchip.simulate.machine_run import MachineRun, WrongBytes
 from onchip.simulate.reference import Reference
-from onchip.simulate.scratchpad_bytes import BytePlace
 
 TILE_BYTE = 0xA5
 """What a workspace is overwritten with: neither what fresh memory is filled with, nor zero."""

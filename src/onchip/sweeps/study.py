@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Final, TypeAlias
 
 from onchip.api.budgets import Budget
 from onchip.errors import InputError, UsageError
-from onchip.sweeps.budget_size import BudgetSize
 from onchip.sweeps.expression import Expression, Value
 from onchip.sweeps.machine import is_capacity
 from onchip.sweeps.point import Number
 from onchip.sweeps.stored_row import COLUMNS
-from onchip.sweeps.values import Scalar
+from onchip.sweeps.values import Scalar, number_of
 from onchip.sweeps.verbs import VERBS, SweptVerb
+
+End: TypeAlias = "Scalar | Budget"
 
 GREATEST_POINTS: Final = 1_000_000
 SRAM: Final = "sram"
@@ -238,3 +240,34 @@ class Study:
             if unknown:
                 expected = f"one of {', '.join(sorted(known))}"
                 raise UsageError(f"it names {unknown[0]!r}, which is no parameter", place=place, expected=expected)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSize:
+    """A size so far on the way from one end to another, each a budget or a size, as a network has them."""
+
+    first: End
+    last: End
+    share: Fraction = Fraction(0)
+
+    def bytes_of(self, size_of: Callable[[Budget], int]) -> int:
+        """The size for a network whose budgets are these; raises UsageError where the way leads down."""
+        low, high = (
+            size_of(end) if isinstance(end, Budget) else int(number_of(end)) for end in (self.first, self.last)
+        )
+        if low > high:
+            what = f"the range from {self.first} to {self.last} is empty: {low} to {high} bytes"
+            raise UsageError(what, expected="a first value that is not above the last")
+        return int(low + (high - low) * self.share)
+
+
+def budget_named(value: object) -> Budget | None:
+    """The budget of that name; None for anything else."""
+    name = value.strip().lower() if isinstance(value, str) else ""
+    return Budget(name) if name in tuple(Budget) else None
+
+
+def budget_sizes(first: Scalar, last: Scalar, steps: int) -> tuple[BudgetSize, ...]:
+    """So many sizes from one end to another, evenly apart, of which one is a budget at least."""
+    ends = budget_named(first) or first, budget_named(last) or last
+    return tuple(BudgetSize(*ends, Fraction(at, max(1, steps - 1))) for at in range(steps))

@@ -17,10 +17,19 @@ from onchip.formats.own.study_yaml import (
     read_study_file,
 )
 from onchip.formats.sizes import parse_size
-from onchip.sweeps.budget_size import BudgetSize, budget_named, budget_sizes
 from onchip.sweeps.expression import Expression
 from onchip.sweeps.machine import SIZES
-from onchip.sweeps.study import SRAM, SRAM_PATH, CostTable, Parameter, PointLimits, Study
+from onchip.sweeps.study import (
+    SRAM,
+    SRAM_PATH,
+    BudgetSize,
+    CostTable,
+    Parameter,
+    PointLimits,
+    Study,
+    budget_named,
+    budget_sizes,
+)
 from onchip.sweeps.values import DEFAULT_STEPS, Scalar, distinct, doubling, is_size, number_of, range_of_text, stepped
 from onchip.sweeps.verbs import VERBS, SweptVerb
 

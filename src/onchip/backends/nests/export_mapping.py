@@ -10,8 +10,7 @@ from onchip.answer.document import NamedMapping
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
 from onchip.backends.c.names import unique_identifiers
-from onchip.backends.nests.dialect import DIALECTS
-from onchip.backends.nests.gpu_source import gpu_kernel
+from onchip.backends.nests.gpu_source import DIALECTS, gpu_kernel
 from onchip.backends.nests.measure import legal_mappings, with_weights
 from onchip.backends.nests.nest_source import nest_source
 from onchip.errors import InputError, UsageError, errors_in_file

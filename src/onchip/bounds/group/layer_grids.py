@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.group.axis_grids import Floats, LayerAxis
-from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces
-from onchip.bounds.group.layer_floors import LayerFloors
+from onchip.bounds.group.layer_bounds import LayerBounds, LayerFloors, MapPlaces
 from onchip.ops.derive.fusable import FusableLayer
 
 Reads: TypeAlias = tuple[tuple[int, int], ...]

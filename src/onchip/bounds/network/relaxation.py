@@ -16,8 +16,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_mac_energy
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.bounds.layer.needed import JOINS, MOVED_WHOLE, VIEWS, NeededPixels, needed_pixels
-from onchip.bounds.layer.nest_floor import FeedingFloors, FloorOfNest
-from onchip.bounds.layer.nest_origins import FROM_OUTSIDE, NestOrigins, origins_of
+from onchip.bounds.layer.nest_floor import FROM_OUTSIDE, FeedingFloors, FloorOfNest, NestOrigins, origins_of
 from onchip.bounds.layer.nest_work import NestWork, work_of
 from onchip.bounds.layer.port_floor import MovedOperand, PortFloors, least_cycles_to_move
 from onchip.bounds.network.crowding import NOTHING_PAID, CrowdedNetwork, MapEnergies, PaidForRoom

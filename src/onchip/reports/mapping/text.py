@@ -16,9 +16,8 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
 from onchip.arch.energies import unknown_energy
 from onchip.ops.derive.layers_of import LeftOut
-from onchip.reports.mapping.coverage import CoveredShare, MovedOperator
 from onchip.reports.mapping.loop_nest import loop_nest
-from onchip.reports.mapping.outcome import MappedLayer, MappingOutcome, Number, Totals
+from onchip.reports.mapping.outcome import CoveredShare, MappedLayer, MappingOutcome, MovedOperator, Number, Totals
 from onchip.reports.shared.words import counted, percent, printable, short_energy
 
 

@@ -11,7 +11,6 @@ from onchip.ops.derive.back_calculation import AxisName, BackCalculation, back_c
 from onchip.ops.derive.fusable import FeatureMap
 from onchip.reports.shared.page import Card, Json, Page
 from onchip.reports.shared.words import counted, energy_per_mac, percent, short_bytes, short_energy
-from onchip.reports.stack.coverage import coverage_words
 from onchip.reports.stack.figures import (
     accesses,
     energy_by_cause,
@@ -23,7 +22,7 @@ from onchip.reports.stack.figures import (
     network,
 )
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator
-from onchip.reports.stack.text import value_words
+from onchip.reports.stack.text import coverage_words, value_words
 
 WIDTH, HEIGHT = 200.0, 150.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from rich.box import SIMPLE
 from rich.console import RenderableType
@@ -18,7 +18,6 @@ from onchip.model.group.cost import TileTypeCost
 from onchip.model.group.sums import FusedLatency, FusedSums, total
 from onchip.reports.mapping.text import kinds_counted, objective_words
 from onchip.reports.shared.words import counted, percent, printable, short_amount, short_energy
-from onchip.reports.stack.coverage import coverage, coverage_words
 from onchip.reports.stack.outcome import CostedStack, FusionOutcome, OutsideOperator
 
 LATENCY_PARTS = ("ideal", "unused", "stall", "drain", "preload_and_offload", "copies")
@@ -231,3 +230,40 @@ def _outside_cells(outcome: FusionOutcome) -> list[str]:
 
 def _operators(outcome: FusionOutcome) -> str:
     return counted(len(outcome.outside), "operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Operators that run in one way, with their operations and the `share` of all (0 to 1; None: there are none).
+
+    Operations are the multiply-accumulates of layers, each counted once, and of an operator outside of all stacks those
+    of its loop nests; of one without any one for each element that it writes.
+    """
+
+    way: str
+    operators: int
+    operations: int
+    share: float | None
+
+
+def coverage(outcome: FusionOutcome) -> tuple[Coverage, ...]:
+    """Return what each way covers: stacks of several layers, of one, what only moves data, what is seen through."""
+    stacks = [[layer.layer.macs for layer in one.stack.layers] for one in outcome.stacks]
+    several = [macs for own in stacks for macs in own if len(own) > 1]
+    single = [macs for own in stacks for macs in own if len(own) == 1]
+    moved = [one.macs_not_costed or one.written_elements for one in outcome.outside]
+    views = outcome.operators - len(several) - len(single) - len(moved)
+    ways = {"fused": several, "layer by layer": single, "data movement": moved, "views": [0] * views}
+    total = sum(map(sum, ways.values()))
+    return tuple(Coverage(way, len(own), sum(own), sum(own) / total if total else None) for way, own in ways.items())
+
+
+def coverage_words(outcome: FusionOutcome) -> str:
+    """Return one line about the ways that cover any operator."""
+    parts = ", ".join(_words(one) for one in coverage(outcome) if one.operators)
+    return f"{counted(outcome.operators, 'operator')}: {parts}"
+
+
+def _words(one: Coverage) -> str:
+    share = "" if one.share is None or one.way == "views" else f" ({percent(one.share)} of the operations)"
+    return f"{one.operators} {one.way}{share}"

@@ -27,9 +27,8 @@ from onchip.model.layer.cost import LayerCost
 from onchip.model.layer.latency import Latency
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
-from onchip.scheduling.fronts.costs import StackCosts
+from onchip.scheduling.fronts.costs import Rehearsal, StackCosts
 from onchip.scheduling.fronts.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
-from onchip.scheduling.fronts.rehearsal import Rehearsal
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes

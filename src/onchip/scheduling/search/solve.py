@@ -10,8 +10,7 @@ from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Result, Status, Stop
 from onchip.mapping.methods.cache import MappingCache
 from onchip.scheduling.mappings.mapped import KnownMappings
-from onchip.scheduling.mappings.mapped_ahead import MappedAhead, NestSearch
-from onchip.scheduling.mappings.nest_mapper import BestMapper
+from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch
 from onchip.scheduling.mappings.weighing import Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
 from onchip.scheduling.moves.refining import Refiner

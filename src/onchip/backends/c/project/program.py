@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -19,13 +20,20 @@ from onchip.backends.c.project.calls import (
     OVERWRITING,
     KernelCall,
     Record,
+    Table,
     TensorOperand,
     table,
 )
-from onchip.backends.c.project.tables import Tables
+from onchip.backends.c.project.literals import rows
 from onchip.errors import GraphError, PlanError
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
+
+OWN_FILE_ELEMENTS: Final = 4096
+"""A table of more elements has a file of its own."""
+LONGEST_NAME: Final = 200
+"""Letters of a table's name, which also names a file: file systems take 255 bytes."""
+_INCLUDES: Final = "#include <math.h>\n#include <stdint.h>\n"
 
 DRAM_ALIGNMENT_BYTES: Final = 16
 
@@ -254,3 +262,61 @@ def _ever_in_dram(problem: Problem, plan: Plan) -> Iterator[str]:
     for role in (Role.INPUT, Role.OUTPUT):
         yield from (tensor.name for tensor in problem.graph.with_role(role))
     yield from (line.tensor for line in plan.instructions if isinstance(line, Copy) and line.target == DRAM)
+
+
+@dataclass(slots=True)
+class Tables:
+    """Names for tables: the same elements under the same name are one array.
+
+    No table gets one of the `reserved` names, which other things in the project have.
+    """
+
+    prefix: str
+    reserved: frozenset[str] = frozenset()
+    _names: dict[tuple[str, str, bytes], str] = field(default_factory=dict)
+    _tables: dict[str, Table] = field(default_factory=dict)
+
+    def name(self, table: Table) -> str:
+        """Return the identifier of a table, which is new or has been asked for before."""
+        key = (table.name, table.element, sha256(table.values.tobytes()).digest())
+        if key not in self._names:
+            wanted = f"{self.prefix}_{identifier(table.name).lower()}"[:LONGEST_NAME].rstrip("_")
+            name, number = wanted, 1
+            while name in self._tables or name in self.reserved:
+                number += 1
+                name = f"{wanted}_{number}"
+            self._names[key] = name
+            self._tables[name] = table
+        return self._names[key]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what all arrays take together."""
+        return sum(table.values.nbytes for table in self._tables.values())
+
+    def header(self) -> str:
+        """Return the file that declares every array."""
+        guard = f"{self.prefix.upper()}_CONSTANTS_H"
+        lines = [
+            f"extern const {table.element} {name}[{table.values.size}];" for name, table in sorted(self._tables.items())
+        ]
+        text = "\n".join(lines)
+        return (
+            f"/* Constant arrays: weights, and what kernels are told. */\n#ifndef {guard}\n#define {guard}\n\n"
+            f"#include <stdint.h>\n\n{text}\n\n#endif\n"
+        )
+
+    def sources(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and the text of the files that define them; the first has all small ones."""
+        small = {name: one for name, one in self._tables.items() if one.values.size <= OWN_FILE_ELEMENTS}
+        definitions = "\n\n".join(definition(name, one) for name, one in small.items())
+        yield "constants.c", f'{_INCLUDES}\n#include "constants.h"\n\n{definitions}\n'
+        for name, one in self._tables.items():
+            if name not in small:
+                yield f"constants/{name}.c", f'{_INCLUDES}\n#include "../constants.h"\n\n{definition(name, one)}\n'
+
+
+def definition(name: str, table: Table, storage: str = "const") -> str:
+    """Return the definition of an array."""
+    lines = "\n".join(rows(table.values))
+    return f"{storage} {table.element} {name}[{table.values.size}] = {{\n{lines}\n}};"

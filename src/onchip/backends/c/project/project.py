@@ -15,8 +15,7 @@ from onchip.answer.program import Plan
 from onchip.arch.memory import DRAM
 from onchip.backends.c.names import unique_identifiers
 from onchip.backends.c.project.calls import KernelCall, table
-from onchip.backends.c.project.program import ProjectProgram, begin_function, project_program, run_function
-from onchip.backends.c.project.tables import definition
+from onchip.backends.c.project.program import ProjectProgram, begin_function, definition, project_program, run_function
 from onchip.errors import PlanError
 from onchip.ir.tensor import Role, Tensor
 

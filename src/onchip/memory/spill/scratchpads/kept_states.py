@@ -10,8 +10,7 @@ from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.arch.memory import Memory
 from onchip.ir.state import State
-from onchip.model.capacity.bounds import compulsory_cost
-from onchip.model.capacity.state_layout import StateLayout
+from onchip.model.capacity.bounds import StateLayout, compulsory_cost
 from onchip.model.capacity.states import loaded_cost, order_of_kept_states, without_pairs_of_states
 
 
