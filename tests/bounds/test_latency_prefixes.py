@@ -13,8 +13,7 @@ from onchip.answer.problem import Count, Durations, Objective, Order, Problem, R
 from onchip.answer.program import Compute, Plan
 from onchip.arch.memory import DRAM, Memory
 from onchip.bounds.latency.latency_bounds import LatencyBounds
-from onchip.bounds.latency.latency_prefixes import LatencyPrefixes
-from onchip.bounds.latency.partly_run import Missing, Work
+from onchip.bounds.latency.latency_prefixes import LatencyPrefixes, Missing, Work
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator

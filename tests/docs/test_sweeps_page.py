@@ -10,7 +10,7 @@ import pytest
 
 from onchip.formats.own.study_yaml import StudyFields
 from onchip.sweeps.study_of_fields import read_study
-from onchip.sweeps.sweep_points import PointResolver
+from onchip.sweeps.sweep import PointResolver
 from onchip.sweeps.verbs import VERBS, SweptVerb
 from support.diamond import Program
 

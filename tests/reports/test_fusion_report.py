@@ -8,16 +8,17 @@ from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.tile_sizes import TileSizes
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.api.fuse import FusionRequest, fuse_network
-from onchip.reports.stack.figures import (
+from onchip.reports.stack.html import (
     accesses,
+    back_calculated,
     energy_by_cause,
     energy_by_memory,
+    fusion_html,
     heat_map,
     latency,
     memory_levels,
     network,
 )
-from onchip.reports.stack.html import back_calculated, fusion_html
 from onchip.reports.stack.outcome import FusionOutcome
 from support.fused_files import CHIP, three_convolutions
 

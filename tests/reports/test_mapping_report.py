@@ -10,14 +10,14 @@ from onchip.api.map import MappingRequest, map_layers
 from onchip.arch.memory import DRAM
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import Layer
-from onchip.reports.mapping.figures import (
+from onchip.reports.mapping.html import (
     costed_layers,
     energy_by_memory,
     energy_by_operand,
+    mapping_html,
     roofline,
     utilisation,
 )
-from onchip.reports.mapping.html import mapping_html
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import MappingOutcome
 from onchip.reports.shared.page import Json

@@ -14,9 +14,8 @@ from onchip.answer.program import Allocate
 from onchip.answer.schedule import WORKSPACE
 from onchip.errors import InternalError
 from onchip.reports.mapping.loop_nest import loop_nest
-from onchip.reports.schedule import memory_figures
-from onchip.reports.schedule.html import DrawnResidencies, schedule_html
-from onchip.reports.schedule.memory_figures import KIND_PAINTS, coarse_map, footprint, memory_map
+from onchip.reports.schedule import html
+from onchip.reports.schedule.html import KIND_PAINTS, DrawnResidencies, coarse_map, footprint, memory_map, schedule_html
 from onchip.reports.schedule.operator_figures import figures_of_operators, mapped_nests
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.schedule.text import schedule_object
@@ -194,7 +193,7 @@ def test_of_too_many_steps_a_footprint_shows_the_fullest_of_each_group(
     outcome = three_in_tiles()
     history, memory = history_of(outcome), outcome.accelerator.addressed[0].memory
     sizes = [sum(each) for each in zip(*history.footprint(memory.name).values(), strict=True)]
-    monkeypatch.setattr(memory_figures, "MOST_FOOTPRINT_STEPS", groups)
+    monkeypatch.setattr(html, "MOST_FOOTPRINT_STEPS", groups)
 
     figure: Any = footprint(history, memory, max(sizes))
 

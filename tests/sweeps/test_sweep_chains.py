@@ -8,8 +8,7 @@ import pytest
 
 from onchip.formats.own.study_yaml import study_of_value
 from onchip.sweeps.study_of_fields import study_of
-from onchip.sweeps.sweep import chains_of, follows_of_capacity
-from onchip.sweeps.sweep_points import PointResolver
+from onchip.sweeps.sweep import PointResolver, chains_of, follows_of_capacity
 from onchip.sweeps.verbs import SweptVerb
 from support.swept_points import point_of
 

@@ -11,8 +11,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result
-from onchip.api.layer_progress import LayerProgress
-from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerSearch, LayerSearches, SearchedLayer
+from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerProgress, LayerSearch, LayerSearches, SearchedLayer
 from onchip.api.layers import layers_named
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
