@@ -1,7 +1,8 @@
 // When everything happens, for an order of the operators: what stays, when each transfer begins, and orders that end
 // sooner.
 //
-// docs/latency.md says what is decided and why. Nothing here is a proof: bounds are in `bounds/latency/latency_bounds.py`.
+// docs/latency.md says what is decided and why. Nothing here is a proof: bounds are in
+// `bounds/latency/latency_bounds.py`.
 //
 // Words. Operators, tensors and scratchpads are numbered from 0 on; step s is the place s of an order. A tensor lies in
 // one scratchpad: what is wanted in several is a tensor for each, of which the others are loaded of what the written
