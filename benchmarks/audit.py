@@ -30,7 +30,7 @@ from thesis.published import TABLE_7_1
 from onchip import Count, Limits, Objective, Order, Problem, audit, plan_problem
 from onchip.answer.document import Granularity
 from onchip.answer.packing import PackingProblem
-from onchip.api.budgets import Budget, roomy_problem
+from onchip.api.budgets import CapacityBudget, roomy_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc.reader import read_buffers
@@ -95,7 +95,7 @@ def human_designed() -> Iterator[Question]:
     for network in HUMAN_DESIGNED:
         for granularity in Granularity:
             for count in Count:
-                for budget in Budget:
+                for budget in CapacityBudget:
                     case = Case(network, granularity, count, budget)
                     yield Question(case.words, partial(_at_a_budget, case, Order.FREE))
 
@@ -108,7 +108,7 @@ def nas(order: Order) -> Iterator[Question]:
     """Four networks of architecture search."""
     for network in NAS:
         for granularity in Granularity:
-            for budget in Budget:
+            for budget in CapacityBudget:
                 case = Case(network, granularity, Count.ACTIVATIONS, budget)
                 yield Question(f"{case.words} {order}", partial(_at_a_budget, case, order))
 
@@ -132,11 +132,11 @@ def _peak(network: str, granularity: Granularity) -> Claimed:
 def generated_networks() -> Iterator[Question]:
     """Fifty networks of random wiring, at M_R and M_H."""
     for seed in range(GENERATED_NETWORKS):
-        for budget in (Budget.M_R, Budget.M_H):
+        for budget in (CapacityBudget.M_R, CapacityBudget.M_H):
             yield Question(f"generated{seed} {budget}", partial(_generated, seed, budget))
 
 
-def _generated(seed: int, budget: Budget) -> Claimed | None:
+def _generated(seed: int, budget: CapacityBudget) -> Claimed | None:
     graph, _ = nas_like(seed)
     return planned(problem_at(graph, Count.ACTIVATIONS, budget, Order.FREE))
 
@@ -148,7 +148,7 @@ def hard_graphs() -> Iterator[Question]:
 
 
 def _hard(seed: int) -> Claimed | None:
-    return planned(problem_at(hard_random(seed), Count.ACTIVATIONS, Budget.M_H, Order.FREE))
+    return planned(problem_at(hard_random(seed), Count.ACTIVATIONS, CapacityBudget.M_H, Order.FREE))
 
 
 def several_scratchpads(order: Order) -> Iterator[Question]:

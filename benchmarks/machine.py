@@ -23,7 +23,7 @@ from onnx import numpy_helper
 
 from onchip import Graph, Limits, Memory, Order, Problem, Role, plan_problem, read_network
 from onchip.answer.bindings import Bindings
-from onchip.api.budgets import Budget, budgets_of, roomy_problem
+from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.memory.methods.registry import METHODS
 from onchip.reports.shared.execution import GREATEST_RELATIVE_DIFFERENCE
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels
@@ -73,7 +73,7 @@ def rows_of(name: str, path: Path) -> Iterator[Row]:
     reference = run_in_given_order(roomy, kernels, inputs)
     budgets = budgets_of(roomy, LIMITS)
     relative = kernels.difference_from_whole_model(inputs, reference.outputs)
-    for budget in Budget:
+    for budget in CapacityBudget:
         capacity_bytes = budgets.capacity_bytes(budget)
         for method, order in ways():
             if capacity_bytes is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from onchip import Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
-from onchip.api.budgets import Budget, budgets_of, roomy_problem
+from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from light_model import light_models
@@ -89,7 +89,7 @@ def rows_of(name: str, path: Path) -> Iterator[Row]:
         graph = read_network(str(path), Reading(bits=8, granularity=granularity))
         roomy = roomy_problem(graph, Reading().count)
         budgets = budgets_of(roomy, limits)
-        for budget in Budget:
+        for budget in CapacityBudget:
             capacity_bytes = budgets.capacity_bytes(budget)
             if capacity_bytes is None:
                 sys.exit(f"{name}: {budgets.min_peak_in_words}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from onchip import Limits, Memory, Order, Problem, Reading, read_network
 from onchip.answer.document import Granularity
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.api.budgets import Budget, budgets_of, roomy_problem
+from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.formats.minimalloc.reader import read_buffers
 from onchip.memory.allocate.construct.chains import packing_problem
 from onchip.memory.allocate.exact.attempt import Attempt
@@ -82,7 +82,7 @@ def schedule_rows() -> Iterator[Row]:
             graph = read_network(name, Reading(bits=8, granularity=granularity))
             roomy = roomy_problem(graph, Reading().count)
             budgets = budgets_of(roomy, Limits(time_limit_seconds=TIME_LIMIT_SECONDS))
-            for budget in Budget:
+            for budget in CapacityBudget:
                 capacity_bytes = budgets.capacity_bytes(budget)
                 if capacity_bytes is None:
                     sys.exit(f"{name}: {budgets.min_peak_in_words}")

@@ -14,7 +14,7 @@ from cosma.published import (
 )
 from cosma.rows import RIVALS, PeakRow, RivalRow, Row, mean
 
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 
 
 def _clear_progress() -> None:
@@ -123,7 +123,7 @@ def _print_means(rows: Sequence[RivalRow], words: str, published: float) -> None
 
 def _print_as_published(rows: Sequence[RivalRow], paper: float) -> None:
     """The means of the paper's own kind: its rivals at its strength, at every budget and at M_R alone."""
-    for words, some in (("all budgets", rows), ("M_R", [row for row in rows if row.budget == Budget.M_R])):
+    for words, some in (("all budgets", rows), ("M_R", [row for row in rows if row.budget == CapacityBudget.M_R])):
         reductions = [row.published_reduction for row in some if row.published_reduction is not None]
         told = mean(reductions)
         if told is not None:

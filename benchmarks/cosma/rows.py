@@ -11,7 +11,7 @@ from cosma.linear import linear_plan
 
 from onchip import Count, Graph, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
-from onchip.api.budgets import Budget, Budgets, budgets_of, roomy_problem
+from onchip.api.budgets import Budgets, CapacityBudget, budgets_of, roomy_problem
 from onchip.memory.baselines.baselines import greedy_moves
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
@@ -32,7 +32,7 @@ class Case:
     network: str
     granularity: Granularity
     count: Count
-    budget: Budget
+    budget: CapacityBudget
 
     @property
     def words(self) -> str:
@@ -138,7 +138,7 @@ def problem_of(case: Case, order: Order) -> Problem | None:
     return problem_at(graph_of(case.network, case.granularity), case.count, case.budget, order)
 
 
-def problem_at(graph: Graph, count: Count, budget: Budget, order: Order) -> Problem | None:
+def problem_at(graph: Graph, count: Count, budget: CapacityBudget, order: Order) -> Problem | None:
     """Return the problem at a budget, None if the budget is not known."""
     capacity_bytes = budgets(graph, count).capacity_bytes(budget)
     if capacity_bytes is None:

@@ -13,7 +13,7 @@ from generated import hard_random, nas_like
 
 from onchip import Count, Limits, Order
 from onchip.answer.document import Granularity
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 
 GENERATED_NETWORKS, HARD_GRAPHS = 50, 20
 SECONDS_HUMAN_DESIGNED, SECONDS_GIVEN_ORDER = 1.0, 0.5
@@ -45,7 +45,7 @@ def human_designed(asked: Asked) -> Iterator[Row]:
     for network in asked.of(HUMAN_DESIGNED):
         for granularity in Granularity:
             for count in Count:
-                for budget in Budget:
+                for budget in CapacityBudget:
                     case = Case(network, granularity, count, budget)
                     row = row_of(case, Order.FREE, "exact", asked.limits(60), SECONDS_HUMAN_DESIGNED)
                     if row is not None:
@@ -58,7 +58,7 @@ def table_two(asked: Asked) -> Iterator[Row]:
     for network in asked.of(NAS):
         for granularity in Granularity:
             for order, method, column in columns:
-                for budget, cosma in zip(Budget, TABLE_II[column][network], strict=True):
+                for budget, cosma in zip(CapacityBudget, TABLE_II[column][network], strict=True):
                     case = Case(network, granularity, Count.ACTIVATIONS, budget)
                     allowed = SECONDS_GIVEN_ORDER if order is Order.GIVEN else None
                     row = row_of(case, order, method, asked.limits(60), allowed, cosma)
@@ -69,7 +69,7 @@ def table_two(asked: Asked) -> Iterator[Row]:
 def nas_free_order(asked: Asked) -> Iterator[Row]:
     """Four networks in any order: what COSMA could not prove in 24 hours."""
     for case in _nas_cases(asked):
-        is_hardest = (case.network, case.budget) == ("pnasnet5large", Budget.M_R)
+        is_hardest = (case.network, case.budget) == ("pnasnet5large", CapacityBudget.M_R)
         seconds = SECONDS_PNASNET_AT_M_R if is_hardest else SECONDS_FREE_ORDER
         row = row_of(case, Order.FREE, "exact", asked.limits(seconds), seconds)
         if row is not None:
@@ -87,7 +87,7 @@ def nas_anytime(asked: Asked) -> Iterator[Row]:
 def _nas_cases(asked: Asked) -> Iterator[Case]:
     for network in asked.of(NAS):
         for granularity in Granularity:
-            for budget in Budget:
+            for budget in CapacityBudget:
                 yield Case(network, granularity, Count.ACTIVATIONS, budget)
 
 
@@ -96,7 +96,7 @@ def generated_networks(asked: Asked) -> Iterator[Row]:
     for seed in range(asked.seeds or GENERATED_NETWORKS):
         graph, parameters = nas_like(seed)
         print(f"{parameters}, {len(graph.operators)} operators", file=sys.stderr)
-        for budget in (Budget.M_R, Budget.M_H):
+        for budget in (CapacityBudget.M_R, CapacityBudget.M_H):
             problem = problem_at(graph, Count.ACTIVATIONS, budget, Order.FREE)
             if problem is not None:
                 yield row_of_problem(problem, budget, "exact", asked.limits(SECONDS_GENERATED))
@@ -105,9 +105,9 @@ def generated_networks(asked: Asked) -> Iterator[Row]:
 def hard_graphs(asked: Asked) -> Iterator[Row]:
     """100 operators that read up to 3 of the 10 most recent tensors, half way between M_R and M_P."""
     for seed in range(asked.seeds or HARD_GRAPHS):
-        problem = problem_at(hard_random(seed), Count.ACTIVATIONS, Budget.M_H, Order.FREE)
+        problem = problem_at(hard_random(seed), Count.ACTIVATIONS, CapacityBudget.M_H, Order.FREE)
         if problem is not None:
-            yield row_of_problem(problem, Budget.M_H, "exact", asked.limits(SECONDS_HARD))
+            yield row_of_problem(problem, CapacityBudget.M_H, "exact", asked.limits(SECONDS_HARD))
 
 
 def least_peaks(asked: Asked) -> Iterator[PeakRow]:
@@ -122,7 +122,7 @@ def figure_three(asked: Asked) -> Iterator[RivalRow]:
     for network in asked.of(HUMAN_DESIGNED):
         for granularity in Granularity:
             for count in Count:
-                for budget in Budget:
+                for budget in CapacityBudget:
                     yield from rival_rows(Case(network, granularity, count, budget), asked.limits(60))
 
 
@@ -138,7 +138,7 @@ def sizes(asked: Asked) -> Iterator[SizeRow]:
     for network in asked.of((*HUMAN_DESIGNED, *NAS)):
         for count in Count if network in HUMAN_DESIGNED else (Count.ACTIVATIONS,):
             for order in (Order.FREE, Order.GIVEN):
-                row = size_row(Case(network, Granularity.FUSED, count, Budget.M_R), order, limits)
+                row = size_row(Case(network, Granularity.FUSED, count, CapacityBudget.M_R), order, limits)
                 if row is not None:
                     yield row
 

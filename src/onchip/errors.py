@@ -45,7 +45,7 @@ class InputError(OnchipError):
 
 @contextmanager
 def errors_in_file(file: str) -> Iterator[None]:
-    """Add the name of the file to any InputError of the block."""
+    """Raise any InputError of the block with the name of the file."""
     try:
         yield
     except InputError as error:

@@ -16,7 +16,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.sure_gaps import SureGapsBound
 from onchip.memory.spill.best_first import exact, one_order, staged
 from onchip.memory.spill.best_first.exact import solve_exactly
@@ -303,7 +303,7 @@ def test_bounds_rise_and_values_fall_until_it_ends(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(parts_bound, "STATES", 3_000)
     heard: list[Progress] = []
     indexed = IndexedProblem.of(free(windowed(60, seed)))
-    incumbent = Incumbent(indexed, Run(listener=heard.append))
+    incumbent = PlanIncumbent(indexed, Run(listener=heard.append))
     planner = AnyOrderPlanner(incumbent, incumbent.run)
     planner.solve()
     assert planner.least_cost_in_bytes is not None

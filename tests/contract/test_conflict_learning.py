@@ -7,7 +7,7 @@ import pytest
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.learning import ConflictLearning
 from onchip.memory.spill.best_first.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
@@ -28,7 +28,7 @@ def test_learning_from_conflicts_proves_the_optimum_of_the_given_order(seed: int
     least, most = greatest_need(roomy).need_bytes, min_peak_bytes(roomy, Run()).objective_value
     assert most is not None
     problem = Problem(graph, (Memory("sram", least + (most - least) * (seed % 4) // 3, alignment),), order=Order.GIVEN)
-    incumbent = Incumbent(IndexedProblem.of(problem), Run())
+    incumbent = PlanIncumbent(IndexedProblem.of(problem), Run())
     ConflictLearning(incumbent, range(9), incumbent.run).solve(is_the_only_order=True)
     result = incumbent.result("learning")
     assert result.status is Status.OPTIMAL

@@ -14,7 +14,7 @@ from onchip.arch.memory import Memory
 from onchip.memory.allocate.construct.layouts import LayoutPlacer, has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import compose, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.memory.spill.best_first.one_order import OneOrderPlanner
@@ -30,7 +30,7 @@ from support.series import series
 def test_what_one_order_is_proven_to_cost_is_what_all_choices_cost_at_least(seed: int) -> None:
     graph = long_lived_graph(seed, operators=8) if seed % 2 else random_graph(seed, 8)
     problem = tight(graph, 1 + seed % 3, seed % 5)
-    incumbent = Incumbent(IndexedProblem.of(problem), Run())
+    incumbent = PlanIncumbent(IndexedProblem.of(problem), Run())
     order = range(incumbent.indexed.operator_count)
     first = schedule_of_moves(incumbent.indexed, belady_moves(incumbent.indexed, order))
     OneOrderPlanner(incumbent, order, incumbent.run, is_the_only_order=True).solve(first)

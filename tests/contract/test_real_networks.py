@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.document import Granularity, Reading
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network, plan_problem
 from onchip.api.target import Target
@@ -35,7 +35,7 @@ def test_a_light_model_is_planned_optimally_at_every_budget(path: Path, granular
     """The pipeline raises for a plan that the verifier does not pass."""
     reading = Reading(bits=8, granularity=granularity)
     values = []
-    for budget in Budget:
+    for budget in CapacityBudget:
         outcome = plan_network(Request(str(path), reading, Target(budget), limits=AMPLE))
         assert outcome.result.status is Status.OPTIMAL
         assert outcome.figures is not None

@@ -13,7 +13,7 @@ from onnx.helper import make_node
 
 from onchip.answer.document import Reading
 from onchip.answer.problem import Count, Objective
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.plan import Request
 from onchip.api.target import Target
 from onchip.arch.sharing import Share
@@ -69,7 +69,7 @@ def test_an_arena_has_exactly_the_bytes_that_the_plan_says(network: Path) -> Non
 
 def test_a_plan_that_spills_runs_with_copies_in_both_directions(tmp_path: Path) -> None:
     path = saved(long_skip(Random(1)), tmp_path)
-    project = built(path, Request(str(path), Reading(), Target(sram=Budget.M_R, alignment_bytes=4)))
+    project = built(path, Request(str(path), Reading(), Target(sram=CapacityBudget.M_R, alignment_bytes=4)))
     text = (project.folder / "network.c").read_text()
     assert text.count("dma_copy(network_dram") > 1
     assert project.is_right, project.said

@@ -21,7 +21,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.problem import Objective, Order, Placement, Problem
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.api.map import MappingRequest, map_layers
 from onchip.api.pack import overflow_file, pack_file
@@ -148,9 +148,9 @@ def test_several_scratchpads_too(
     told.ensure_true_of(result.objective_value, result.lower_bound)
 
 
-@pytest.mark.parametrize("budget", [Budget.M_H, Budget.M_P])
+@pytest.mark.parametrize("budget", [CapacityBudget.M_H, CapacityBudget.M_P])
 @pytest.mark.parametrize("order", [Order.FREE, Order.MIN_PEAK])
-def test_what_is_found_of_a_budget_is_not_told_of_the_plan(told: Told, budget: Budget, order: Order) -> None:
+def test_what_is_found_of_a_budget_is_not_told_of_the_plan(told: Told, budget: CapacityBudget, order: Order) -> None:
     request = Request("densenet121", Reading(bits=8), Target(budget), order=order, limits=Limits(SECONDS))
     outcome = plan_network(request, told.started)
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.answer.document import Reading
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.kernels import RunValues
 from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network
@@ -97,7 +97,7 @@ def test_qdq_has_the_maps_of_its_qlinear_twin_byte_for_byte(tmp_path: Path) -> N
 @pytest.mark.parametrize("how", ["QDQ", "QOperator"])
 def test_its_plan_runs_with_the_values_of_the_file(how: str, tmp_path: Path) -> None:
     path = twin(how, tmp_path)
-    document = plan_network(Request(str(path), Reading(), Target(Budget.M_R), limits=Limits(5.0))).document
+    document = plan_network(Request(str(path), Reading(), Target(CapacityBudget.M_R), limits=Limits(5.0))).document
     assert document is not None
     write_plan(document, tmp_path / "plan.json")
     execution = run_plan(tmp_path / "plan.json", str(path), RunValues())

@@ -10,7 +10,7 @@ import pytest
 
 from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Count
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.kernels import RunValues
 from onchip.api.plan import Request, plan_network
 from onchip.api.run_plan import run_plan
@@ -39,7 +39,7 @@ def executed(
     path: Path,
     folder: Path,
     reading: Reading = READ,
-    sram: int | Budget = Budget.M_R,
+    sram: int | CapacityBudget = CapacityBudget.M_R,
     values: RunValues | None = None,
 ) -> Execution:
     limits = Limits(time_limit_seconds=2)
@@ -182,7 +182,9 @@ def test_transpositions_at_the_networks_ends_move_what_the_interpreter_moves(spl
     wide = net.add("CONV_2D", [last, net.constant(4, 3, 3, 3), net.constant(4)], (1, 8, 6, 4), window)
     net.add("TRANSPOSE", [wide, net.numbers(4, values=[0, 3, 1, 2])], (1, 4, 8, 6))
     path = net.model().write(tmp_path / "m.tflite")
-    execution = executed(path, tmp_path, Reading(split=split), sram=Budget.M_R if split is Split.NEVER else 1400)
+    execution = executed(
+        path, tmp_path, Reading(split=split), sram=CapacityBudget.M_R if split is Split.NEVER else 1400
+    )
     graph = execution.check.problem.graph
     assert (graph.operators[0].tile is None) is (split is Split.NEVER)
     assert execution.is_right

@@ -21,7 +21,7 @@ STATES_TO_ADVISE: Final = 200_000
 """Where M_P is said beside what was asked for: mostly some seconds."""
 
 
-class Budget(StrEnum):
+class CapacityBudget(StrEnum):
     """M_R: the least capacity in which every operator can run; M_P: the least peak without spills; M_H: their mean.
 
     The mean is rounded down.
@@ -49,11 +49,11 @@ class Budgets:
         """M_P, or None where it is not proven."""
         return self.least_peak.objective_value if self.least_peak.status is Status.OPTIMAL else None
 
-    def capacity_bytes(self, budget: Budget) -> int | None:
+    def capacity_bytes(self, budget: CapacityBudget) -> int | None:
         """The capacity a budget stands for, or None if that takes an M_P which is not known."""
-        if budget is Budget.M_R:
+        if budget is CapacityBudget.M_R:
             return self.required_bytes
-        if self.min_peak_bytes is None or budget is Budget.M_P:
+        if self.min_peak_bytes is None or budget is CapacityBudget.M_P:
             return self.min_peak_bytes
         return (self.required_bytes + self.min_peak_bytes) // 2
 

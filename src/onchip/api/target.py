@@ -9,7 +9,7 @@ from typing import Self
 
 from onchip.answer.problem import Count, Objective, Transfers
 from onchip.answer.result import Stop
-from onchip.api.budgets import STATES_TO_ADVISE, Budget, Budgets, budgets_of, roomy_problem
+from onchip.api.budgets import STATES_TO_ADVISE, Budgets, CapacityBudget, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
 from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
@@ -26,7 +26,7 @@ from onchip.search.strategy.start import NoAnswerError, RunStarter, StoppedError
 class Target:
     """`sram` (bytes, or one of COSMA's budgets) or `accelerator` (a bundled name or a file), or neither."""
 
-    sram: int | Budget | None = None
+    sram: int | CapacityBudget | None = None
     accelerator: str | None = None
     alignment_bytes: int | None = None
 
@@ -37,8 +37,8 @@ class Target:
     @classmethod
     def of_text(cls, sram: str | None, accelerator: str | None, alignment_bytes: int | None) -> Self:
         """The target as a user writes it: `512KiB`, `m_r`, ...; raises InputError."""
-        if sram is None or sram.lower() in tuple(Budget):
-            return cls(None if sram is None else Budget(sram.lower()), accelerator, alignment_bytes)
+        if sram is None or sram.lower() in tuple(CapacityBudget):
+            return cls(None if sram is None else CapacityBudget(sram.lower()), accelerator, alignment_bytes)
         from onchip.formats.sizes import parse_size
 
         try:
@@ -94,7 +94,7 @@ class TargetFinder:
         if target.accelerator is not None:
             accelerator = load_any_accelerator(target.accelerator)
             return replace(accelerator, scratchpads=_aligned(accelerator.scratchpads, target)), None
-        if isinstance(target.sram, Budget):
+        if isinstance(target.sram, CapacityBudget):
             return self._accelerator_of_budget(target.sram, alignment_bytes)
         if target.sram is not None:
             return one_scratchpad(target.sram, alignment_bytes), None
@@ -116,9 +116,9 @@ class TargetFinder:
         capacity_bytes = self.accelerator(sized, Objective.TRAFFIC)[0].scratchpads[0].capacity_bytes
         return (replace(own[0], capacity_bytes=capacity_bytes),)
 
-    def _accelerator_of_budget(self, budget: Budget, alignment_bytes: int) -> tuple[Accelerator, int | None]:
+    def _accelerator_of_budget(self, budget: CapacityBudget, alignment_bytes: int) -> tuple[Accelerator, int | None]:
         problem = roomy_problem(self.graph, self.count, alignment_bytes)
-        if budget is Budget.M_R:
+        if budget is CapacityBudget.M_R:
             return one_scratchpad(greatest_need(problem).need_bytes, alignment_bytes), None
         budgets = budgets_of(problem, self.limits, self.start, self.deadline)
         capacity_bytes = budgets.capacity_bytes(budget)
@@ -151,7 +151,7 @@ def _least_peak_in_words(budgets: Budgets) -> str:
     return f"M_P is at least {_in_both(least)}" + ("" if most is None else f", at most {_in_both(most)}")
 
 
-def _no_budget(budget: Budget, budgets: Budgets) -> OnchipError:
+def _no_budget(budget: CapacityBudget, budgets: Budgets) -> OnchipError:
     stopped_by = budgets.least_peak.stopped_by
     kind = StoppedError if stopped_by is Stop.INTERRUPTED else NoAnswerError
     return kind(

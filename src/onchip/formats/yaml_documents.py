@@ -94,7 +94,7 @@ class YamlDocument:
 
     @contextmanager
     def errors_in(self, file: str) -> Iterator[None]:
-        """Add the file and the line to any InputError of the block."""
+        """Raise any InputError of the block with the file and the line."""
         try:
             yield
         except InputError as error:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from typing import Final, TypeAlias
 
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.errors import InputError, UsageError
 from onchip.sweeps.expression import Expression, Value
 from onchip.sweeps.machine import is_capacity
@@ -18,7 +18,7 @@ from onchip.sweeps.stored_row import COLUMNS
 from onchip.sweeps.values import Scalar, number_of
 from onchip.sweeps.verbs import VERBS, SweptVerb
 
-End: TypeAlias = "Scalar | Budget"
+End: TypeAlias = "Scalar | CapacityBudget"
 
 GREATEST_POINTS: Final = 1_000_000
 SRAM: Final = "sram"
@@ -80,11 +80,11 @@ class StudyQuestion:
     costs: Mapping[str, Number]
 
 
-SizesFinder: TypeAlias = Callable[[str, str, Mapping[str, object], Budget], int]
+SizesFinder: TypeAlias = Callable[[str, str, Mapping[str, object], CapacityBudget], int]
 """By network, objective and options how many bytes a budget is."""
 
 
-def _resolved(value: Scalar | BudgetSize, network: str, size_of: Callable[[Budget], int] | None) -> Scalar:
+def _resolved(value: Scalar | BudgetSize, network: str, size_of: Callable[[CapacityBudget], int] | None) -> Scalar:
     """A value as a number; raises UsageError for a budget that nobody finds, or a range that is empty."""
     place = f"parameters.{SRAM} of {network}"
     if not isinstance(value, BudgetSize):
@@ -250,10 +250,10 @@ class BudgetSize:
     last: End
     share: Fraction = Fraction(0)
 
-    def bytes_of(self, size_of: Callable[[Budget], int]) -> int:
+    def bytes_of(self, size_of: Callable[[CapacityBudget], int]) -> int:
         """The size for a network whose budgets are these; raises UsageError where the way leads down."""
         low, high = (
-            size_of(end) if isinstance(end, Budget) else int(number_of(end)) for end in (self.first, self.last)
+            size_of(end) if isinstance(end, CapacityBudget) else int(number_of(end)) for end in (self.first, self.last)
         )
         if low > high:
             what = f"the range from {self.first} to {self.last} is empty: {low} to {high} bytes"
@@ -261,10 +261,10 @@ class BudgetSize:
         return int(low + (high - low) * self.share)
 
 
-def budget_named(value: object) -> Budget | None:
+def budget_named(value: object) -> CapacityBudget | None:
     """The budget of that name; None for anything else."""
     name = value.strip().lower() if isinstance(value, str) else ""
-    return Budget(name) if name in tuple(Budget) else None
+    return CapacityBudget(name) if name in tuple(CapacityBudget) else None
 
 
 def budget_sizes(first: Scalar, last: Scalar, steps: int) -> tuple[BudgetSize, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from onchip.answer.problem import Objective, Order
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.networks import network_to_plan
 from onchip.api.phases import phase
 from onchip.api.plan import Request
@@ -224,7 +224,7 @@ class PointResolver:
                 raise InputError(what, place="constraints", expected="at least one")
         return questions
 
-    def _size(self, network: str, objective: str, said: Mapping[str, object], budget: Budget) -> int:
+    def _size(self, network: str, objective: str, said: Mapping[str, object], budget: CapacityBudget) -> int:
         """A budget of a network as the options of a plan read it; each is found once."""
         options: dict[str, Any] = {**VERBS[SweptVerb.PLAN].defaults(objective), **said}
         place = repr((network, options, budget))

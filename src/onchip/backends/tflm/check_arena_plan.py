@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from onchip.answer.packing import Packing, PackingProblem
-from onchip.api.budgets import Budget
+from onchip.api.budgets import CapacityBudget
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
@@ -33,7 +33,7 @@ def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck | 
     if Path(network) != file:
         what = f"the plan of {file} is of the network in it"
         raise UsageError(what, place="NETWORK", expected=str(file))
-    if target.accelerator is not None or isinstance(target.sram, Budget):
+    if target.accelerator is not None or isinstance(target.sram, CapacityBudget):
         what = "an arena is one memory of a size"
         raise UsageError(what, place="--sram, --accelerator", expected="--sram SIZE, or nothing")
     plan = read_arena_plan(file)

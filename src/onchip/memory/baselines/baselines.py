@@ -26,7 +26,7 @@ from onchip.memory.decisions.compose import (
     non_compulsory_cost,
     schedule_of_moves,
 )
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.decisions.repair import place_or_cut
 from onchip.memory.spill.best_first.given import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit
@@ -70,7 +70,7 @@ def _solve(problem: Problem, run: Run, method: str, policy: Policy) -> Result[Pl
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
-    incumbent = Incumbent(indexed, run)
+    incumbent = PlanIncumbent(indexed, run)
     schedule = schedule_of_moves(indexed, policy(indexed, range(indexed.operator_count)))
     for rank in RANKS:
         placed, offsets = place_by_size_or_evict(indexed, schedule, rank, run)

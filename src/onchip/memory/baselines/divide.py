@@ -18,7 +18,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.memory.baselines.baselines import RANKS, place_by_size_or_evict
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.memory.spill.best_first.given import with_given_order
 from onchip.memory.spill.best_first.search import BestFirstSearch
@@ -64,7 +64,7 @@ def _value(result: Result[Plan]) -> float:
 def _placed_by_size(problem: Problem, run: Run) -> Result[Plan]:
     """Return the best eviction for the given order with addresses by size: a good plan where packing fails."""
     indexed = IndexedProblem.of(problem)
-    incumbent = Incumbent(indexed, run)
+    incumbent = PlanIncumbent(indexed, run)
     moves = BestFirstSearch(indexed, _part_of(run, GIVEN_NODE_LIMIT)).solve().moves
     if moves is not None:
         for rank in RANKS:

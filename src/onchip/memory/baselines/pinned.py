@@ -17,7 +17,7 @@ from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.allocate.exact.windows import hard_stretch
 from onchip.memory.baselines.streamed import stacked, streamed_schedule
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.spill.best_first.given import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.bit_masks import bits
@@ -144,7 +144,7 @@ def solve_by_pinning_whole_lives(problem: Problem, run: Run, method: str, choose
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
-    incumbent = Incumbent(indexed, run)
+    incumbent = PlanIncumbent(indexed, run)
     order = range(indexed.operator_count)
     streamed = streamed_schedule(indexed, order)
     incumbent.offer(streamed, stacked(indexed, streamed), non_compulsory_cost(indexed, streamed), "nothing stays")

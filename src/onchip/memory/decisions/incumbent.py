@@ -12,7 +12,7 @@ from onchip.search.budget.limits import Run
 from onchip.search.strategy import incumbent
 
 
-class Incumbent(incumbent.Incumbent[Plan]):
+class PlanIncumbent(incumbent.Incumbent[Plan]):
     """Collects plans, or schedules with offsets; only the best schedule is written down as a plan, at the end."""
 
     def __init__(self, indexed: IndexedProblem, run: Run) -> None:

@@ -20,7 +20,7 @@ from onchip.memory.decisions.compose import (
     non_compulsory_cost,
     schedule_of_moves,
 )
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.published.paper_model import ActionModel, PaperModel, PeakModel
 from onchip.memory.published.paper_variables import pair_steps
 from onchip.memory.spill.best_first.given import with_order_settled
@@ -42,7 +42,7 @@ def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
-    incumbent = Incumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
+    incumbent = PlanIncumbent(IndexedProblem.of(with_order_settled(problem, run)), run)
     if not all(incumbent.indexed.write_lists):
         return incumbent.result(METHOD)
     if _least_action_count(incumbent.indexed) > MOST_ACTIONS:
@@ -56,7 +56,7 @@ def solve_as_paper(problem: Problem, run: Run) -> Result[Plan]:
     return incumbent.result(METHOD)
 
 
-def _solve_traffic(incumbent: Incumbent, windows: Windows) -> None:
+def _solve_traffic(incumbent: PlanIncumbent, windows: Windows) -> None:
     indexed, run = incumbent.indexed, incumbent.run
     if _action_count(windows) > MOST_ACTIONS or pair_steps(windows, MOST_PAIR_STEPS) > MOST_PAIR_STEPS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
@@ -119,7 +119,7 @@ def _order(model: ActionModel, outcome: MipOutcome) -> tuple[int, ...]:
     return tuple(sorted(step_of, key=lambda operator: step_of[operator]))
 
 
-def _solve_peak(incumbent: Incumbent, windows: Windows) -> None:
+def _solve_peak(incumbent: PlanIncumbent, windows: Windows) -> None:
     indexed, run = incumbent.indexed, incumbent.run
     if _action_count(windows) > MOST_ACTIONS:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
@@ -135,7 +135,7 @@ def _solve_peak(incumbent: Incumbent, windows: Windows) -> None:
         _pack(incumbent, schedule_of_moves(indexed, (SearchMove(operator) for operator in order)))
 
 
-def _pack(incumbent: Incumbent, schedule: OperatorSchedule) -> None:
+def _pack(incumbent: PlanIncumbent, schedule: OperatorSchedule) -> None:
     """Addresses are no part of III-E1: greedy by size, then whatever capacity below packs, the bound first."""
     indexed, run = incumbent.indexed, incumbent.run
     problem = packing_problem(indexed, schedule)

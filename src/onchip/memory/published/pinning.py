@@ -14,7 +14,7 @@ from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.learning import PackingOfPart
 from onchip.memory.spill.best_first.given import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit
@@ -37,7 +37,7 @@ def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
     indexed = IndexedProblem.of(with_order_settled(problem, run))
-    incumbent = Incumbent(indexed, run)
+    incumbent = PlanIncumbent(indexed, run)
     if _place_count(indexed) > MOST_PLACES:
         incumbent.stopped_by = Stop.MEMORY_LIMIT
         return incumbent.result(METHOD)
@@ -76,7 +76,7 @@ def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> OperatorSchedule:
     return OperatorSchedule(thesis.order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
 
 
-def _offer_packed(incumbent: Incumbent, schedule: OperatorSchedule) -> None:
+def _offer_packed(incumbent: PlanIncumbent, schedule: OperatorSchedule) -> None:
     """Give each scratchpad's residencies addresses; where there are none, that is said and not mended."""
     indexed, run = incumbent.indexed, incumbent.run
     offsets_bytes: dict[PlannedResidency, int] = {}

@@ -22,7 +22,7 @@ from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.memory.allocate.exact.pack import pack_schedule
 from onchip.memory.decisions.compose import SearchMove, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.remat.needs import NEVER, FirstRuns
 from onchip.memory.remat.replay import Guide, GuidedReplay, Replayed
 from onchip.memory.remat.search import RecomputationSearch
@@ -79,11 +79,11 @@ def solve_with_recomputation(problem: Problem, run: Run) -> Result[Plan]:
 class _Planner:
     indexed: IndexedProblem
     run: Run
-    incumbent: Incumbent = field(init=False)
+    incumbent: PlanIncumbent = field(init=False)
     first_runs: FirstRuns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.incumbent = Incumbent(self.indexed, self.run)
+        self.incumbent = PlanIncumbent(self.indexed, self.run)
         self.first_runs = FirstRuns(self.indexed, tuple(range(self.indexed.operator_count)))
 
     def plan(self) -> None:

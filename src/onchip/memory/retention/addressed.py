@@ -15,7 +15,7 @@ from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result, Status
 from onchip.ir.tensor import Role
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.addressed_variables import PlaceVariables, StepPlace
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
@@ -295,7 +295,7 @@ class AddressedModel(TieVariables):
         return solver.value(self._offset[place]) * alignment
 
 
-def prove_with_addresses(incumbent: Incumbent) -> None:
+def prove_with_addresses(incumbent: PlanIncumbent) -> None:
     """Let addresses join the model, between the bound and the best plan so far."""
     indexed = incumbent.indexed
     if incumbent.is_proven or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):

@@ -13,7 +13,7 @@ from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
 from onchip.memory.allocate.exact.postponed import core_of
 from onchip.memory.allocate.exact.windows import unpackable_stretch
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
@@ -36,7 +36,9 @@ class ConflictLearning:
     counts: the same on every machine.
     """
 
-    def __init__(self, incumbent: Incumbent, order: Sequence[int], run: Run, most_work: float = float("inf")) -> None:
+    def __init__(
+        self, incumbent: PlanIncumbent, order: Sequence[int], run: Run, most_work: float = float("inf")
+    ) -> None:
         self._incumbent = incumbent
         self._indexed: IndexedProblem = incumbent.indexed
         self._run = run

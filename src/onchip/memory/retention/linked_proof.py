@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.linked import Copies, LinkedModel
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
@@ -17,7 +17,7 @@ def is_small_enough(indexed: IndexedProblem) -> bool:
     return indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2 <= LARGEST_MODEL
 
 
-def prove_with_links(incumbent: Incumbent) -> None:
+def prove_with_links(incumbent: PlanIncumbent) -> None:
     """Raise the bound by the relaxed model, then look for a better plan with the timed one.
 
     Where that finds none at the bound, plans in which a tensor arrives again are bounded by a model of their own.
@@ -33,7 +33,7 @@ def prove_with_links(incumbent: Incumbent) -> None:
         incumbent.raise_bound(min(bound, _bound(incumbent, _solve(incumbent, Copies.REPEATED))))
 
 
-def _solve(incumbent: Incumbent, copies: Copies) -> Result[Plan]:
+def _solve(incumbent: PlanIncumbent, copies: Copies) -> Result[Plan]:
     """Solve for what is better than the best so far; keep a plan that is."""
     better = None if incumbent.value is None else incumbent.value - (copies is not Copies.RELAXED)
     result = LinkedModel(incumbent.indexed, incumbent.lower_bound, better, copies).solve(incumbent.run)
@@ -43,7 +43,7 @@ def _solve(incumbent: Incumbent, copies: Copies) -> Result[Plan]:
     return result
 
 
-def _bound(incumbent: Incumbent, result: Result[Plan]) -> int:
+def _bound(incumbent: PlanIncumbent, result: Result[Plan]) -> int:
     """What a model's plans cost at least: none better than the best so far is as good as that."""
     if result.status is Status.INFEASIBLE and incumbent.value is not None:
         return incumbent.value

@@ -15,7 +15,7 @@ from onchip.answer.result import Result, Status
 from onchip.bounds.latency.merged_latency import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
 from onchip.errors import UsageError
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.timed.homes import Homes, HomesOfOperands
 from onchip.memory.timed.network import latency_bands
 from onchip.memory.timed.placing import (
@@ -78,7 +78,7 @@ class _LatencyPlanner:
     def __init__(self, problem: Problem, run: Run) -> None:
         self._problem, self._run = problem, run
         self._ways = WaysToRun(problem)
-        self._incumbent = Incumbent(IndexedProblem.of(problem), run)
+        self._incumbent = PlanIncumbent(IndexedProblem.of(problem), run)
         self._homes_of = HomesOfOperands(self._ways)
         self._random = Random(run.limits.seed)
 

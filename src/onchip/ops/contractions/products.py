@@ -11,7 +11,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.window import integer
 from onchip.ops.contractions.contractions import MetAxis, contraction
-from onchip.ops.registry.entry import Dimension, OperatorEntry
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
@@ -70,11 +70,11 @@ def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     return OperatorEntry(loops, {0: write, places[0]: first, places[1]: second}, "C")
 
 
-def _factor(loops: Mapping[str, int], batch: Sequence[int], inner: str) -> tuple[Dimension, ...]:
+def _factor(loops: Mapping[str, int], batch: Sequence[int], inner: str) -> tuple[AffineDimension, ...]:
     """Matrices along two loops; a batch is along the loops that count from its last dimension."""
     outer = ((f"B{at}", size) for at, size in reversed([*enumerate(reversed(batch))]))
-    spread = [Dimension(size, {loop: 1} if size == loops[loop] else {}) for loop, size in outer]
-    return (*spread, *(Dimension(loops[loop], {loop: 1}) for loop in inner))
+    spread = [AffineDimension(size, {loop: 1} if size == loops[loop] else {}) for loop, size in outer]
+    return (*spread, *(AffineDimension(loops[loop], {loop: 1}) for loop in inner))
 
 
 def nest_of_product(entry: OperatorEntry) -> Mapping[str, Layer]:

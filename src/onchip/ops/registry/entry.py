@@ -10,7 +10,7 @@ from onchip.ops.derive.geometry import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class AffineDimension:
     """A dimension of an operand: each iteration meets the element `offset` + the sum of loop index * coefficient.
 
     `terms` maps loops to coefficients, the outermost loop first. Elements outside [0, size) are padding.
@@ -30,14 +30,14 @@ class OperatorEntry:
     """
 
     loops: Mapping[str, int]
-    operands: Mapping[int, tuple[Dimension, ...]]
+    operands: Mapping[int, tuple[AffineDimension, ...]]
     summed: str = ""
 
     def fits(self, shapes: Sequence[Shape]) -> bool:
         """True if the operands have the sizes that attributes and the other operands say."""
         return all(tuple(one.size for one in each) == shapes[place] for place, each in self.operands.items())
 
-    def span(self, dimension: Dimension, summed: int | None) -> Span:
+    def span(self, dimension: AffineDimension, summed: int | None) -> Span:
         """Return what ranges of the axes need of a dimension; the axes are the output's dimensions, and `summed`.
 
         Of an output o = s * i + j + offset, with j from 0 to `excess`, the loop index i lies between
@@ -55,6 +55,6 @@ class OperatorEntry:
                 return Span(dimension.size, axis, per, step, dimension.offset + step * first, extent)
         return Span(dimension.size, summed if self.summed in dimension.terms else None)
 
-    def _excess(self, dimension: Dimension, outer: str) -> int:
+    def _excess(self, dimension: AffineDimension, outer: str) -> int:
         """Return how far the loops inside `outer` reach from their first element to their last."""
         return sum((self.loops[loop] - 1) * times for loop, times in dimension.terms.items() if loop != outer)

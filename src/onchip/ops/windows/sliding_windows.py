@@ -12,7 +12,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range
 from onchip.ir.window import Window, integer, integers, windows_of
-from onchip.ops.registry.entry import Dimension, OperatorEntry
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry
 
 Shape = tuple[int, ...]
 
@@ -51,7 +51,7 @@ def convolution(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     output, kernel = shapes[0], integers(operator, "kernel_shape", shapes[place][2:])
     source = _as_read(operator, shapes, kernel, shapes[place][1])
     loops, outputs, inputs = _channels(operator, output[1], source[1])
-    batch, depth = Dimension(output[0], {"N": 1}), Dimension(loops["C"], {"C": 1})
+    batch, depth = AffineDimension(output[0], {"N": 1}), AffineDimension(loops["C"], {"C": 1})
     write = (batch, outputs, *_each("P", output[2:]))
     read = (batch, inputs, *_windows(operator, kernel, source, output))
     return _entry({0: write, 1: read, place: (outputs, depth, *_each("R", kernel))}, loops)
@@ -63,7 +63,7 @@ def pool(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     kernel = integers(operator, "kernel_shape", (0,) * (len(source) - 2))
     if not len(source) == len(output) > 2 or not all(kernel):
         raise NoLayerError("its kernel_shape does not fit its input")
-    plain = Dimension(output[0], {"N": 1}), Dimension(output[1], {"G": 1})
+    plain = AffineDimension(output[0], {"N": 1}), AffineDimension(output[1], {"G": 1})
     write, read = (*plain, *_each("P", output[2:])), (*plain, *_windows(operator, kernel, source, output))
     return _entry({0: write, 1: read}, {f"R{at}": taps for at, taps in enumerate(kernel, 2)})
 
@@ -73,8 +73,8 @@ def pool_of_all(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     if len(shapes[1]) < 2:
         raise NoLayerError("its input has no pixels")
     batch, channels, *pixels = shapes[1]
-    plain = Dimension(batch, {"N": 1}), Dimension(channels, {"G": 1})
-    operands = {0: (*plain, *(Dimension(1, {}) for _ in pixels)), 1: (*plain, *_each("R", pixels))}
+    plain = AffineDimension(batch, {"N": 1}), AffineDimension(channels, {"G": 1})
+    operands = {0: (*plain, *(AffineDimension(1, {}) for _ in pixels)), 1: (*plain, *_each("R", pixels))}
     return _entry(operands, {}, "R2" if operator.kind == "GlobalAveragePool" and pixels else "")
 
 
@@ -102,7 +102,7 @@ def transposed_convolution(operator: Operator, shapes: Sequence[Shape]) -> Opera
             missing, size = max(size - output[2 + at], 0), output[2 + at]
             loops[f"U{2 + at}"], pad = 1 + missing % 2, -(-missing // 2)
         pixels.append(_spread(2 + at, size, step, dilation, pad, loops))
-    batch, filters = Dimension(output[0], {"N": 1}), Dimension(loops["K"], {"K": 1})
+    batch, filters = AffineDimension(output[0], {"N": 1}), AffineDimension(loops["K"], {"K": 1})
     write, read = (batch, outputs, *pixels), (batch, inputs, *_each("P", source[2:]))
     return _entry({0: write, 1: read, place: (inputs, filters, *_each("R", kernel))}, loops)
 
@@ -115,7 +115,7 @@ def transposed_with_bias(_operator: Operator, shapes: Sequence[Shape]) -> Operat
     """
     if len(shapes) < 3 or {*map(len, shapes[:3])} != {4}:
         raise NoLayerError("its operands do not fit its output")
-    loops, pixels = dict[str, int](), list[Dimension]()
+    loops, pixels = dict[str, int](), list[AffineDimension]()
     for at, (after, before, taps) in enumerate(zip(*(shape[1:3] for shape in shapes[:3]), strict=True), 2):
         step, pad = after // before, max(taps - after // before, 0)
         if after % before:
@@ -125,7 +125,11 @@ def transposed_with_bias(_operator: Operator, shapes: Sequence[Shape]) -> Operat
         loops[f"U{at}"] = 1 + pad
         pixels.append(_spread(at, after, step, 1, pad, loops))
     output, source, weight = shapes[:3]
-    batch, units, depth = Dimension(output[0], {"N": 1}), Dimension(output[3], {"K": 1}), Dimension(source[3], {"C": 1})
+    batch, units, depth = (
+        AffineDimension(output[0], {"N": 1}),
+        AffineDimension(output[3], {"K": 1}),
+        AffineDimension(source[3], {"C": 1}),
+    )
     read, filters = (batch, *_each("P", source[1:3]), depth), (units, *_each("R", weight[1:3]), depth)
     return _entry({0: (batch, *pixels, units), 1: read, 2: filters}, loops)
 
@@ -233,34 +237,36 @@ def _as_read(operator: Operator, shapes: Sequence[Shape], kernel: Shape, channel
     raise NoLayerError("its input is a view of another shape")
 
 
-def _channels(operator: Operator, outputs: int, inputs: int) -> tuple[dict[str, int], Dimension, Dimension]:
+def _channels(operator: Operator, outputs: int, inputs: int) -> tuple[dict[str, int], AffineDimension, AffineDimension]:
     """Return the loops over channels, and the channels of the output and of the input."""
     groups = integer(operator, "group", 1)
     if groups < 1 or outputs % groups or inputs % groups:
         raise NoLayerError(f"its channels do not make {groups} groups")
     k, c = outputs // groups, inputs // groups
     if groups == 1:
-        return {"K": k, "C": c}, Dimension(k, {"K": 1}), Dimension(c, {"C": 1})
+        return {"K": k, "C": c}, AffineDimension(k, {"K": 1}), AffineDimension(c, {"C": 1})
     loops = {"G": groups, "K": k, "C": c}
-    return loops, Dimension(outputs, {"G": k, "K": 1}), Dimension(inputs, {"G": c, "C": 1})
+    return loops, AffineDimension(outputs, {"G": k, "K": 1}), AffineDimension(inputs, {"G": c, "C": 1})
 
 
-def _each(letter: str, sizes: Iterable[int]) -> Iterable[Dimension]:
-    return (Dimension(size, {f"{letter}{at}": 1}) for at, size in enumerate(sizes, 2))
+def _each(letter: str, sizes: Iterable[int]) -> Iterable[AffineDimension]:
+    return (AffineDimension(size, {f"{letter}{at}": 1}) for at, size in enumerate(sizes, 2))
 
 
-def _windows(operator: Operator, kernel: Shape, source: Shape, output: Shape) -> Iterable[Dimension]:
+def _windows(operator: Operator, kernel: Shape, source: Shape, output: Shape) -> Iterable[AffineDimension]:
     windows = windows_of(operator, kernel, source[2:], output[2:])
     for at, (window, size) in enumerate(zip(windows, source[2:], strict=True), 2):
-        yield Dimension(size, {f"P{at}": window.stride, f"R{at}": window.dilation}, -window.pad)
+        yield AffineDimension(size, {f"P{at}": window.stride, f"R{at}": window.dilation}, -window.pad)
 
 
-def _spread(at: int, size: int, step: int, dilation: int, pad: int, loops: Mapping[str, int]) -> Dimension:
+def _spread(at: int, size: int, step: int, dilation: int, pad: int, loops: Mapping[str, int]) -> AffineDimension:
     is_open = {f"U{at}": 1} if f"U{at}" in loops else {}
-    return Dimension(size, {f"P{at}": step, f"R{at}": dilation, **is_open}, -pad)
+    return AffineDimension(size, {f"P{at}": step, f"R{at}": dilation, **is_open}, -pad)
 
 
-def _entry(operands: Mapping[int, tuple[Dimension, ...]], loops: Mapping[str, int], summed: str = "") -> OperatorEntry:
+def _entry(
+    operands: Mapping[int, tuple[AffineDimension, ...]], loops: Mapping[str, int], summed: str = ""
+) -> OperatorEntry:
     """Loops that make up a dimension alone have its size; C may be cut where it is not that of several groups."""
     alone = {loop: one.size for each in operands.values() for one in each for loop in one.terms if len(one.terms) == 1}
     summed = "C" if "C" in loops and "G" not in loops else summed

@@ -161,7 +161,10 @@ class Portfolio:
         self._members = [_Member(one, one.first_quantum) for one in self.strategies]
 
     def solve(self) -> Stop:
-        """Run until the incumbent is settled, the budget is spent, or all strategies have ended; return which."""
+        """Run until the incumbent is settled, the budget is spent, or all strategies have ended; return which.
+
+        Raises MemoryError if a strategy runs out of memory and none has an answer.
+        """
         failure: MemoryError | None = None
         while not self.incumbent.is_settled:
             if (stop := self.budget.stop) is not None:

@@ -16,7 +16,7 @@ from onchip.memory.allocate.exact.branching import Knowledge
 from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
 from onchip.memory.allocate.exact.tied import pack_with_ties
 from onchip.memory.decisions.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.learning import ConflictLearning
 from onchip.memory.spill.best_first.placed_plans import PlacedPlans
@@ -43,7 +43,7 @@ class AddressSearch:
     If that is not proven optimal in bytes, there is no point in looking for its equals.
     """
 
-    def __init__(self, incumbent: Incumbent, moves: tuple[SearchMove, ...], *, is_optimal: bool) -> None:
+    def __init__(self, incumbent: PlanIncumbent, moves: tuple[SearchMove, ...], *, is_optimal: bool) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = incumbent.run

@@ -18,7 +18,7 @@ from onchip.memory.allocate.construct.by_time import place_or_cut_by_time
 from onchip.memory.allocate.construct.layouts import has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.decisions.repair import QUICK_WORK, place_or_cut
 from onchip.memory.spill.best_first.addresses import MOST_OPERATORS, AddressSearch
 from onchip.memory.spill.best_first.given import orders_to_start_from, with_order_settled
@@ -56,7 +56,7 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
     if apart is not None:
         return apart
     settled = with_order_settled(problem, run)
-    incumbent = Incumbent(indexed if settled is problem else IndexedProblem.of(settled), run)
+    incumbent = PlanIncumbent(indexed if settled is problem else IndexedProblem.of(settled), run)
     if problem.objective is Objective.PEAK:
         solve_peak(incumbent)
     elif len(problem.memories) > 1 or problem.placement is Placement.STATIC:
@@ -69,7 +69,7 @@ def solve_exactly(problem: Problem, run: Run) -> Result[Plan]:
 class TrafficPlanner:
     """The four steps for the objective traffic."""
 
-    def __init__(self, incumbent: Incumbent) -> None:
+    def __init__(self, incumbent: PlanIncumbent) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = incumbent.run

@@ -15,7 +15,7 @@ from onchip.memory.allocate.construct.chains import packing_problem
 from onchip.memory.allocate.construct.layouts import LayoutPlacer
 from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.decisions.compose import OperatorSchedule, non_compulsory_cost
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.gap_windows import GapWindows
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.learning import ConflictLearning
@@ -40,7 +40,7 @@ LEARNING_WORK: Final = 10.0
 class OneOrderPlanner:
     """Plans one order of a problem that `has_countable_layouts`; its bound is one for the problem if no other is."""
 
-    def __init__(self, incumbent: Incumbent, order: Sequence[int], run: Run, *, is_the_only_order: bool) -> None:
+    def __init__(self, incumbent: PlanIncumbent, order: Sequence[int], run: Run, *, is_the_only_order: bool) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._order = tuple(order)

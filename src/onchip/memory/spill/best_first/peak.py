@@ -16,7 +16,7 @@ from onchip.memory.allocate.construct.low_packing import LowPacking
 from onchip.memory.allocate.exact.pack import FIRST_ROUNDS, least_capacity, pack_schedule
 from onchip.memory.allocate.exact.tied import pack_with_ties
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
@@ -38,7 +38,7 @@ TIES_WORK: Final = 2.0
 """Of CP-SAT, which counts about a second as 1."""
 
 
-def solve_peak(incumbent: Incumbent) -> None:
+def solve_peak(incumbent: PlanIncumbent) -> None:
     """Prove M_P by search, pack its order at M_P, and let addresses join the model if it does not.
 
     With several scratchpads the objective is the sum of their arenas, of which M_P is a bound just as well.
@@ -60,7 +60,7 @@ def solve_peak(incumbent: Incumbent) -> None:
         prove_with_addresses(incumbent)
 
 
-def _pack_into_one(incumbent: Incumbent, order: tuple[int, ...]) -> None:
+def _pack_into_one(incumbent: PlanIncumbent, order: tuple[int, ...]) -> None:
     """Pack an order of least peak, or one as good whose other steps need less."""
     indexed, run = incumbent.indexed, incumbent.run
     if indexed.problem.graph.shares_bytes:
@@ -75,7 +75,7 @@ def _pack_into_one(incumbent: Incumbent, order: tuple[int, ...]) -> None:
         _narrow(incumbent, incumbent.lower_bound, most, lambda at: _packed_with_other_ties(incumbent, schedule, at))
 
 
-def _pack_apart(incumbent: Incumbent) -> None:
+def _pack_apart(incumbent: PlanIncumbent) -> None:
     """Pack an order of least peak where nothing is overwritten: that is a plan, too, and often as good."""
     graph = incumbent.indexed.problem.graph
     operators = tuple(replace(operator, in_place=()) for operator in graph.operators)
@@ -88,7 +88,7 @@ def _without_spills(indexed: IndexedProblem, order: tuple[int, ...]) -> Operator
     return schedule_of_moves(indexed, (SearchMove(operator) for operator in order))
 
 
-def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
+def _pack_into_least_arena(incumbent: PlanIncumbent, schedule: OperatorSchedule, peak_bytes: int) -> None:
     """Pack as low as is found; where outputs overwrite inputs, which ones do depends on how much room there is."""
     if not incumbent.indexed.problem.graph.shares_bytes:
         packed = least_capacity(packing_problem(incumbent.indexed, schedule), without_figures(incumbent.run)).answer
@@ -105,7 +105,7 @@ def _pack_into_least_arena(incumbent: Incumbent, schedule: OperatorSchedule, pea
     )
 
 
-def _pack_low(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int) -> int:
+def _pack_low(incumbent: PlanIncumbent, schedule: OperatorSchedule, peak_bytes: int) -> int:
     """Pack greedily, by a few skylines and by repairs; return the arena, or one byte more than the scratchpad has."""
     indexed = incumbent.indexed
     chains = chained(indexed, schedule)
@@ -120,7 +120,10 @@ def _pack_low(incumbent: Incumbent, schedule: OperatorSchedule, peak_bytes: int)
 
 
 def _narrow(
-    incumbent: Incumbent, low: int, high: int, pack: Callable[[int], tuple[OperatorSchedule, tuple[int, ...]] | None]
+    incumbent: PlanIncumbent,
+    low: int,
+    high: int,
+    pack: Callable[[int], tuple[OperatorSchedule, tuple[int, ...]] | None],
 ) -> None:
     """Pack at the least capacity at which that is found, from below at first, then halfway."""
     capacity = low
@@ -136,7 +139,7 @@ def _narrow(
 
 
 def _packed_with_other_ties(
-    incumbent: Incumbent, schedule: OperatorSchedule, capacity_bytes: int
+    incumbent: PlanIncumbent, schedule: OperatorSchedule, capacity_bytes: int
 ) -> tuple[OperatorSchedule, tuple[int, ...]] | None:
     """Choose what is overwritten, and the addresses, for so much work."""
     problem = incumbent.indexed.problem
@@ -153,7 +156,7 @@ def _unaligned(problem: Problem) -> Problem:
     return replace(problem, memories=(Memory("scratchpads", capacity_bytes),))
 
 
-def _pack_into_several(incumbent: Incumbent, order: tuple[int, ...]) -> None:
+def _pack_into_several(incumbent: PlanIncumbent, order: tuple[int, ...]) -> None:
     """Choose a scratchpad for life for each tensor, the sum of the peaks being least; then pack each."""
     indexed, run = incumbent.indexed, incumbent.run
     if not cp_sat_is_within_reach(run):

@@ -27,7 +27,7 @@ from onchip.bounds.retention.sure_gaps import SureGap, sure_gaps
 from onchip.memory.allocate.construct.layouts import LayoutPlacer
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import OperatorSchedule, schedule_of_moves
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.gap_windows import GapWindows
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.sure_gaps import SureGapsBound
@@ -58,7 +58,7 @@ PIECES: Final = 5
 class AnyOrderPlanner:
     """Plans a problem that `has_countable_layouts`; `least_cost_in_bytes` is that of the best plan in bytes."""
 
-    def __init__(self, incumbent: Incumbent, run: Run, order: Sequence[int] | None = None) -> None:
+    def __init__(self, incumbent: PlanIncumbent, run: Run, order: Sequence[int] | None = None) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = run

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from onchip.answer.problem import Objective, Problem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.model.lifetimes.components import IndependentPart, components_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Progress, Run
@@ -37,7 +37,7 @@ class _ComponentsPlanner:
         self, problem: Problem, components: Iterable[IndependentPart], run: Run, solve: Solve, method: str
     ) -> None:
         self._components = sorted(components, key=lambda one: len(one.problem.graph.operators))
-        self._incumbent = Incumbent(IndexedProblem.of(problem), run)
+        self._incumbent = PlanIncumbent(IndexedProblem.of(problem), run)
         self._run = run
         self._solve = solve
         self._method = method

@@ -22,7 +22,7 @@ from onchip.memory.decisions.compose import (
     non_compulsory_cost,
     schedule_of_moves,
 )
-from onchip.memory.decisions.incumbent import Incumbent
+from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.decisions.repair import QUICK_WORK, place_or_cut
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.kept_gaps import KeptGaps
@@ -38,7 +38,7 @@ OTHER_ORDERS = 6
 class ScratchpadsPlanner:
     """Every operator must fit by itself."""
 
-    def __init__(self, incumbent: Incumbent) -> None:
+    def __init__(self, incumbent: PlanIncumbent) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
         self._run = incumbent.run
