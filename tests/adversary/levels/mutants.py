@@ -51,7 +51,7 @@ class MutantsLevel:
     """Answers of the program to a few questions, each changed in one to three places."""
 
     name: str = "mutants"
-    weight: float = 4.0
+    weight: float = 9.0
 
     def generate(self, chance: random.Random) -> Facts:
         """A format, a question of it, and the seeds of its mutants."""
