@@ -65,7 +65,7 @@ class CrossingsModel:
 
     @cached_property
     def _room(self) -> int:
-        """All scratchpads' units together; for least arenas those of an arena below the bound."""
+        """Return the units of all scratchpads together, or, for the smallest arena, of an arena below the bound."""
         memories = self._facts.problem.memories
         if self._is_peak:
             return self._bound - 1 if self._memory is None else units_of(self._bound - 1, self._memory)

@@ -29,7 +29,7 @@ def audit_overflow(problem: PackingProblem, bound: int, seconds: float, workers:
 
 @dataclass
 class _PackingAudit:
-    """One audit: sizes of what lives at a time first, which can only confirm; then offsets."""
+    """Audit of one packing: a relaxation to sizes of live buffers, which can only confirm the bound, then offsets."""
 
     problem: PackingProblem
     bound: int

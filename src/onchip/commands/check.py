@@ -55,7 +55,7 @@ class CheckOptions:
 
     @property
     def insisted(self) -> dict[str, object]:
-        """What the file must say, by name; raises UsageError."""
+        """Return the fields that the file must state, by name; raises UsageError for malformed sizes."""
         bound = self.open_sizes.bindings
         flags = {
             "bits": self.bits,

@@ -112,7 +112,7 @@ public:
     // Changes the order of the best.
     void reorder(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
-    // Simulated annealing over bands and orders together, of so many orders, from the best on.
+    // Simulated annealing over bands and orders together: starts at the best and evaluates at most so many orders.
     void anneal(std::int64_t most_evaluations, double hottest, Cycles enough, const StopToken& stop);
 
     // The best, as it is with so much room; rounds of placing end when `stop` is asked.
