@@ -154,7 +154,7 @@ def test_weights_and_sums_cost_at_least_the_cheapest_case(mapped: Maker, keeps: 
         home = floors.homes(Operand.WEIGHT).index(problem.home(Operand.WEIGHT))
         outputs, weights = layer.elements(Operand.OUTPUT), layer.elements(Operand.WEIGHT)
         cases = weights * reuse.weight_pj(np.array([float(layer.n * layer.p * layer.q)]))[:, home, 0]
-        least = float((cases + reuse.more_per_output * outputs).min()) + outputs * sums
+        least = float((cases + reuse.more_per_output[:, 0] * outputs).min()) + outputs * sums
         assert least <= (energy_of(cost, Operand.WEIGHT) + energy_of(cost, Operand.OUTPUT)) * ROUNDED
 
 

@@ -6,17 +6,20 @@ of what moves only part is counted, as tiles are rounded down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations, pairwise, product
 from math import floor, prod
-from typing import Final
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onchip.answer.operands_kept import leaves_something_out
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
-from onchip.bounds.layer.unit_shares import AXES, UnitShares, holders
+from onchip.bounds.layer.unit_shares import AXES, Number, UnitShares, holders
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, WEIGHT, Axis, Layer
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.tiles import EPSILON, touched
@@ -57,9 +60,22 @@ class GivenUnrolling:
         """Units count in parts, so no loop is divided."""
         return False
 
-    def of_one(self, shape: Layer) -> UnitShares:
-        """Return the best of all unrollings of one shape."""
-        return self.of((shape,))
+    def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
+        """Return for each tile the best of all unrollings of its shape."""
+        if not sizes:
+            return self.of((layer,))
+        each = np.broadcast_arrays(*sizes.values())
+        bounds = zip(*(one.ravel().tolist() for one in each), strict=True)
+        of_tiles = [self.of((_in_tile(layer, dict(zip(sizes, one, strict=True))),)) for one in bounds]
+        return UnitShares(
+            _by_tile(one.at_work for one in of_tiles),
+            {
+                operand: {name: _by_tile(one.serving[operand][name] for one in of_tiles) for name in serving}
+                for operand, serving in of_tiles[0].serving.items()
+            },
+            {operand: _by_tile(one.moved[operand] for one in of_tiles) for operand in Operand},
+            {name: _by_tile(one.adding[name] for one in of_tiles) for name in of_tiles[0].adding},
+        )
 
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
         """Return for each share the best of all shapes and unrollings."""
@@ -81,6 +97,15 @@ class GivenUnrolling:
                 for one in self.unrollings(layer, self.accelerator)
             )
         return self._known[layer]
+
+
+def _by_tile(numbers: Iterable[Number]) -> Number:
+    return cast("Number", np.array(list(numbers)))
+
+
+def _in_tile(layer: Layer, bounds: Mapping[str, int]) -> Layer:
+    changes: dict[str, Any] = {loop.lower(): bound for loop, bound in bounds.items()}
+    return replace(layer, **changes)
 
 
 class _Parts:

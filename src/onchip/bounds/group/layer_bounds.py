@@ -9,6 +9,7 @@ from math import inf
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.arch.memory import DRAM, Operand
@@ -16,11 +17,9 @@ from onchip.bounds.group.reuse_floors import ReuseFloors, reuse_floors
 from onchip.bounds.group.seen_shares import share_of
 from onchip.bounds.group.tile_totals import LayerTotals
 from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors, OperandFloor
+from onchip.bounds.layer.unit_shares import Number
 from onchip.ir.layer import LOOPS, Layer
 from onchip.ops.derive.fusable import FusableLayer
-
-TileShape: TypeAlias = tuple[Layer, tuple[float, ...], bool, bool]
-"""A nest over a tile, the part of a map that each of its reads sees, whether it joins maps, whether it weighs one."""
 
 Shapes: TypeAlias = tuple[tuple[int, int], ...]
 """Rows and columns of tiles, the largest first."""
@@ -76,7 +75,6 @@ class LayerBounds:
     sides: Mapping[str, int] = field(init=False)
     """By loop, the most units along a dimension of the array that may run it side by side."""
     _floors: dict[tuple[str, Shapes], LayerFloors] = field(default_factory=dict)
-    _of_tiles: dict[TileShape, LayerFloors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         levels = self.machine.accelerator.levels
@@ -122,7 +120,7 @@ class LayerBounds:
         )
         times = np.array([-1, *(down.times * across.times for down, across in pairs)], float)
         cases = reuse.weight_pj(uses * layer.layer.n)
-        each = (cases + reuse.more_per_output[:, None, None] * uses * channels / weights).min(axis=0)
+        each = (cases + reuse.more_per_output[:, None] * uses * channels / weights).min(axis=0)
         begun = each[-1:, 0] if uses[0] else (cases[:, -1:, 0] - cases[:, :, 0]).min(axis=0) + each[:, 0]
         least: list[float] = (weights * np.minimum.accumulate((begun + each @ times)[::-1])[::-1]).tolist()
         return tuple(least)
@@ -216,14 +214,10 @@ class LayerBounds:
             self._floors[key] = floors_of_nest(fusable, self.machine.of(every, adds_two_maps=adds_two_maps(fusable)))
         return self._floors[key]
 
-    def floors_of_tile(self, fusable: FusableLayer, rows: int, columns: int) -> LayerFloors:
-        """Of tiles of this very shape; of a layer whose pixels are groups only their product matters."""
-        shape = shape_of_tile(fusable, rows, columns)
-        key = shape, tuple(share_of(fusable, read) for read in fusable.reads), fusable.joins, fusable.weight_is_a_map
-        if key not in self._of_tiles:
-            nest = self.machine.of_tile(shape, adds_two_maps=adds_two_maps(fusable))
-            self._of_tiles[key] = floors_of_nest(fusable, nest)
-        return self._of_tiles[key]
+    def floors_of_tiles(self, fusable: FusableLayer, sizes: Mapping[str, NDArray[np.int64]]) -> LayerFloors:
+        """Return the floors of tiles of these very shapes, in arrays: `sizes` are loop bounds by tile, as P and Q."""
+        layer = replace(fusable.layer, padding=(0, 0, 0, 0)) if "P" in sizes else fusable.layer
+        return floors_of_nest(fusable, self.machine.of_tiles(layer, sizes, adds_two_maps=adds_two_maps(fusable)))
 
     def _shapes(self, rows: LayerTotals, columns: LayerTotals) -> Shapes:
         """A side that is longer than any of the array's is as good as one of these, unless units count in parts."""
@@ -293,7 +287,7 @@ def _macs(layer: FusableLayer, rows: int, columns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LayerFloors:
-    """What a layer costs at least where no tile is larger; without weights `reuse` is None.
+    """What a layer costs at least where no tile is larger, or in arrays by tile; without weights `reuse` is None.
 
     Of what it sees, at least the `share` is neither skipped by a stride nor between dilated taps.
     """
@@ -302,13 +296,13 @@ class LayerFloors:
     share: float
     input: OperandFloor
     reuse: ReuseFloors | None
-    output: Mapping[str, float]
+    output: Mapping[str, Number]
 
 
 def floors_of_nest(fusable: FusableLayer, nest: NestFloors) -> LayerFloors:
     """Return the floors of a layer of a network by those of its loop nest in tiles."""
     layer = nest.layer
-    has_weights = layer.has_weight and not fusable.weight_is_a_map and not has_weights_by_pixel(fusable)
+    has_weights = layer.has_weight and not fusable.weight_is_a_map and not pixels_are_groups(fusable)
     return LayerFloors(
         nest,
         min(share_of(fusable, read) for read in fusable.reads),
@@ -318,20 +312,12 @@ def floors_of_nest(fusable: FusableLayer, nest: NestFloors) -> LayerFloors:
     )
 
 
-def shape_of_tile(fusable: FusableLayer, rows: int, columns: int) -> Layer:
-    """Return the nest over a tile of so many pixels; of a layer whose pixels are groups only their product matters."""
-    layer, output = fusable.layer, fusable.output
-    if (layer.p, layer.q) == (output.rows, output.columns):
-        return replace(layer, p=rows, q=columns, padding=(0, 0, 0, 0))
-    return replace(layer, g=layer.g // (output.rows * output.columns) * rows * columns)
-
-
 def adds_two_maps(fusable: FusableLayer) -> bool:
     """Return whether a layer adds one map to another, which is its second input."""
     return len(fusable.reads) > 1 and not fusable.joins
 
 
-def has_weights_by_pixel(fusable: FusableLayer) -> bool:
-    """Whether its pixels are groups, each with weights of its own: nothing is said of how often these are used."""
+def pixels_are_groups(fusable: FusableLayer) -> bool:
+    """True if each pixel is a group of the loop nest, with weights of its own: their number of uses is unknown."""
     layer, output = fusable.layer, fusable.output
     return (layer.p, layer.q) != (output.rows, output.columns)

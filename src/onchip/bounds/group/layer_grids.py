@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import inf, lcm
+from math import inf, prod
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.group.axis_grids import Floats, LayerAxis
-from onchip.bounds.group.layer_bounds import LayerBounds, LayerFloors, MapPlaces
+from onchip.bounds.group.layer_bounds import LayerBounds, LayerFloors, MapPlaces, pixels_are_groups
+from onchip.bounds.group.size_tiles import Integers
+from onchip.bounds.layer.layer_floors import least_of
+from onchip.bounds.layer.unit_shares import Number
 from onchip.ops.derive.fusable import FusableLayer
 
 Reads: TypeAlias = tuple[tuple[int, int], ...]
@@ -47,16 +50,31 @@ class GridShare:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _ShapeFloors:
+    """Floors of a layer in tiles of many shapes, in arrays: each of `down` beside each of `across`, in order."""
+
+    floors: LayerFloors
+    down: Integers
+    across: Integers
+
+    def places(self, down: Integers, across: Integers) -> NDArray[np.intp]:
+        """Return where tiles of these rows and columns stand, or of these pixels if they are groups."""
+        if not len(self.across):
+            return np.searchsorted(self.down, down)
+        return np.searchsorted(self.down, down)[:, None] * len(self.across) + np.searchsorted(self.across, across)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Tiles:
     """A layer in tiles: floors of their shapes, and for each tile which of these are its own."""
 
     layer: FusableLayer
     rows: LayerAxis
     columns: LayerAxis
-    floors: tuple[LayerFloors, ...]
+    floors: LayerFloors
     shape: NDArray[np.intp]
     per_element: Mapping[str, float]
-    """Of inputs by home, what costs least in any of the shapes."""
+    """Energy in pJ of an input by home, the least of all shapes."""
     outputs: Mapping[str, float]
 
     @property
@@ -68,9 +86,9 @@ class _Tiles:
         found: Floats = self.rows.times @ each @ self.columns.times.T
         return found
 
-    def by_shape(self, numbers: list[float]) -> Floats:
-        found: Floats = np.array(numbers)[self.shape]
-        return found
+    def by_tile(self, numbers: Number) -> Floats:
+        """Return by tile the numbers that stand by shape."""
+        return np.atleast_1d(numbers)[self.shape]
 
 
 @dataclass(slots=True)
@@ -78,11 +96,10 @@ class LayerGrids:
     """Lower bounds of layers in tiles of many sizes, over all mappings, where every memory keeps what it holds."""
 
     bounds: LayerBounds
-    _factors: dict[tuple[int, int], int] = field(default_factory=dict)
     _kinds: dict[str, int] = field(default_factory=dict)
     """By name the number of a layer among those that differ in more than names."""
     _nameless: dict[FusableLayer, int] = field(default_factory=dict)
-    _floors: dict[tuple[int, int, int], LayerFloors] = field(default_factory=dict)
+    _shapes: dict[int, _ShapeFloors] = field(default_factory=dict)
     _tiles: dict[_Place, _Tiles] = field(default_factory=dict)
     _shares: dict[_Place, GridShare] = field(default_factory=dict)
     _maps: dict[tuple[_Place, Reads, MapPlaces], Floats] = field(default_factory=dict)
@@ -99,11 +116,10 @@ class LayerGrids:
         machine, per_pixel = self.bounds.machine, _macs_of_a_pixel(layer)
         macs = per_pixel * tiles.pixels
         inner = per_pixel * np.outer(rows.inner, columns.inner)
-        per_mac = tiles.by_shape([one.input.per_mac for one in tiles.floors])
-        at_work = tiles.by_shape([one.nest.shares.at_work for one in tiles.floors])
+        per_mac, at_work = tiles.by_tile(tiles.floors.input.per_mac), tiles.by_tile(tiles.floors.nest.shares.at_work)
         energy_pj = tiles.summed(macs * machine.mac_energy_pj + inner * per_mac)
         cycles = tiles.summed(macs / np.minimum(at_work, np.maximum(macs, 1)))
-        if tiles.floors[0].reuse is None:
+        if tiles.floors.reuse is None:
             nothing = np.zeros_like(energy_pj)
             homes = np.zeros((len(self.bounds.weight_homes), *energy_pj.shape))
             return GridShare(energy_pj, cycles, 0, homes, nothing + inf, nothing + inf)
@@ -118,24 +134,26 @@ class LayerGrids:
         Every layer computes something in that tile.
         """
         rows, columns, weights = tiles.rows, tiles.columns, tiles.layer.layer.elements(Operand.WEIGHT)
-        each = self._weight_cases(tiles.floors, tiles.shape, tiles.pixels, tiles.layer).min(axis=2)
-        least = each[np.ix_(rows.first_class, columns.first_class)]
-        begun = least[:, :, -1:] - least
-        by_home = [begun[:, :, home] + tiles.summed(each[:, :, home]) for home in range(each.shape[2])]
-        found: Floats = weights * np.minimum.accumulate(np.array(by_home)[::-1])[::-1]
+        each = self._weight_pj(tiles)
+        least = each[:, rows.first_class[:, None], columns.first_class]
+        by_home = least[-1] - least + tiles.rows.times @ each @ tiles.columns.times.T
+        found: Floats = weights * np.minimum.accumulate(by_home[::-1])[::-1]
         return found
 
-    def _weight_cases(
-        self, floors: tuple[LayerFloors, ...], shape: NDArray[np.intp], pixels: Floats, layer: FusableLayer
-    ) -> Floats:
-        """By tile, case and home: a weight in one tile, with what outputs cost more there."""
-        reuse = [one.reuse for one in floors if one.reuse is not None]
-        lines = np.array([one.lines for one in reuse])[shape]
-        more = np.array([one.more_per_output for one in reuse])[shape]
-        uses = (pixels * layer.layer.n)[..., None, None, None, None]
-        by_line = (lines[..., 0] * uses + lines[..., 1]).max(axis=5).min(axis=4)
-        per_weight = pixels * layer.output.channels / layer.layer.elements(Operand.WEIGHT)
-        found: Floats = by_line + (more * per_weight[..., None])[..., None]
+    def _weight_pj(self, tiles: _Tiles) -> Floats:
+        """By home and tile: a weight in the cheapest case, with what outputs cost more there."""
+        layer, reuse = tiles.layer, tiles.floors.reuse
+        assert reuse is not None
+        uses = tiles.pixels * layer.layer.n
+        per_weight = tiles.pixels * layer.output.channels / layer.layer.elements(Operand.WEIGHT)
+        found = np.full((len(self.bounds.weight_homes), *uses.shape), inf)
+        for lines, more in zip(reuse.lines, reuse.more_per_output, strict=True):
+            more_pj = more[tiles.shape] * per_weight
+            for home, ways in enumerate(lines):
+                each = least_of(
+                    np.maximum(*(slope[tiles.shape] * uses + once[tiles.shape] for slope, once in way)) for way in ways
+                )
+                np.minimum(found[home], each + more_pj, out=found[home])
         return found
 
     def maps_pj(
@@ -172,11 +190,11 @@ class LayerGrids:
         """
         tiles, homes = self._new_tiles(layer, rows, columns), self.bounds.weight_homes
         maps_pj, weights = self._maps_of_tiles(tiles, reads, places), layer.layer.elements(Operand.WEIGHT)
-        if tiles.floors[0].reuse is None:
+        if tiles.floors.reuse is None:
             return pixels * float((maps_pj / tiles.pixels).min())
-        each = weights * self._weight_cases(tiles.floors, tiles.shape, tiles.pixels, layer).min(axis=2)
-        begun = (each[:, :, -1:] - each).min(axis=(0, 1))
-        of_pixel = ((each + maps_pj[:, :, None]) / tiles.pixels[:, :, None]).min(axis=(0, 1))
+        each = weights * self._weight_pj(tiles)
+        begun = (each[-1] - each).min(axis=(1, 2))
+        of_pixel = ((each + maps_pj) / tiles.pixels).min(axis=(1, 2))
         bits = weights * layer.layer.weight_bits
         lowest = next(at for at, home in enumerate(homes) if bits <= self.bounds.capacities[home])
         return float((begun + pixels * of_pixel)[min(lowest, self.bounds.highest_home) :].min())
@@ -202,7 +220,7 @@ class LayerGrids:
                 if places.rows:
                     left = left + kept * self.bounds.machine.up_to_pj(target, places.rows)
                 fits = self._have_room(layer, seen, written, (source, target), places.output)
-                least = np.where(fits, np.minimum(least, taken * tiles.floors[0].share + left), least)
+                least = np.where(fits, np.minimum(least, taken * tiles.floors.share + left), least)
         return least
 
     def _have_room(
@@ -232,50 +250,57 @@ class LayerGrids:
         return self._kinds[layer.name]
 
     def _new_tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
-        output = layer.output
-        if (layer.layer.p, layer.layer.q) == (output.rows, output.columns):
-            down, down_at = self._shapes(rows.computed, "P")
-            across, across_at = self._shapes(columns.computed, "Q")
-            shape = down_at[:, None] * len(across) + across_at
+        down, across = rows.computed.astype(np.int64), columns.computed.astype(np.int64)
+        if pixels_are_groups(layer):
+            down, across = self._alike(np.outer(down, across), "G"), np.ones(0, np.int64)
         else:
-            down, shape = self._shapes(np.outer(rows.computed, columns.computed), "G")
-            across = [1]
-        floors = tuple(self._floors_of(layer, p, q) for p in down for q in across)
+            down, across = self._alike(down, "P"), self._alike(across, "Q")
+        shapes = self._shape_floors(layer, down, across)
+        found = shapes.places(down, across)
         inputs, outputs = (
-            _least_of(list({id(one): one for one in each}.values()))
-            for each in ([one.input.per_element for one in floors], [one.output for one in floors])
+            {home: float(np.atleast_1d(one)[found].min()) for home, one in each.items()}
+            for each in (shapes.floors.input.per_element, shapes.floors.output)
         )
-        return _Tiles(layer, rows, columns, floors, shape, inputs, outputs)
+        return _Tiles(layer, rows, columns, shapes.floors, found, inputs, outputs)
 
-    def _floors_of(self, layer: FusableLayer, rows: int, columns: int) -> LayerFloors:
-        key = self._kind(layer), rows, columns
-        if key not in self._floors:
-            self._floors[key] = self.bounds.floors_of_tile(layer, rows, columns)
-        return self._floors[key]
+    def _shape_floors(self, layer: FusableLayer, down: Integers, across: Integers) -> _ShapeFloors:
+        """Return the floors of all shapes that tiles of the layer may have, or of these where no two are alike."""
+        if self.bounds.machine.sharing.is_of_every_shape:
+            return self._floors_of(layer, down, across)
+        kind = self._kind(layer)
+        if kind not in self._shapes:
+            most = layer.output.rows, layer.output.columns
+            if pixels_are_groups(layer):
+                down = self._alike(np.arange(1, prod(most) + 1), "G")
+            else:
+                down, across = (
+                    self._alike(np.arange(1, side + 1), loop) for side, loop in zip(most, "PQ", strict=True)
+                )
+            self._shapes[kind] = self._floors_of(layer, down, across)
+        return self._shapes[kind]
 
-    def _shapes(self, pixels: Floats, loop: str) -> tuple[list[int], NDArray[np.intp]]:
-        """Return the different ones of so many pixels, of those that are alike one, and for each which it is."""
-        alike = [self._alike(one, loop) for one in pixels.astype(int).ravel().tolist()]
-        found = {one: at for at, one in enumerate(dict.fromkeys(alike))}
-        return list(found), np.array([found[one] for one in alike]).reshape(pixels.shape)
+    def _floors_of(self, layer: FusableLayer, down: Integers, across: Integers) -> _ShapeFloors:
+        down, across = np.unique(down), np.unique(across)
+        sizes = {"P": down[:, None], "Q": across} if len(across) else {"G": down}
+        if not len(across):
+            sizes["G"] = down * (layer.layer.g // (layer.output.rows * layer.output.columns))
+        return _ShapeFloors(self.bounds.floors_of_tiles(layer, sizes), down, across)
 
-    def _alike(self, pixels: int, loop: str) -> int:
-        """The least that has the same ways to be unrolled along the array."""
-        most = self.bounds.sides[loop]
-        if not self.bounds.machine.sharing.divides_loops:
-            return min(max(pixels, 1), most)
-        if (pixels, most) not in self._factors:
-            some = (size for size in range(1, min(most, pixels) + 1) if pixels % size == 0)
-            self._factors[pixels, most] = lcm(*some)
-        return self._factors[pixels, most]
+    def _alike(self, pixels: Integers, loop: str) -> Integers:
+        """Return for each number of pixels the least that has the same ways to be unrolled along the array."""
+        most, sharing = self.bounds.sides[loop], self.bounds.machine.sharing
+        if sharing.is_of_every_shape:
+            return pixels
+        if not sharing.divides_loops:
+            return np.clip(pixels, 1, most)
+        found = np.ones_like(pixels)
+        for size in range(2, min(most, int(pixels.max())) + 1):
+            found = np.where(pixels % size == 0, np.lcm(found, size), found)
+        return found
 
 
 def _macs_of_a_pixel(layer: FusableLayer) -> int:
     return layer.layer.macs // (layer.output.rows * layer.output.columns)
-
-
-def _least_of(every: list[Mapping[str, float]]) -> Mapping[str, float]:
-    return {name: min(one[name] for one in every) for name in every[0]}
 
 
 def _from_there(per_element: Mapping[str, float], home: str) -> float:

@@ -41,14 +41,14 @@ class ProblemFloors:
         layer, home = problem.layer, self.machine.homes(Operand.WEIGHT).index(problem.home(Operand.WEIGHT))
         uses = np.array([layer.n * layer.p * layer.q], float)
         each = layer.elements(Operand.WEIGHT) * reuse.weight_pj(uses)[:, home, 0]
-        return float((each + reuse.more_per_output * layer.elements(Operand.OUTPUT)).min())
+        return float((each + reuse.more_per_output[:, 0] * layer.elements(Operand.OUTPUT)).min())
 
     def _nest(self, problem: LayerProblem) -> _Nest:
         """Padding changes none of these floors."""
         layer, adds = replace(problem.layer, padding=(0, 0, 0, 0)), problem.weight_is_an_input
         key = layer, adds
         if key not in self._nests:
-            nest = self.machine.of_tile(layer, adds_two_maps=adds)
+            nest = self.machine.of_tiles(layer, {}, adds_two_maps=adds)
             by_pixel = layer.g > 1 and layer.p * layer.q == 1
             reuse = reuse_floors(nest) if layer.has_weight and not adds and not by_pixel else None
             self._nests[key] = nest, nest.floor(Operand.INPUT, layer.k), reuse

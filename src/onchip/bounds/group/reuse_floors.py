@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.bounds.layer.layer_floors import NestFloors
+from onchip.bounds.layer.layer_floors import NestFloors, least_of
+from onchip.bounds.layer.unit_shares import Number
 
-Line: TypeAlias = tuple[float, float]
+Line: TypeAlias = tuple[Number, Number]
 """Energy in pJ of an element: of each use, and on top of it once."""
 
 _NO_WAY: Final = ((0.0, 1e100), (0.0, 1e100))
@@ -24,40 +25,54 @@ _NO_WAY: Final = ((0.0, 1e100), (0.0, 1e100))
 class ReuseFloors:
     """Cases of who may be reused long near the units, a weight or a sum: one of them is so.
 
-    `lines`: by case, home of the weights, way to the units, the two lines of which the higher one counts, and whether
-    for each use or once. `more_per_output`: what an output costs more by case than by `output_floor`, wherever it goes.
+    `lines`: by case, home of the weights, way to the units, the two lines of which the higher one counts, whether for
+    each use or once, and tile. `more_per_output`: what an output costs more by case and tile than by `output_floor`,
+    wherever it goes.
     """
 
     lines: NDArray[np.float64]
     more_per_output: NDArray[np.float64]
 
     def weight_pj(self, uses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """By case, home and number of multiply-accumulates of a tile that need the weight."""
-        lines = self.lines[..., None, :]
-        found: NDArray[np.float64] = (lines[..., 0] * uses + lines[..., 1]).max(axis=3).min(axis=2)
+        """By case, home and tile, or number of multiply-accumulates of the one tile, that need the weight."""
+        found: NDArray[np.float64] = (self.lines[..., 0, :] * uses + self.lines[..., 1, :]).max(axis=3).min(axis=2)
         return found
 
 
 def reuse_floors(nest: NestFloors) -> ReuseFloors:
     """Either a weight stays for no more uses than sums have room near the units, or a sum for no more than weights.
 
-    For each memory that may be the nearest there is a case (docs/fusion.md).
+    For each memory that may be the nearest there is a case (docs/fusion.md). Tiles are those of the nest in one axis.
     """
     layer, machine = nest.layer, nest.machine
-    base, more, lines = nest.output_floor(), list[float](), list[list[list[tuple[Line, Line]]]]()
-    sum_bits = layer.output_bits if nest.is_done(DRAM, 1) else layer.partial_bits
+    base, more, lines = nest.output_floor(), list[Number](), list[list[list[tuple[Line, Line]]]]()
+    sum_bits = cast("Number", np.where(nest.is_done(DRAM, 1), layer.output_bits, layer.partial_bits))
     for name, level in machine.nearest(Operand.OUTPUT):
         more.append(_least_more(base, nest.output_floor(name)))
         lines.append(_weight_lines(nest, None, _room(level, sum_bits)))
     for name, level in machine.nearest(Operand.WEIGHT):
         more.append(_least_more(base, nest.output_floor(None, _room(level, layer.weight_bits))))
         lines.append(_weight_lines(nest, name, inf))
-    most = max(len(ways) for homes in lines for ways in homes)
+    tiles, most = np.size(nest.shares.at_work), max(len(ways) for homes in lines for ways in homes)
     padded = [[[*ways, *[_NO_WAY] * (most - len(ways))] for ways in homes] for homes in lines]
-    return ReuseFloors(np.array(padded), np.array(more))
+    each = [
+        _in_one_axis(number, tiles)
+        for homes in padded
+        for ways in homes
+        for way in ways
+        for line in way
+        for number in line
+    ]
+    return ReuseFloors(
+        np.array(each).reshape(len(lines), -1, most, 2, 2, tiles), np.array([_in_one_axis(one, tiles) for one in more])
+    )
 
 
-def _weight_lines(nest: NestFloors, nearest: str | None, turns: float) -> list[list[tuple[Line, Line]]]:
+def _in_one_axis(number: Number, tiles: int) -> NDArray[np.float64]:
+    return np.broadcast_to(np.ravel(number), tiles)
+
+
+def _weight_lines(nest: NestFloors, nearest: str | None, turns: Number) -> list[list[tuple[Line, Line]]]:
     """By home. A weight serves at most `turns` multiply-accumulates of a unit before it is fetched again."""
     machine, bits = nest.machine, nest.layer.weight_bits
     serving, moved = nest.shares.serving[Operand.WEIGHT], nest.shares.moved[Operand.WEIGHT]
@@ -79,10 +94,10 @@ def _weight_lines(nest: NestFloors, nearest: str | None, turns: float) -> list[l
     return found
 
 
-def _room(level: MemoryLevel | None, bits: int) -> float:
+def _room(level: MemoryLevel | None, bits: Number) -> Number:
     """Elements that an instance has room for."""
-    return inf if level is None else max(level.memory.capacity_bytes * 8 // bits, 1)
+    return inf if level is None else np.maximum(level.memory.capacity_bytes * 8 // bits, 1)
 
 
-def _least_more(base: Mapping[str, float], other: Mapping[str, float]) -> float:
-    return min(max(other[home] - base[home], 0.0) for home in base)
+def _least_more(base: Mapping[str, Number], other: Mapping[str, Number]) -> Number:
+    return least_of(np.maximum(other[home] - base[home], 0.0) for home in base)

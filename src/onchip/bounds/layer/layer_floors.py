@@ -7,11 +7,15 @@ moves between both, through all memories between them if every memory keeps what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import combinations, pairwise
 from math import inf, prod
-from typing import TypeAlias
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.answer.layer_problem import LayerProblem
@@ -19,7 +23,7 @@ from onchip.answer.operands_kept import operands_kept
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
-from onchip.bounds.layer.unit_shares import Sharing, UnitShares, holders, serves
+from onchip.bounds.layer.unit_shares import Number, Sharing, UnitShares, holders, serves
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import access_of
 from onchip.model.layer.limits import array_of
@@ -30,14 +34,17 @@ PassedBy: TypeAlias = tuple[frozenset[tuple[str, Operand]], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class OperandFloor:
-    """Energies in pJ: of each multiply-accumulate, and on top of it of each element, by the memory of its home."""
+    """Energies in pJ: of each multiply-accumulate, and on top of it of each element, by the memory of its home.
 
-    per_mac: float
-    per_element: Mapping[str, float]
+    Numbers, or arrays by tile.
+    """
+
+    per_mac: Number
+    per_element: Mapping[str, Number]
 
     @property
     def cheapest(self) -> str:
-        """The home where an element costs least."""
+        """The home where an element costs least; of numbers alone."""
         return min(self.per_element, key=lambda home: self.per_element[home])
 
 
@@ -90,10 +97,15 @@ class MachineFloors:
         machine = self._for_elements_of(shapes[0], adds_two_maps) if self.sharing.every_memory_keeps else self
         return NestFloors(machine, shapes[0], self.sharing.of(shapes))
 
-    def of_tile(self, shape: Layer, *, adds_two_maps: bool = False) -> NestFloors:
-        """Of a layer in tiles of this very shape; of two maps as in `of`."""
-        machine = self._for_elements_of(shape, adds_two_maps) if self.sharing.every_memory_keeps else self
-        return NestFloors(machine, shape, self.sharing.of_one(shape))
+    def of_tiles(
+        self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]], *, adds_two_maps: bool = False
+    ) -> NestFloors:
+        """Return the floors of many tiles in arrays, or of the layer itself without `sizes`; of two maps as in `of`.
+
+        `sizes` are loop bounds by tile; which memories keep an element depends on no tile.
+        """
+        machine = self._for_elements_of(layer, adds_two_maps) if self.sharing.every_memory_keeps else self
+        return NestFloors(machine, layer, self.sharing.of_tiles(layer, sizes))
 
     def homes(self, operand: Operand) -> list[str]:
         """Single memories that hold the operand, and DRAM."""
@@ -165,7 +177,7 @@ class MachineFloors:
 
 @dataclass(frozen=True, slots=True)
 class NestFloors:
-    """Of a layer in tiles of which `layer` is the largest; the `shares` hold for all."""
+    """Floors of a layer in tiles; numbers that hold for all tiles, or arrays by tile, as the `shares` are."""
 
     machine: MachineFloors
     layer: Layer
@@ -177,14 +189,14 @@ class NestFloors:
         serving, moved = self.shares.serving[operand], self.shares.moved[operand]
         shared = {name: bits * machine.read_pj[name] / units for name, units in serving.items()}
         ways = {home: machine.ways(operand, home) for home in machine.homes(operand)}
-        nearest = min(shared[way[0]] for some in ways.values() for way in some)
+        nearest = least_of(shared[way[0]] for some in ways.values() for way in some)
         at_home = {
-            home: min(uses * (shared[way[0]] - nearest) + bits * moved * machine.way_pj(way) for way in some)
+            home: least_of(uses * (shared[way[0]] - nearest) + bits * moved * machine.way_pj(way) for way in some)
             for home, some in ways.items()
         }
         return OperandFloor(nearest, at_home)
 
-    def output_floor(self, nearest: str | None = None, turns: float = inf) -> Mapping[str, float]:
+    def output_floor(self, nearest: str | None = None, turns: Number = inf) -> Mapping[str, Number]:
         """Of each output, with all that is added up to it, by the memory of its home.
 
         Sums are written, and but for the first of each instance read, near the units, and then go home. Of `turns`
@@ -199,37 +211,41 @@ class NestFloors:
                 if nearest in (None, near):
                     leaving_pj = self._leaving_pj(near, above[0], turns) if above else 0.0
                     costs.append(self._summing_pj(near) + moved * (leaving_pj + bits * machine.way_up_pj(above)))
-            at_home[home] = min(costs)
+            at_home[home] = least_of(costs)
         return at_home
 
-    def _summing_pj(self, memory: str) -> float:
+    def _summing_pj(self, memory: str) -> Number:
         """Near the units."""
         layer, machine = self.layer, self.machine
         writes = self.additions / self.shares.serving[Operand.OUTPUT][memory]
-        if self.is_done(memory, 1):
-            return layer.output_bits * writes * machine.write_pj[memory]
-        again = max(writes - machine.instances_beside(layer.bounds, memory), 0.0)
-        return layer.partial_bits * (writes * machine.write_pj[memory] + again * machine.read_pj[memory])
+        again = np.maximum(writes - machine.instances_beside(layer.bounds, memory), 0.0)
+        complete_pj = layer.output_bits * writes * machine.write_pj[memory]
+        partial_pj = layer.partial_bits * (writes * machine.write_pj[memory] + again * machine.read_pj[memory])
+        return cast("Number", np.where(self.is_done(memory, 1), complete_pj, partial_pj)[()])
 
-    def _leaving_pj(self, near: str, above: str, turns: float) -> float:
+    def _leaving_pj(self, near: str, above: str, turns: Number) -> Number:
         """From where so many additions at a time have been made, at least once.
 
         Of instances beside each other only the first to begin a sum gets back what there is of it.
         """
         once_pj = self.layer.output_bits * self.machine.way_up_pj((near, above))
-        if self.is_done(above, turns):
-            return once_pj
         machine, beside = self.machine, self.machine.instances_beside(self.layer.bounds, above)
         writes = self.additions / self.shares.serving[Operand.OUTPUT][above] / turns
         moved_pj = writes / beside * machine.read_pj[near] + writes * machine.write_pj[above]
-        moved_pj += max(writes / beside - 1, 0.0) * machine.way_pj((near, above))
-        return max(self.layer.partial_bits * moved_pj, once_pj)
+        moved_pj += np.maximum(writes / beside - 1, 0.0) * machine.way_pj((near, above))
+        again_pj = np.maximum(self.layer.partial_bits * moved_pj, once_pj)
+        return cast("Number", np.where(self.is_done(above, turns), once_pj, again_pj)[()])
 
-    def is_done(self, memory: str, turns: float) -> bool:
-        """Whether so many additions of all units that an instance serves complete a sum."""
+    def is_done(self, memory: str, turns: Number) -> Number:
+        """Return whether so many additions of all units that an instance serves complete a sum."""
         return self.additions <= self.shares.adding[memory] * turns * (1 + EPSILON)
 
     @property
     def additions(self) -> int:
         """Return how many products are added up to one output."""
         return self.layer.c * self.layer.r * self.layer.s
+
+
+def least_of(numbers: Iterable[Number]) -> Number:
+    """Return the least of several numbers, or of arrays tile by tile."""
+    return reduce(np.minimum, numbers)

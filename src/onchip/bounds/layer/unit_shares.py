@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onchip.answer.layer_mapping import loops_along
 from onchip.arch.accelerator import Accelerator
@@ -16,23 +20,40 @@ from onchip.model.layer.limits import array_of
 AXES: Final = (("P", "R"), ("Q", "S"))
 """The two loops of each axis of the input: different pairs of them may want the same position."""
 
-SideBySide: TypeAlias = Callable[[int, Sequence[int]], int]
-"""Of so many units along a dimension those at work at most, where they take of loops of these bounds."""
+Number: TypeAlias = float
+"""A number, or in floors of many tiles an array of numbers by tile: numpy adds and multiplies both alike."""
+Bound: TypeAlias = int | NDArray[np.int64]
+"""The bound of a loop, or its bounds by tile."""
+SideBySide: TypeAlias = Callable[[int, Sequence[Bound]], Number]
+"""Maximum number of units at work along a dimension of so many units that unrolls loops of these bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitShares:
-    """What is at most so: units at work, and what `moved` is at least so.
+    """Upper bounds on sharing among units, and the lower bound `moved`; numbers, or arrays by tile.
 
-    `serving`: by operand and memory, how many units one instance serves with an element in a cycle. `adding`: by memory
-    of outputs, how many products of a sum it gets in a cycle. `moved`: the part that is counted of an operand's
-    elements that move between memories, and of weights that the units take.
+    `at_work`: units at work at once. `serving`: by operand and memory, the units that one instance serves with an
+    element in a cycle. `adding`: by memory of outputs, the products of a sum that it gets in a cycle. `moved`: the part
+    that is counted of an operand's elements that move between memories, and of weights that the units take.
     """
 
-    at_work: float
-    serving: Mapping[Operand, Mapping[str, float]]
-    moved: Mapping[Operand, float]
-    adding: Mapping[str, float]
+    at_work: Number
+    serving: Mapping[Operand, Mapping[str, Number]]
+    moved: Mapping[Operand, Number]
+    adding: Mapping[str, Number]
+
+    def in_one_axis(self, shape: tuple[int, ...]) -> UnitShares:
+        """Return shares of tiles that stand in arrays of that shape, or broadcast to it, in one axis."""
+
+        def flat(number: Number) -> Number:
+            return cast("Number", np.broadcast_to(number, shape).ravel())
+
+        return UnitShares(
+            flat(self.at_work),
+            {operand: {name: flat(one) for name, one in own.items()} for operand, own in self.serving.items()},
+            self.moved,
+            {name: flat(one) for name, one in self.adding.items()},
+        )
 
 
 class Sharing(Protocol):
@@ -53,8 +74,11 @@ class Sharing(Protocol):
     def of(self, shapes: Sequence[Layer]) -> UnitShares:
         """Of a layer in tiles of these shapes, the largest first."""
 
-    def of_one(self, shape: Layer) -> UnitShares:
-        """Of a layer in tiles of this very shape."""
+    def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
+        """Return the shares of many tiles in arrays of one axis, or of the layer itself without `sizes`.
+
+        `sizes` are loop bounds by tile, which broadcast; all other loops are the layer's.
+        """
 
 
 @dataclass(slots=True)
@@ -81,11 +105,13 @@ class AnyUnrolling:
         """Return the shares of the largest shape in any parts, which are at least those of the others."""
         return self._shares(shapes[0].bounds, _most_in_any_parts)
 
-    def of_one(self, shape: Layer) -> UnitShares:
-        """Return the shares of one shape, in whole factors where loops are divided."""
-        return self._shares(shape.bounds, most_in_factors if self.divides_loops else _most_in_any_parts)
+    def of_tiles(self, layer: Layer, sizes: Mapping[str, NDArray[np.int64]]) -> UnitShares:
+        """Return the shares of each tile, in whole factors where loops are divided."""
+        bounds: Mapping[str, Bound] = {**layer.bounds, **sizes}
+        found = self._shares(bounds, most_in_factors if self.divides_loops else _most_in_any_parts)
+        return found.in_one_axis(np.broadcast_shapes(*(one.shape for one in sizes.values()))) if sizes else found
 
-    def _shares(self, bounds: Mapping[str, int], most: SideBySide) -> UnitShares:
+    def _shares(self, bounds: Mapping[str, Bound], most: SideBySide) -> UnitShares:
         array = array_of(self.accelerator)
         at_work = prod(
             most(size, [bounds[loop] for loop in loops_along(array, name)]) for name, size in array.sizes.items()
@@ -93,7 +119,7 @@ class AnyUnrolling:
         serving = {operand: self._serving(bounds, operand, most) for operand in Operand}
         return UnitShares(at_work, serving, dict.fromkeys(Operand, 1.0), serving[Operand.OUTPUT])
 
-    def _serving(self, bounds: Mapping[str, int], operand: Operand, most: SideBySide) -> Mapping[str, float]:
+    def _serving(self, bounds: Mapping[str, Bound], operand: Operand, most: SideBySide) -> Mapping[str, Number]:
         sizes, same = array_of(self.accelerator).sizes, self._same[operand]
         units = {name: most(size, [bounds[loop] for loop in same[name]]) for name, size in sizes.items()}
         return {
@@ -114,17 +140,39 @@ class AnyUnrolling:
         return {name: tuple(loop for loop in loops_along(array, name) if loop in same) for name in array.sizes}
 
 
-def _most_in_any_parts(units: int, bounds: Sequence[int]) -> int:
-    return min(units, prod(bounds))
+def _most_in_any_parts(units: int, bounds: Sequence[Bound]) -> Number:
+    found = prod(bounds)
+    return min(units, found) if isinstance(found, int) else cast("Number", np.minimum(units, found))
 
 
-def most_in_factors(units: int, bounds: Sequence[int]) -> int:
-    """Return how many of the units are at work at most, where they take a whole factor of each of these loops."""
+def most_in_factors(units: int, bounds: Sequence[Bound]) -> Number:
+    """Return how many of the units are at work at most, where they take a whole factor of each of these loops.
+
+    Bounds that are arrays broadcast; the result has their shape.
+    """
     found = {1}
-    for bound in bounds:
+    for bound in (one for one in bounds if isinstance(one, int)):
         factors = [factor for factor in range(1, min(units, bound) + 1) if bound % factor == 0]
         found = {one * factor for one in found for factor in factors if one * factor <= units}
-    return max(found)
+    varied = [one for one in bounds if not isinstance(one, int)]
+    return _most_within(units, sorted(found), varied) if varied else max(found)
+
+
+def _most_within(limit: int, products: Sequence[int], bounds: Sequence[NDArray[np.int64]]) -> Number:
+    """Return the greatest of the products, times a factor of each of the bounds, within a limit."""
+    if not bounds:
+        return products[bisect_right(products, limit) - 1]
+    bound = bounds[-1]
+    found: Any = 0
+    others: dict[int, Number] = {}
+    for factor in range(1, min(limit, int(bound.max())) + 1):
+        is_factor = bound % factor == 0
+        if is_factor.any():
+            left = limit // factor
+            if left not in others:
+                others[left] = _most_within(left, products, bounds[:-1])
+            found = np.maximum(found, np.where(is_factor, factor * others[left], 0))
+    return cast("Number", found)
 
 
 def holders(accelerator: Accelerator, operand: Operand) -> Iterator[tuple[str, MemoryLevel | None]]:

@@ -55,7 +55,7 @@ class EvenTiles:
     def least_cycles(self, layer: Layer, rows: int, columns: int) -> float:
         """The same of one tile, whose own padding does not matter."""
         tile = replace(layer, p=rows, q=columns, padding=(0, 0, 0, 0))
-        return tile.macs / self._sharing.of_one(tile).at_work
+        return tile.macs / self._sharing.of_tiles(tile, {}).at_work
 
     def least_cycles_at_ports(self, nest: NestPlace, tiling: Tiling) -> float:
         """What all tiles of a nest take at least for what has to pass the busiest port in each.
