@@ -19,7 +19,7 @@ from onchip.memory.spill.best_first.search import (
 )
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Limits, Run
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
 from support.tight_problems import cost_of, tight_problem
@@ -114,3 +114,45 @@ def test_sums_of_more_than_60_bits_are_left_open() -> None:
     huge = Graph(graph.name, tensors, graph.operators)
     outcome = BestFirstSearch(IndexedProblem.of(Problem(huge, (Memory("sram", 60 << 60),))), Run()).solve()
     assert outcome == SearchOutcome(None, None, 0, 0, Stop.MEMORY_LIMIT)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_in_pieces_proves_what_the_whole_search_proves(seed: int, workers: int) -> None:
+    indexed, run = tight_problem(seed), Run(Limits(workers=workers))
+    whole = BestFirstSearch(indexed, run, states_alone=9).solve()
+    pieces, bounds = BestFirstSearch(indexed, run, states_alone=9), []
+    outcome = pieces.go_on(run, 1)
+    while outcome.stop is Stop.NODE_LIMIT:
+        bounds.append(outcome.lower_bound)
+        outcome = pieces.go_on(run, outcome.states + 5)
+    assert bounds == sorted(bounds)
+    assert cost_of(indexed, outcome) == outcome.cost == outcome.lower_bound == whole.cost
+    if workers == 1:
+        assert outcome == whole
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_search_whose_upper_bound_falls_proves_the_optimum(seed: int, workers: int) -> None:
+    indexed, run = tight_problem(seed), Run(Limits(workers=workers))
+    optimum = PlainSearch(indexed).solve().cost
+    assert optimum is not None
+    for lowered in (optimum + seed % 3, optimum):
+        search = BestFirstSearch(indexed, run, states_alone=0)
+        outcome = search.go_on(run, 1 + seed)
+        if outcome.stop is Stop.NODE_LIMIT:
+            search.lower_upper_bound(lowered)
+            outcome = search.go_on(run, UNLIMITED)
+        assert outcome.stop is Stop.COMPLETED
+        assert outcome.lower_bound == optimum
+        assert outcome.cost in (None, optimum)
+        assert outcome.cost is not None or lowered == optimum
+
+
+def test_the_end_of_a_turn_pauses_a_search() -> None:
+    indexed, run = tight_problem(3), Run()
+    search = BestFirstSearch(indexed, run)
+    paused = search.go_on(run.within(0), UNLIMITED)
+    assert paused.stop in (Stop.NODE_LIMIT, Stop.COMPLETED)
+    assert search.go_on(run, UNLIMITED).cost == BestFirstSearch(indexed, run).solve().cost

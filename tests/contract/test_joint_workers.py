@@ -83,8 +83,8 @@ def test_while_they_search_the_bound_rises_and_stays_below_the_optimum(seed: int
         Problem(random_graph(seed, operators=40, window=10), (Memory("sram", 30),), count=Count.ACTIVATIONS)
     )
     optimum = BestFirstSearch(indexed, Run(), 20_000).solve()
-    search, told = compiled_search(indexed, 3, most_states=20_000), [0]
-    thread = threading.Thread(target=search.run, args=(StopToken(),))
+    search, told = compiled_search(indexed, 3), [0]
+    thread = threading.Thread(target=search.run, args=(StopToken(), 20_000))
     thread.start()
     while thread.is_alive():
         told.append(search.lower_bound)

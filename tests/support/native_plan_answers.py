@@ -104,8 +104,10 @@ def joint_search(seed: int) -> Answered:
         )
         for reads, writes, predecessors in zip(network.reads, network.writes, network.predecessors, strict=True)
     ]
-    search = native.JointSearch(tensors, operators, **options)
-    outcome = search.run(native.StopToken())
+    asked = {**options}
+    most_states = asked.pop("most_states")
+    search = native.JointSearch(tensors, operators, **asked)
+    outcome = search.run(native.StopToken(), most_states)
     found = [outcome, search.cost, search.lower_bound, search.states, search.moves]
     return Answered((network, options), search.lower_bound, found)
 

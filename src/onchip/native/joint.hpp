@@ -72,7 +72,6 @@ struct Options {
     Cost upper_bound = unlimited;  // only plans below it count
     Cost greed = 0;
     std::uint64_t seed = 0;
-    std::int64_t most_states = unlimited;
     std::int64_t most_bytes = unlimited;
     Cost least_of_first = 0;
     Cost least_of_second = 0;
@@ -82,7 +81,7 @@ struct Options {
     void check(const Problem& problem) const;
 };
 
-// Exhausted: no plan costs less than the upper bound.
+// Exhausted: no plan costs less than the upper bound. A search whose states are spent can be resumed.
 enum class Outcome { found, exhausted, stopped, states_spent, memory_spent };
 
 // One operator, and what is evicted before it.
@@ -96,15 +95,21 @@ public:
     Search(const Problem& problem, const Options& options);
     ~Search();
 
-    // Throws std::logic_error the second time: what was being built when it stopped is lost.
-    Outcome run(const StopToken& stop);
+    // Searches on until so many states are spent in all. Throws std::logic_error if it is running, was asked to stop or
+    // is out of memory: what was being built then is lost.
+    Outcome run(const StopToken& stop, std::int64_t most_states = unlimited);
+
+    // For any thread at any time: `run` returns between two states, as if its states were spent.
+    void pause();
+    // For any thread at any time: from now on only plans below this cost count.
+    void lower_upper_bound(Cost cost);
 
     // How far it is, for any thread at any time: the states built and choices listed, and a bound on every plan's cost.
     std::int64_t states() const;
     Cost lower_bound() const;
 
-    // Of the plan found, once `run` has returned. Several workers may have one when they are stopped, which is not
-    // proven to be the cheapest.
+    // Of the plan found; none while `run` runs. Several workers may have one when they are stopped, which is not proven
+    // to be the cheapest.
     Cost cost() const;
     std::vector<Move> moves() const;
 
@@ -112,8 +117,8 @@ private:
     struct Parts;
 
     std::unique_ptr<Parts> parts_;
-    std::atomic<bool> is_begun_{false};
-    std::atomic<bool> is_over_{false};
+    std::atomic<bool> is_running_{false};
+    std::atomic<bool> is_lost_{false};
 };
 
 }  // namespace onchip::joint

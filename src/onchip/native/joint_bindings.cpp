@@ -62,24 +62,29 @@ void add_joint(nb::module_& module) {
         "\n"
         "`capacity_units` is the scratchpad in units of the alignment. With `greed`, each executed operator\n"
         "counts as that much cost saved: plans are found sooner, and only an exhausted search proves a\n"
-        "bound. `seed` breaks ties. The search ends after `most_states` states or if it needs more than\n"
-        "`most_bytes` of memory. With one worker it is deterministic. If the problem consists of two parts\n"
-        "that divide each cost, `least_of_first` and `least_of_second` are lower bounds on the cost of each\n"
+        "bound. `seed` breaks ties. The search ends if it needs more than `most_bytes` of memory. With one\n"
+        "worker it is deterministic. If the problem consists of two parts that divide each cost, `least_of_first` and "
+        "`least_of_second` are lower bounds on the cost of each\n"
         "part. Raises ValueError, with the entry, if a tensor, an operator or an option is invalid.")
         .def(
             "__init__",
             [](Search* place, std::vector<Tensor> tensors, std::vector<Operator> operators, Units capacity_units,
-               Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_states, std::int64_t most_bytes,
-               Index workers, Cost least_of_first, Cost least_of_second) {
-                new (place) Search(Problem{std::move(tensors), std::move(operators), capacity_units},
-                                   Options{upper_bound, greed, seed, most_states, most_bytes, least_of_first,
-                                           least_of_second, workers});
+               Cost upper_bound, Cost greed, std::uint64_t seed, std::int64_t most_bytes, Index workers,
+               Cost least_of_first, Cost least_of_second) {
+                new (place)
+                    Search(Problem{std::move(tensors), std::move(operators), capacity_units},
+                           Options{upper_bound, greed, seed, most_bytes, least_of_first, least_of_second, workers});
             },
             "tensors"_a, "operators"_a, nb::kw_only(), "capacity_units"_a, "upper_bound"_a = unlimited, "greed"_a = 0,
-            "seed"_a = 0, "most_states"_a = unlimited, "most_bytes"_a = unlimited, "workers"_a = 1,
-            "least_of_first"_a = 0, "least_of_second"_a = 0)
-        .def("run", &Search::run, "stop"_a, nb::call_guard<nb::gil_scoped_release>(),
-             "Run the search. Raises RuntimeError if it is called a second time.")
+            "seed"_a = 0, "most_bytes"_a = unlimited, "workers"_a = 1, "least_of_first"_a = 0, "least_of_second"_a = 0)
+        .def("run", &Search::run, "stop"_a, "most_states"_a = unlimited, nb::call_guard<nb::gil_scoped_release>(),
+             "Search on until `most_states` states are spent in all.\n"
+             "\n"
+             "A search whose states are spent can be resumed. Raises RuntimeError if it is running, or ended as\n"
+             "STOPPED or MEMORY_SPENT.")
+        .def("pause", &Search::pause, "Let `run` return between two states, as if its states were spent.")
+        .def("lower_upper_bound", &Search::lower_upper_bound, "cost"_a,
+             "Search only for plans that cost less, from now on.")
         .def_prop_ro("states", &Search::states,
                      "Number of states built and kept, plus choices listed.\n"
                      "\n"

@@ -33,12 +33,13 @@ bool Exchange::trade(Index lane, std::vector<Parcel>& outgoing, Cost floor, Parc
         if (!is_idle(lane) && !is_far_ahead(lane) && !is_another_crowded(lane)) break;
         if (!is_over()) news_.wait_for(held, between_looks);
     }
-    if (has_waiting(lane)) {
+    const bool goes_on = !is_over() && !stop.is_asked();
+    if (goes_on && has_waiting(lane)) {
         std::swap(incoming, inboxes_[lane]);
         floors_[lane] = std::min(floors_[lane], incoming.least_cost);
         news_.notify_all();
     }
-    return !is_over() && !stop.is_asked();
+    return goes_on;
 }
 
 // Whether nobody has anything that costs less than the upper bound, nor will get it.
@@ -80,7 +81,7 @@ void Exchange::has_found(Place goal, Cost cost) {
     if (cost > progress_.upper_bound.load(std::memory_order_relaxed)) return;
     goal_ = goal;
     cost_ = cost;
-    progress_.upper_bound.store(cost, std::memory_order_relaxed);
+    progress_.lower_upper_bound(cost);
     if (!proves_) end_held(Outcome::found);
 }
 
@@ -103,7 +104,8 @@ void Exchange::end_held(Outcome why) {
 
 Outcome Exchange::outcome() const {
     if (error_) std::rethrow_exception(error_);
-    return outcome_ == Outcome::exhausted && goal_.state != none ? Outcome::found : outcome_;
+    const bool is_cheapest = goal_.state != none && cost_ <= progress_.upper_bound.load(std::memory_order_relaxed);
+    return outcome_ == Outcome::exhausted && is_cheapest ? Outcome::found : outcome_;
 }
 
 }  // namespace onchip::joint

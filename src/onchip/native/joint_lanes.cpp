@@ -35,7 +35,7 @@ void Lane::run(const StopToken& stop) {
 }
 
 Outcome Lane::go_on(const StopToken& stop) {
-    if (number_ == 0) {
+    if (number_ == 0 && states_.size() == 0) {
         const Index root = states_.build_root(stop);
         if (root == none || !settle(root, stop)) return Outcome::stopped;
     }
@@ -45,7 +45,9 @@ Outcome Lane::go_on(const StopToken& stop) {
         }
         if (exchange_.is_over() || (is_alone() && !queue_.has_any())) return Outcome::exhausted;
         if (stop.is_asked()) return Outcome::stopped;
-        if (progress_.states.load(std::memory_order_relaxed) >= options_.most_states) return Outcome::states_spent;
+        if (progress_.states.load(std::memory_order_relaxed) >= progress_.most_states.load(std::memory_order_relaxed)) {
+            return Outcome::states_spent;
+        }
         if (queue_.has_any() && !go_on_with(queue_.pop(), stop)) return Outcome::stopped;
     }
 }

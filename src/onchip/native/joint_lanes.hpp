@@ -47,6 +47,12 @@ public:
     void end(Outcome why);
     void end(std::exception_ptr error);
 
+    // Before the lanes begin, or go on.
+    void begin() {
+        outcome_ = Outcome::exhausted;
+        is_over_.store(false, std::memory_order_relaxed);
+    }
+
     // Once all lanes have ended. `outcome` rethrows what one of them threw.
     Outcome outcome() const;
     Place goal() const { return goal_; }

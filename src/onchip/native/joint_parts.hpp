@@ -18,8 +18,15 @@ namespace onchip::joint {
 // How far a search is; only plans below the upper bound count, which is that of the best plan found in it.
 struct Progress {
     std::atomic<std::int64_t> states{0};
+    std::atomic<std::int64_t> most_states{unlimited};
     std::atomic<Cost> lower_bound{0};
     std::atomic<Cost> upper_bound{unlimited};
+
+    void lower_upper_bound(Cost cost) {
+        Cost known = upper_bound.load(std::memory_order_relaxed);
+        while (cost < known && !upper_bound.compare_exchange_weak(known, cost, std::memory_order_relaxed)) {
+        }
+    }
 };
 
 // The problem, and what follows from it alone.

@@ -39,9 +39,22 @@ Cost Search::lower_bound() const {
     return parts_->progress.lower_bound.load(std::memory_order_relaxed);
 }
 
-Outcome Search::run(const StopToken& stop) {
-    if (is_begun_.exchange(true)) throw std::logic_error("a search runs once");
+void Search::pause() {
+    parts_->progress.most_states.store(0, std::memory_order_relaxed);
+}
+
+void Search::lower_upper_bound(Cost cost) {
+    if (cost < 0) throw std::invalid_argument("an upper bound is at least 0");
+    parts_->progress.lower_upper_bound(cost);
+}
+
+Outcome Search::run(const StopToken& stop, std::int64_t most_states) {
+    if (is_lost_) throw std::logic_error("a search that was stopped cannot be resumed");
+    if (is_running_.exchange(true)) throw std::logic_error("a search is running");
+    is_lost_ = true;
     auto& [options, tables, progress, exchange, lanes] = *parts_;
+    progress.most_states.store(most_states, std::memory_order_relaxed);
+    exchange.begin();
     std::vector<std::jthread> others;
     try {
         for (Index more = 1; more < options.workers; ++more) {
@@ -52,17 +65,19 @@ Outcome Search::run(const StopToken& stop) {
     }
     lanes.front()->run(stop);
     others.clear();
-    is_over_ = true;
-    return exchange.outcome();
+    is_running_ = false;
+    const Outcome outcome = exchange.outcome();
+    is_lost_ = outcome == Outcome::stopped || outcome == Outcome::memory_spent;
+    return outcome;
 }
 
 Cost Search::cost() const {
-    return is_over_ ? parts_->exchange.cost() : none;
+    return is_running_ ? none : parts_->exchange.cost();
 }
 
 std::vector<Move> Search::moves() const {
     std::vector<Move> moves;
-    if (!is_over_) return moves;
+    if (is_running_) return moves;
     for (Place at = parts_->exchange.goal(); at.state != none;) {
         const States& states = parts_->lanes[at.lane]->states();
         const State& state = states[at.state];

@@ -58,7 +58,6 @@ void Options::check(const Problem& problem) const {
     require(0 <= upper_bound && upper_bound <= unlimited, "an upper bound is not between 0 and 2^62", 0);
     const auto steps = static_cast<Cost>(std::max<std::size_t>(problem.operators.size(), 1));
     require(0 <= greed && greed <= most_in_all / steps, "greed is not between 0 and 2^60 for all operators", 0);
-    require(0 <= most_states && most_states <= unlimited, "a limit of states is not between 0 and 2^62", 0);
     require(0 <= most_bytes && most_bytes <= unlimited, "a limit of bytes is not between 0 and 2^62", 0);
     for (Cost least : {least_of_first, least_of_second}) {
         require(0 <= least && least <= most_in_all, "what a part pays at least is not between 0 and 2^60", 0);

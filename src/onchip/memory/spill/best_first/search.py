@@ -65,7 +65,8 @@ class BestFirstSearch:
     With `greed`, each executed operator counts as so much cost saved: plans are found at once, and only an exhausted
     search proves anything. Another `seed` breaks ties otherwise, so that another of several optima is found.
 
-    One worker searches `states_alone` states; what needs more is begun anew by all workers of the run.
+    One worker searches `states_alone` states; what needs more is begun anew by all workers of the run. A search that ran
+    out of states, or was paused, can be resumed.
     """
 
     def __init__(
@@ -82,60 +83,84 @@ class BestFirstSearch:
     ) -> None:
         self._indexed = indexed
         self._run = run
-        self._upper_bound = min(upper_bound, UNLIMITED)
+        self.upper_bound = min(upper_bound, UNLIMITED)
         self._seed = seed
         self._greed = greed
         self._most_states = min(run.limits.node_limit or UNLIMITED, state_limit)
         self._states_alone = states_alone
         self._two_parts = two_parts or TwoParts.unknown(indexed)
+        self._search: JointSearch | None = None
+        self._workers = min(run.limits.workers, MOST_WORKERS) if self._most_states > states_alone else 1
+        self._before = (0, 0)
+
+    @property
+    def states(self) -> int:
+        """Number of states of this search so far."""
+        return self._before[1] + (self._search.states if self._search else 0)
+
+    def lower_upper_bound(self, cost: int) -> None:
+        """Look only for plans that cost less, from now on."""
+        self.upper_bound = min(self.upper_bound, cost)
+        if self._search is not None:
+            self._search.lower_upper_bound(cost)
 
     def solve(self) -> SearchOutcome:
         """Search until done, stopped, or out of memory, which it is at once where sums need more than 60 bits.
 
         Where nothing costs less than the upper bound, `cost` is None and `lower_bound` the upper bound.
         """
+        return self.go_on(self._run, self._most_states)
+
+    def go_on(self, turn: Run, most_states: int) -> SearchOutcome:
+        """Search until so many states are spent in all; the end of the turn pauses, that of the whole run is final."""
         if not _is_countable(self._indexed):
             return SearchOutcome(None, None, 0, 0, Stop.MEMORY_LIMIT)
-        workers = min(self._run.limits.workers, MOST_WORKERS)
-        if workers == 1 or self._most_states <= self._states_alone:
-            return self._searched(1, self._most_states)
-        alone = self._searched(1, self._states_alone)
-        if alone.stop is not Stop.NODE_LIMIT:
-            return alone
-        return self._searched(workers, self._most_states - alone.states, alone.lower_bound, alone.states)
+        if self._search is None:
+            self._search = self._begun(1)
+        if self._workers > 1 and self._before == (0, 0):
+            found = self._searched(self._search, turn, min(most_states, self._states_alone))
+            if found.stop is not Stop.NODE_LIMIT or self.states < self._states_alone:
+                return found
+            self._before, self._search = (found.lower_bound, found.states), self._begun(self._workers)
+        return self._searched(self._search, turn, most_states)
 
-    def _searched(self, workers: int, most_states: int, bound: int = 0, states: int = 0) -> SearchOutcome:
-        """Search by so many workers for so many states; the bound and the states are of what was searched before."""
-        indexed, token = self._indexed, StopToken()
-        search = JointSearch(
+    def _begun(self, workers: int) -> JointSearch:
+        indexed = self._indexed
+        return JointSearch(
             joint_tensors(indexed, self._two_parts),
             joint_operators(indexed),
             capacity_units=min(indexed.room.capacity_units, LARGEST_SUM),
-            upper_bound=self._upper_bound,
+            upper_bound=self.upper_bound,
             greed=self._greed,
             seed=self._seed,
-            most_states=most_states,
             most_bytes=MOST_BYTES,
             workers=workers,
             least_of_first=self._two_parts.least_of_first,
             least_of_second=self._two_parts.least_of_second,
         )
 
-        def report() -> None:
-            self._run.report(None, max(bound, search.lower_bound), f"{states + search.states} states")
+    def _searched(self, search: JointSearch, turn: Run, most_states: int) -> SearchOutcome:
+        """Go on with a search; bounds and states of the one before it count, too."""
+        token, (bound, states) = StopToken(), self._before
 
-        found = run_watched(lambda: search.run(token), token.ask, self._run, report)
-        best_bound, all_states = max(bound, search.lower_bound), states + search.states
+        def stop() -> None:
+            token.ask() if self._run.stop is not None else search.pause()
+
+        def report() -> None:
+            turn.report(None, max(bound, search.lower_bound), f"{states + search.states} states")
+
+        found = run_watched(lambda: search.run(token, most_states - states), stop, turn, report)
         if found is JointOutcome.EXHAUSTED:
-            return SearchOutcome(None, None, self._upper_bound, all_states, Stop.COMPLETED)
-        stop = Stop.COMPLETED
-        if found is not JointOutcome.FOUND:
-            spent = Stop.MEMORY_LIMIT if found is JointOutcome.MEMORY_SPENT else Stop.NODE_LIMIT
-            stop = self._run.stop or spent
-        if search.cost < 0:
-            return SearchOutcome(None, None, best_bound, all_states, stop)
-        moves = tuple(_move(indexed, operator, evicted) for operator, evicted in search.moves)
-        return SearchOutcome(moves, search.cost, best_bound, all_states, stop)
+            return SearchOutcome(None, None, self.upper_bound, self.states, Stop.COMPLETED)
+        ends = {JointOutcome.FOUND: Stop.COMPLETED, JointOutcome.MEMORY_SPENT: Stop.MEMORY_LIMIT}
+        end = ends.get(found, Stop.NODE_LIMIT)
+        if end is not Stop.COMPLETED:
+            end = self._run.stop or end
+        cost, moves = None, None
+        if search.cost >= 0:
+            cost = search.cost
+            moves = tuple(_move(self._indexed, operator, evicted) for operator, evicted in search.moves)
+        return SearchOutcome(moves, cost, max(bound, search.lower_bound), self.states, end)
 
 
 def _move(indexed: IndexedProblem, operator: int, leaving: Sequence[int]) -> SearchMove:
