@@ -18,8 +18,9 @@ from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
 from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.sure_gaps import SureGapsBound
-from onchip.memory.spill.best_first import exact, one_order, staged
-from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.best_first import one_order
+from onchip.memory.spill.best_first.exact import METHOD, TrafficParams, TrafficPlanner
+from onchip.memory.spill.best_first.least_bytes import LeastBytesParams
 from onchip.memory.spill.best_first.search import BestFirstSearch, TwoParts
 from onchip.memory.spill.large import parts_bound, window_moves
 from onchip.memory.spill.large.any_order import AnyOrderPlanner
@@ -279,21 +280,14 @@ def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_the
     assert not searched
 
 
-@pytest.fixture
-def as_if_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So few states that no search proves anything before bounds and moves do."""
-    monkeypatch.setattr(staged, "FEW_OPERATORS", 3)
-    monkeypatch.setattr(exact, "FEW_OPERATORS", 3)
-    for name in ("SOON_STATES", "FIRST_STATES", "GREEDY_STATES"):
-        monkeypatch.setattr(staged, name, 1)
-
-
-@pytest.mark.usefixtures("as_if_large")
 @pytest.mark.parametrize("seed", with_slow(range(24), {4}.__contains__))
 def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int) -> None:
+    """So few states that no search proves anything before bounds and moves do."""
     problem = some_problem(seed, 7)
-    result, least = solve_exactly(problem, Run(Limits(workers=1 + seed % 3))), least_traffic(problem)
-    assert_true(problem, result, least)
+    incumbent = PlanIncumbent(IndexedProblem.of(problem), Run(Limits(workers=1 + seed % 3)))
+    few = LeastBytesParams(first_states=1, greedy_states=1, far_states=1)
+    TrafficPlanner(incumbent, TrafficParams(large_operators=3, least_bytes=few)).solve()
+    assert_true(problem, incumbent.result(METHOD), least_traffic(problem))
 
 
 @pytest.mark.parametrize("seed", series((1, 0), 1))

@@ -11,12 +11,14 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
 from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.best_first.least_bytes import LeastBytes
 from onchip.memory.spill.best_first.search import UNLIMITED, BestFirstSearch, joint_operators, joint_tensors
-from onchip.memory.spill.best_first.staged import StagedSearch
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken
+from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.portfolio import Portfolio
 from oracles.joint_search import PlainSearch
 from oracles.one_scratchpad import random_graph
 from support.series import series
@@ -103,11 +105,12 @@ def test_the_stages_end_with_the_same_cost_and_proof(seed: int) -> None:
     found = []
     for workers in (1, 2):
         indexed = tight_problem(seed)
-        search = StagedSearch(indexed, Run(Limits(workers=workers)), lambda *_: None, lambda: 1.0)
-        search.solve()
-        assert search.moves is not None
-        assert non_compulsory_cost(indexed, schedule_of_moves(indexed, search.moves)) == search.cost
-        found.append((search.cost, search.lower_bound, search.is_proven))
+        run = Run(Limits(workers=workers))
+        search = LeastBytes(indexed, run, lambda *_: None, lambda _: None)
+        Portfolio(search, search.strategies(search), Budget(run)).solve()
+        assert search.answer is not None
+        assert non_compulsory_cost(indexed, schedule_of_moves(indexed, search.answer)) == search.value
+        found.append((search.value, search.lower_bound, search.is_proven))
     assert found[0] == found[1]
 
 

@@ -68,7 +68,7 @@ class Strategy(ABC):
     def step(self, quantum: float) -> float:
         """Search until about so many nodes are spent, or it has to stop; return the number of nodes spent."""
         spent = 0.0
-        while spent < quantum and not self.has_to_stop:
+        while spent < quantum and self.is_ready and not self.has_to_stop:
             spent += self.advance(quantum - spent)
         return spent
 
@@ -181,7 +181,7 @@ class Portfolio:
             return Stop.COMPLETED
         if failure is not None and self.incumbent.value is None:
             raise failure
-        ends = (one.ended_by or Stop.NODE_LIMIT for one in self.strategies)
+        ends = (one.ended_by or Stop.NODE_LIMIT for one in self.strategies if one.ended_by or one.is_ready)
         return next((one for one in ends if one is not Stop.COMPLETED), Stop.COMPLETED)
 
     def _is_active(self, member: _Member) -> bool:

@@ -5,7 +5,7 @@ What is proven beyond the bound in bytes is proven by conflicts for a given orde
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from onchip.answer.problem import Order
@@ -19,12 +19,14 @@ from onchip.memory.decisions.compose import OperatorSchedule, SearchMove, non_co
 from onchip.memory.decisions.incumbent import PlanIncumbent
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.learning import ConflictLearning
+from onchip.memory.spill.best_first.least_bytes import optimal_moves
 from onchip.memory.spill.best_first.placed_plans import PlacedPlans
 from onchip.memory.spill.best_first.plan_graph import PlanGraph
-from onchip.memory.spill.best_first.staged import optimal_moves
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
+from onchip.search.strategy.portfolio import Stepped
 
 MOST_OPERATORS = 40
 MOST_PASSAGES, MOST_BEGINNINGS = 200_000, 10_000
@@ -40,23 +42,36 @@ SLACK_STEPS = 6
 class AddressSearch:
     """Looks for addresses for a plan as cheap as the best in bytes, or nearly so.
 
-    If that is not proven optimal in bytes, there is no point in looking for its equals.
+    If that is not proven optimal in bytes, there is no point in looking for its equals. A search that proves may then
+    go on, so that each step ends with the `turn` in which it began.
     """
 
-    def __init__(self, incumbent: PlanIncumbent, moves: tuple[SearchMove, ...], *, is_optimal: bool) -> None:
+    def __init__(
+        self, incumbent: PlanIncumbent, moves: tuple[SearchMove, ...], *, is_optimal: bool, turn: Stepped | None = None
+    ) -> None:
         self._incumbent = incumbent
         self._indexed = incumbent.indexed
-        self._run = incumbent.run
+        self._turn = None if is_optimal else turn
         self._moves = moves
         self._is_optimal = is_optimal
         self._bound_in_bytes = incumbent.lower_bound
 
     def solve(self) -> None:
         """Go through the steps until the plan is proven or the run has to stop."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[None]:
+        """Hand back after each step."""
         self._try_to_pack(schedule_of_moves(self._indexed, self._moves), "packed", PATIENT_WORK)
         for step in self._steps():
+            yield
             if not self._is_over:
                 step()
+
+    @property
+    def _run(self) -> Run:
+        return self._incumbent.run if self._turn is None else self._turn.run
 
     def _steps(self) -> list[Callable[[], None]]:
         if self._indexed.problem.graph.shares_bytes:
@@ -71,7 +86,7 @@ class AddressSearch:
 
     @property
     def _is_over(self) -> bool:
-        return self._incumbent.is_proven or self._run.stop is not None
+        return self._incumbent.is_proven or self._incumbent.run.stop is not None
 
     def _cheapest_plans(self) -> None:
         """Go through all plans below the best one, the cheapest first, as far as they have addresses."""

@@ -65,8 +65,8 @@ class BestFirstSearch:
     With `greed`, each executed operator counts as so much cost saved: plans are found at once, and only an exhausted
     search proves anything. Another `seed` breaks ties otherwise, so that another of several optima is found.
 
-    One worker searches `states_alone` states; what needs more is begun anew by all workers of the run. A search that ran
-    out of states, or was paused, can be resumed.
+    One worker searches `states_alone` states; what needs more is begun anew by all workers of the run. A search that
+    ran out of states, or was paused, can be resumed.
     """
 
     def __init__(

@@ -29,8 +29,10 @@ from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.learning import ConflictLearning
 from onchip.memory.retention.linked_proof import prove_with_links
 from onchip.memory.spill.best_first.given import orders_to_start_from
-from onchip.memory.spill.best_first.staged import StagedSearch, optimal_moves
+from onchip.memory.spill.best_first.least_bytes import LeastBytes, optimal_moves
+from onchip.search.budget.budget import Budget
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
+from onchip.search.strategy.portfolio import Portfolio
 
 OTHER_ORDERS = 6
 
@@ -106,9 +108,13 @@ class ScratchpadsPlanner:
 
     def _any_order(self) -> None:
         relaxed = pooled(self._indexed)
-        search = StagedSearch(relaxed.indexed, self._run, self._learn_order_of, lambda: 0.5)
-        search.solve()
-        self._incumbent.raise_bound(search.lower_bound + relaxed.forced_cost)
+
+        def raise_bound(bound: int) -> None:
+            self._incumbent.raise_bound(bound + relaxed.forced_cost)
+
+        run = self._run.within(self._run.seconds_left / 2) if self._run.deadline.is_set else self._run
+        search = LeastBytes(relaxed.indexed, run, self._learn_order_of, raise_bound)
+        Portfolio(search, search.strategies(search), Budget(run)).solve()
         for seed in range(1, 1 + OTHER_ORDERS):
             if self._is_over or not search.is_proven:
                 return
