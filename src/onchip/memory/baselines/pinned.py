@@ -18,13 +18,12 @@ from onchip.memory.allocate.exact.windows import hard_stretch
 from onchip.memory.baselines.streamed import stacked, streamed_schedule
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
 from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.effort import STEP
 from onchip.memory.spill.best_first.given import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-
-PACKING_NODES = 8_000
 
 
 class Pins:
@@ -126,7 +125,7 @@ class Pins:
         if memory not in self._memory_of.values():
             return stacked(self.indexed, part)
         attempt = Attempt(packing_problem(self.indexed.views[memory], part), run)
-        attempt.go_on(PACKING_NODES)
+        attempt.go_on(STEP.quick_nodes)
         if attempt.offsets_bytes is None:
             stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)
             self.unpin_worst(stretch, memory)

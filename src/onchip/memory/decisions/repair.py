@@ -15,10 +15,10 @@ from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.allocate.exact.branching import Knowledge
 from onchip.memory.allocate.exact.windows import clipped, finding_of, hard_stretch
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
+from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 
-WHOLE_NODES = 8_000
 WINDOW_NODES = 1_000
 SINGLE_CUTS = 24
 CUTS_TO_PAIR = 8
@@ -39,13 +39,13 @@ def place_or_cut(
     run = run or Run()
     repair = Repair(indexed, schedule, run, most_work)
     for _ in range(MOST_REPAIRS):
-        if run.stop is not None or repair.is_spent(WHOLE_NODES):
+        if run.stop is not None or repair.is_spent(STEP.quick_nodes):
             break
         chains = chained(indexed, repair.schedule)
         if has_too_many_pairs(chains.problem.buffers):
             break
         attempt = Attempt(chains.problem, run)
-        attempt.go_on(WHOLE_NODES)
+        attempt.go_on(STEP.quick_nodes)
         if attempt.offsets_bytes is not None:
             return chains.schedule, chains.offsets_bytes(attempt.offsets_bytes)
         stretch = attempt.stretch or hard_stretch(attempt.core, run, attempt.hardest_step)

@@ -23,6 +23,7 @@ from onchip.answer.result import Result, Status, Stop
 from onchip.memory.allocate.exact.pack import pack_schedule
 from onchip.memory.decisions.compose import SearchMove, schedule_of_moves
 from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.effort import STEP
 from onchip.memory.remat.needs import NEVER, FirstRuns
 from onchip.memory.remat.replay import Guide, GuidedReplay, Replayed
 from onchip.memory.remat.search import RecomputationSearch
@@ -46,8 +47,6 @@ FIRST_MOMENTS: Final = 5
 MOST_MOMENTS: Final = 40
 ROUNDS_OF_MOMENTS: Final = 6
 MOMENTS_A_ROUND: Final = 3
-WORK_OF_MOMENTS: Final = 10.0
-"""What CP-SAT counts as about a second."""
 DISTANCES: Final = (0.0, 0.5, 1.0, 2.0)
 FIRMNESSES: Final = (float("inf"), 10.0, 2.0)
 PATIENCES: Final = (1.0, 1.0005, 1.003, 1.01, 1.03, 1.1)
@@ -175,7 +174,7 @@ class _Planner:
             steps = sorted({*steps, *more})
 
     def _solve_moments(self, moments: tuple[Moment, ...], run: Run, *, is_bound: bool) -> StagesAnswer:
-        answer = StageModel(self.first_runs, moments).solve(run, WORK_OF_MOMENTS)
+        answer = StageModel(self.first_runs, moments).solve(run, STEP.long_work)
         if is_bound:
             self.incumbent.is_infeasible = answer.is_infeasible
             self.incumbent.raise_bound(answer.lower_bound)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.answer.result import Result
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
+from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import StayGap, StaySearch, StopToken
 from onchip.search.budget.limits import Run
@@ -30,7 +31,6 @@ MOST_STATES: Final = 20_000_000
 METHOD: Final = "gaps of a window"
 
 WINDOW_STEPS: Final = 1_000
-WINDOW_WORK: Final = 2.0
 """For each of several windows."""
 
 
@@ -90,7 +90,7 @@ class GapWindows:
         if self._has_few_choices(gaps, run):
             return
         if cp_sat_is_within_reach(run):
-            found = leaving_by_model(gaps, self._left, run, WINDOW_WORK if len(self._windows) > 1 else inf)
+            found = leaving_by_model(gaps, self._left, run, STEP.short_work if len(self._windows) > 1 else inf)
             self.lower_bound += found.lower_bound
             self._leave(gaps if found.answer is None else found.answer)
         else:

@@ -14,15 +14,12 @@ from onchip.memory.allocate.exact.postponed import core_of
 from onchip.memory.allocate.exact.windows import unpackable_stretch
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
 from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.effort import STEP
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 
 MOST_ROUNDS = 400
-ROUND_NODES = 30_000
-STRETCH_NODES = 2_000
-LAST_NODES = 4_000_000
-CP_SAT_WORK = 3.0
 NODES_OF_WORK = 500_000
 """Of packing, for what CP-SAT counts as 1: about a second."""
 FULLEST_STEPS = 40
@@ -97,15 +94,15 @@ class PackingOfPart:
 
     def _pack(self, problem: PackingProblem) -> None:
         attempt = Attempt(problem, self._run)
-        finding = attempt.go_on(ROUND_NODES)
+        finding = attempt.go_on(STEP.round_nodes)
         self.offsets_bytes = attempt.offsets_bytes
         if finding is Knowledge.OPEN:
             stretches = self._unpackable_stretches(problem)
             if stretches:
                 self.conflicts = [self._core(stretch) for stretch in stretches]
                 return
-            packing = pack_by_cp_sat(problem, self._run, CP_SAT_WORK).answer
-            finding = Knowledge.PACKED if packing else attempt.go_on(LAST_NODES)
+            packing = pack_by_cp_sat(problem, self._run, STEP.patient_work).answer
+            finding = Knowledge.PACKED if packing else attempt.go_on(STEP.proof_nodes)
             self.offsets_bytes = packing.offsets_bytes if packing else attempt.offsets_bytes
         self.nodes = attempt.nodes
         if finding is Knowledge.UNPACKABLE:
@@ -127,7 +124,7 @@ class PackingOfPart:
             ):
                 continue
             looked_at.append(step)
-            stretch = unpackable_stretch(problem, self._run, step, STRETCH_NODES)
+            stretch = unpackable_stretch(problem, self._run, step, STEP.stretch_nodes)
             if stretch is not None:
                 stretches.append(stretch)
         return stretches

@@ -15,6 +15,7 @@ import numpy as np
 
 from onchip.bounds.retention.possible_gaps import PossibleGap
 from onchip.bounds.retention.sure_gaps import SureGap
+from onchip.memory.effort import STEP
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from onchip.memory.retention.gap_model import GapModel
 
 METHOD: Final = "gaps of any order"
-WORK: Final = 10.0
 """Of CP-SAT, which counts about a second as 1, where there is no time limit."""
 
 Gap: TypeAlias = SureGap | PossibleGap
@@ -58,7 +58,7 @@ class SureGapsBound:
         model = self._model()
         solver = cp_model.CpSolver()
         solver.parameters.linearization_level = 2
-        work = float("inf") if run.deadline.is_set else WORK
+        work = float("inf") if run.deadline.is_set else STEP.long_work
         return solve_for_result(solver, model.model, of_one_worker(run), METHOD, lambda: (), work).lower_bound
 
     def _model(self) -> GapModel:

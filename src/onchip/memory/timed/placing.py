@@ -11,6 +11,7 @@ from typing import Final
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.bounds.latency.ways_to_run import WaysToRun
 from onchip.memory.allocate.exact.pack import pack
+from onchip.memory.effort import STEP
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTensor, LatencyTiming, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
@@ -19,7 +20,6 @@ SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8,
 """Of each scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
 QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
 """Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
-THOROUGH_NODES: Final = 200_000
 REPAIR_ROUNDS: Final = 600
 """For each packing: about a second where a thousand stays are packed."""
 SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
@@ -125,7 +125,7 @@ def placed_step_by_step(ways: WaysToRun, search: LatencyBands) -> PlacedOrder | 
 
 def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses that ends before `below` without them, sought for longer."""
-    return _first_that_packs(ways, search, run, PackingEffort(THOROUGH_NODES), 1.0, below)
+    return _first_that_packs(ways, search, run, PackingEffort(STEP.check_nodes), 1.0, below)
 
 
 def placed_while_timed(search: LatencyBands, run: Run) -> PlacedOrder | None:

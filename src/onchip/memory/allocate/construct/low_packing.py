@@ -8,8 +8,9 @@ from typing import Final
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.memory.allocate.construct.best_fit import has_too_many_pairs
 from onchip.memory.allocate.construct.greedy_by_size import order_by_size
-from onchip.memory.allocate.exact.attempt import FIRST_NODES, Attempt
+from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.allocate.exact.sections import lives_of, sections_of
+from onchip.memory.effort import STEP
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, ArenaSearch, JoinedBlocks, StopToken
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Run
@@ -123,7 +124,7 @@ class LowPacking:
         if self._run.stop is not None or has_too_many_pairs(buffers, MOST_JOINED_PAIRS):
             return
         attempt = Attempt(PackingProblem(buffers, -(-target_bytes // alignment) * alignment, alignment), self._run)
-        attempt.go_on(FIRST_NODES)
+        attempt.go_on(STEP.quick_nodes)
         if attempt.offsets_bytes is not None:
             search.offer(attempt.offsets_bytes)
 

@@ -12,12 +12,11 @@ from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
 from onchip.memory.allocate.exact.postponed import core_of
 from onchip.memory.allocate.exact.sections import lives_of
 from onchip.memory.allocate.exact.windows import unpackable_stretch
+from onchip.memory.effort import STEP
 from onchip.search.budget.limits import Run
 
 BEST_FIT_TRIES = 4
-FIRST_NODES = 8_000
 NODES_GROWTH = 4
-NODES_BEFORE_CP_SAT = 4_000_000
 CP_SAT_WORK = 20.0
 
 
@@ -33,7 +32,7 @@ class Attempt:
         self._run = run
         self._core = core_of(problem)
         self._search: BranchingSearch | None = None
-        self._round_nodes = FIRST_NODES
+        self._round_nodes = STEP.quick_nodes
         self._asked_cp_sat = False
         self._is_too_much = least_arena_bytes(problem) > problem.capacity_bytes or fixed_overlap(problem)
 
@@ -79,7 +78,7 @@ class Attempt:
         self.stretch = unpackable_stretch(problem, self._run, search.hardest_step, nodes)
         if self.stretch is not None:
             return Knowledge.UNPACKABLE
-        if search.nodes >= NODES_BEFORE_CP_SAT and not self._asked_cp_sat and self._run.limits.node_limit is None:
+        if search.nodes >= STEP.proof_nodes and not self._asked_cp_sat and self._run.limits.node_limit is None:
             self._asked_cp_sat = True
             return self._ask_cp_sat()
         return Knowledge.OPEN

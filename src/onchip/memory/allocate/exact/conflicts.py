@@ -10,9 +10,9 @@ from onchip.memory.allocate.exact.postponed import core_of
 from onchip.memory.allocate.exact.sections import sections_of
 from onchip.memory.allocate.exact.windows import clipped, finding_of, unpackable_stretch
 from onchip.memory.allocate.overflow.kept_buffers import Conflict
+from onchip.memory.effort import STEP
 from onchip.search.budget.limits import Run
 
-NODES = 2_000
 MOST_SECTIONS = 40
 APART = 4
 
@@ -24,7 +24,10 @@ def conflict_in(problem: PackingProblem, stretch: range, run: Run) -> Conflict:
     for part in sorted(parts, key=lambda part: part.size_bytes * (part.stop - part.start)):
         rest = list(parts)
         rest.remove(part)
-        if run.stop is None and finding_of(replace(cut, buffers=tuple(rest)), run, NODES) is Knowledge.UNPACKABLE:
+        if (
+            run.stop is None
+            and finding_of(replace(cut, buffers=tuple(rest)), run, STEP.stretch_nodes) is Knowledge.UNPACKABLE
+        ):
             parts = rest
     return Conflict(stretch, tuple(parts))
 
@@ -47,7 +50,7 @@ def unpackable_stretches(problem: PackingProblem, run: Run) -> list[range]:
         ):
             continue
         looked_at.append(section)
-        stretch = unpackable_stretch(problem, run, step, NODES)
+        stretch = unpackable_stretch(problem, run, step, STEP.stretch_nodes)
         if stretch is not None:
             stretches.append(stretch)
     return stretches

@@ -11,7 +11,6 @@ from onchip.memory.allocate.construct.best_fit import has_too_many_pairs
 from onchip.memory.allocate.construct.chains import chained
 from onchip.memory.allocate.construct.low_packing import LowPacking
 from onchip.memory.allocate.exact.attempt import (
-    FIRST_NODES,
     Attempt,
     arena_bytes,
     fixed_overlap,
@@ -19,6 +18,7 @@ from onchip.memory.allocate.exact.attempt import (
 )
 from onchip.memory.allocate.exact.branching import Knowledge
 from onchip.memory.decisions.compose import OperatorSchedule
+from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
@@ -151,7 +151,7 @@ class Narrowing(Strategy):
     name = "packing exactly"
 
     def __init__(self, problem: PackingProblem, incumbent: Incumbent[Packing]) -> None:
-        super().__init__(incumbent, incumbent.run, FIRST_NODES)
+        super().__init__(incumbent, incumbent.run, STEP.quick_nodes)
         multiples = (each for one in problem.buffers for each in (one.size_bytes, one.offset_bytes or 0))
         self._unit = gcd(*multiples) if problem.alignment_bytes == 1 else 1
         self._problem = problem
@@ -172,7 +172,9 @@ class Narrowing(Strategy):
         low, best = self.incumbent.lower_bound, self.incumbent.value
         highest = self._problem.capacity_bytes if best is None else best - self._unit
         capacity = highest if best is None else min(low + self._above, highest)
-        attempt, finding, spent = self._attempted(capacity, nodes if capacity == highest else min(nodes, FIRST_NODES))
+        attempt, finding, spent = self._attempted(
+            capacity, nodes if capacity == highest else min(nodes, STEP.quick_nodes)
+        )
         if attempt.offsets_bytes is not None:
             arena = arena_bytes(self._problem, attempt.offsets_bytes)
             self.incumbent.keep(Packing(attempt.offsets_bytes), arena, self.name)

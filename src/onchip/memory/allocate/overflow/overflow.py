@@ -17,13 +17,13 @@ from onchip.memory.allocate.exact.branching import Knowledge
 from onchip.memory.allocate.exact.conflicts import conflict_in, unpackable_stretches
 from onchip.memory.allocate.exact.sections import lives_of
 from onchip.memory.allocate.overflow.kept_buffers import Conflict, Kept, KeptBuffers
+from onchip.memory.effort import STEP
 from onchip.search.budget.clock import Stopwatch
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.incumbent import Incumbent
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach
 
 METHOD = "overflow"
-ROUND_NODES = 30_000
 NODES_GROWTH = 4
 MOST_SET_ASIDE = 8
 SLACK_PERCENTS = (1, 2, 4, 8, 16)
@@ -86,7 +86,7 @@ class OverflowSearch:
 
         False if there is nothing left to choose: one of them packed, or has to be left open.
         """
-        nodes = ROUND_NODES
+        nodes = STEP.round_nodes
         while self._open and not self._incumbent.is_proven:
             nodes *= NODES_GROWTH
             findings = [attempt.go_on(nodes) for _, attempt in self._open]
@@ -110,7 +110,7 @@ class OverflowSearch:
         """Offer the choice if it packs; else the master is told why it does not, or not to choose it again."""
         problem = self._problem_of(kept)
         attempt = Attempt(problem, self._run)
-        finding = attempt.go_on(ROUND_NODES)
+        finding = attempt.go_on(STEP.round_nodes)
         if finding is Knowledge.PACKED:
             self._offer_packed(kept, attempt)
             return
@@ -135,7 +135,7 @@ class OverflowSearch:
             if kept is None or self._run.stop is not None:
                 return
             attempt = Attempt(self._problem_of(kept), self._run)
-            if attempt.go_on(ROUND_NODES) is Knowledge.PACKED:
+            if attempt.go_on(STEP.round_nodes) is Knowledge.PACKED:
                 self._offer_packed(kept, attempt)
                 return
 

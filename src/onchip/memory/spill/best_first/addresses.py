@@ -17,6 +17,7 @@ from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
 from onchip.memory.allocate.exact.tied import pack_with_ties
 from onchip.memory.decisions.compose import OperatorSchedule, SearchMove, non_compulsory_cost, schedule_of_moves
 from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.effort import STEP
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.learning import ConflictLearning
 from onchip.memory.spill.best_first.least_bytes import optimal_moves
@@ -31,11 +32,7 @@ from onchip.search.strategy.portfolio import Stepped
 MOST_OPERATORS = 40
 MOST_PASSAGES, MOST_BEGINNINGS = 200_000, 10_000
 FIRST_OPTIMA, MORE_OPTIMA = 6, 40
-BRANCHING_NODES = 20_000
-QUICK_WORK, PATIENT_WORK = 0.5, 3.0
-"""Of CP-SAT, which counts about a second as 1."""
 SLACK_STATES = 200_000
-LEARNING_WORK = 10.0
 SLACK_STEPS = 6
 
 
@@ -63,7 +60,7 @@ class AddressSearch:
 
     def steps(self) -> Iterator[None]:
         """Hand back after each step."""
-        self._try_to_pack(schedule_of_moves(self._indexed, self._moves), "packed", PATIENT_WORK)
+        self._try_to_pack(schedule_of_moves(self._indexed, self._moves), "packed", STEP.patient_work)
         for step in self._steps():
             yield
             if not self._is_over:
@@ -102,10 +99,10 @@ class AddressSearch:
             incumbent.offer(placed.schedule, placed.offsets_bytes, placed.cost, "cheapest with addresses")
 
     def _few_other_optima(self) -> None:
-        self._other_optima(range(1, 1 + FIRST_OPTIMA), QUICK_WORK)
+        self._other_optima(range(1, 1 + FIRST_OPTIMA), STEP.quick_work)
 
     def _many_other_optima(self) -> None:
-        self._other_optima(range(1, 1 + MORE_OPTIMA), PATIENT_WORK)
+        self._other_optima(range(1, 1 + MORE_OPTIMA), STEP.patient_work)
 
     def _other_optima(self, seeds: range, work: float) -> None:
         """Break ties otherwise: another optimum in bytes may pack, unless it is proven that none does."""
@@ -122,7 +119,7 @@ class AddressSearch:
         is_the_only_order = self._indexed.problem.order is Order.GIVEN
         if not cp_sat_is_within_reach(self._run):
             return
-        most_work = float("inf") if is_the_only_order else LEARNING_WORK
+        most_work = float("inf") if is_the_only_order else STEP.long_work
         ConflictLearning(self._incumbent, order, self._run, most_work).solve(is_the_only_order=is_the_only_order)
 
     def _leave_slack(self) -> None:
@@ -151,13 +148,13 @@ class AddressSearch:
     def _model(self) -> None:
         prove_with_addresses(self._incumbent)
 
-    def _try_to_pack(self, schedule: OperatorSchedule, phase: str, work: float = QUICK_WORK) -> bool:
+    def _try_to_pack(self, schedule: OperatorSchedule, phase: str, work: float = STEP.quick_work) -> bool:
         """Offer the schedule as it stands if it packs: by branching first, then by another solver for so much work."""
         chains = chained(self._indexed, schedule)
         if has_too_many_pairs(chains.problem.buffers):
             return False
         attempt = Attempt(chains.problem, self._run)
-        finding = attempt.go_on(BRANCHING_NODES)
+        finding = attempt.go_on(STEP.plan_nodes)
         found = attempt.offsets_bytes
         if finding is Knowledge.OPEN:
             packing = pack_by_cp_sat(chains.problem, self._run, most_work=work).answer

@@ -16,6 +16,7 @@ from onchip.memory.allocate.construct.layouts import LayoutPlacer
 from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.decisions.compose import OperatorSchedule, non_compulsory_cost
 from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.effort import STEP
 from onchip.memory.retention.gap_windows import GapWindows
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.learning import ConflictLearning
@@ -27,14 +28,12 @@ MOST_STEPS_WHOLE: Final = 4_000
 SHARE_TO_LEARN: Final = 0.3
 SHARE_TO_PACK: Final = 0.4
 SHARE_OF_THE_REST: Final = 0.75
-BRANCHING_NODES: Final = 20_000
 MOST_TO_PACK: Final = 8_000
 FIRST_WIDTHS: Final = (8, 64)
 TIMES_WIDER: Final = 8
 MOST_LAYOUTS: Final = 4_000_000
 """Without a time limit, of all steps together: some seconds."""
 MOST_STEPS_TO_LEARN: Final = 2_000
-LEARNING_WORK: Final = 10.0
 
 
 class OneOrderPlanner:
@@ -108,7 +107,7 @@ class OneOrderPlanner:
         if self._is_over or len(problem.buffers) > MOST_TO_PACK or has_too_many_pairs(problem.buffers):
             return
         attempt = Attempt(problem, self._run.within(SHARE_TO_PACK * self._run.seconds_left))
-        attempt.go_on(BRANCHING_NODES)
+        attempt.go_on(STEP.plan_nodes)
         if attempt.offsets_bytes is not None:
             self._offer(schedule, attempt.offsets_bytes, "packed")
 
@@ -141,7 +140,7 @@ class OneOrderPlanner:
         """Learn conflicts over addresses, if the order is short."""
         if len(self._order) > MOST_STEPS_TO_LEARN or self._is_over:
             return
-        most_work = float("inf") if self._is_the_only_order else LEARNING_WORK
+        most_work = float("inf") if self._is_the_only_order else STEP.long_work
         run = self._run.within(SHARE_TO_LEARN * self._run.seconds_left)
         learning = ConflictLearning(self._incumbent, self._order, run, most_work)
         learning.solve(is_the_only_order=self._is_the_only_order)

@@ -17,6 +17,7 @@ from onchip.memory.allocate.exact.pack import FIRST_ROUNDS, least_capacity, pack
 from onchip.memory.allocate.exact.tied import pack_with_ties
 from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, SearchMove, schedule_of_moves
 from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.effort import STEP
 from onchip.memory.retention.addressed import prove_with_addresses
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
@@ -34,7 +35,6 @@ SHARE_OF_PEAK: Final = 0.8
 """Steps that need less are left as they are."""
 MOST_BYTES: Final = 1 << 30
 
-TIES_WORK: Final = 2.0
 """Of CP-SAT, which counts about a second as 1."""
 
 
@@ -145,7 +145,7 @@ def _packed_with_other_ties(
     problem = incumbent.indexed.problem
     memory = replace(problem.memories[0], capacity_bytes=capacity_bytes)
     smaller = IndexedProblem.of(replace(problem, memories=(memory,)))
-    return pack_with_ties(smaller, schedule, incumbent.run, TIES_WORK).answer
+    return pack_with_ties(smaller, schedule, incumbent.run, STEP.short_work).answer
 
 
 def _unaligned(problem: Problem) -> Problem:

@@ -15,14 +15,13 @@ from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.allocate.exact.branching import Knowledge
 from onchip.memory.allocate.exact.windows import finding_of
 from onchip.memory.decisions.compose import OperatorSchedule, SearchMove, schedule_of_moves
+from onchip.memory.effort import STEP
 from onchip.memory.spill.best_first.histories import START as NOTHING
 from onchip.memory.spill.best_first.histories import Histories, ResidencyHistory
 from onchip.memory.spill.best_first.plan_graph import START, PlanGraph, PlanState
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
-
-CHECK_NODES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class PlacedPlans:
         step = beginning.step
         for operator, passages in self._graph.passages[beginning.state].items():
             history = self._histories.with_operands(beginning.history, operator, step)
-            finding = finding_of(self._histories.packing_problem(history, step + 1), self._run, CHECK_NODES)
+            finding = finding_of(self._histories.packing_problem(history, step + 1), self._run, STEP.check_nodes)
             if finding is Knowledge.OPEN:
                 return False
             if finding is Knowledge.UNPACKABLE:
