@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Status
+from onchip.answer.result import Status, Stop
 from onchip.arch.memory import Operand
 from onchip.bounds.layer.floors import SAFE
 from onchip.formats.own.accelerator_yaml import load_accelerator
@@ -85,7 +85,7 @@ def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.Monk
             yield best.answer
             run.interrupt.set()
 
-    def bound(_bounds: WayBounds, value: int, _run: Run) -> int:
+    def bound(_bounds: WayBounds, value: int, _run: Run, _nodes: float = 0.0) -> int:
         return value if best.lower_bound >= value * SAFE else int(best.lower_bound * SAFE)
 
     monkeypatch.setattr(WayBounds, "bound", bound)
@@ -94,5 +94,6 @@ def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.Monk
     first = greedy_mapping(problem, objective)
     assert first is not None
     worse = wide.WideMapper(problem, objective, run, value=2.0 * best.lower_bound, answer=first)
-    found = worse._beyond(None)
+    wide._BoundOfAll(worse, worse._bounds).advance(1.0)
+    found = worse._result(Stop.INTERRUPTED)
     assert (found.status, found.objective_value) == (Status.OPTIMAL, best.objective_value)

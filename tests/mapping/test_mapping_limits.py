@@ -24,6 +24,7 @@ from onchip.mapping.methods import layer_at
 from onchip.mapping.methods.cache import MappingCache, combined
 from onchip.mapping.methods.layer_at import best_mapping_at, known_mapping_at
 from onchip.mapping.methods.registry import METHODS
+from onchip.mapping.prove import wide
 from onchip.mapping.prove.wide import solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
@@ -85,12 +86,14 @@ def test_the_even_optimum_is_not_optimal_if_the_search_beyond_it_is_cut_short(mo
     problem, run = toy(1), Run(Limits(time_limit_seconds=1000.0))
     proof = solve_exactly(problem, MappingObjective.ENERGY, Run())
 
-    def proven(_mapper: object) -> Result[LayerMapping]:
+    def proven(even: wide._EvenMappings, _nodes: float) -> float:
+        even._owner.take_even(proof)
+        even.ended_by = Stop.COMPLETED
         run.interrupt.set()
-        return proof
+        return 1.0
 
-    monkeypatch.setattr("onchip.mapping.prove.wide.WideMapper._even", proven)
-    monkeypatch.setattr("onchip.mapping.prove.wide.WideMapper._look_beyond", lambda _mapper: None)
+    monkeypatch.setattr(wide._EvenMappings, "advance", proven)
+    monkeypatch.setattr(wide.WideMapper, "_begin", lambda *_: None)
     found = solve_widely(problem, MappingObjective.ENERGY, run)
     assert proof.status is Status.OPTIMAL
     assert (found.status, found.optimal_among) == (Status.FEASIBLE, EVEN_MAPPINGS.name)

@@ -14,6 +14,7 @@ from onchip.model.layer.cost import layer_cost
 from onchip.model.unrolling.factors import prime_counts
 from onchip.ops.derive.layers_of import Precision
 from onchip.search.budget.limits import Limits, Run
+from onchip.search.strategy.portfolio import Stepped
 from onchip.verify.mapping import verify_mapping
 
 LAYER = Layer(n=512, k=64, c=64)
@@ -45,7 +46,8 @@ def test_the_best_even_mapping_is_improved_on_by_a_legal_one_that_costs_as_much_
     mapper = WideMapper(problem, MappingObjective.LATENCY, Run(Limits()))
     mapper._offer(even.answer)
     before = mapper.value
-    mapper._look_at_longer(mapper.run)
+    for _ in Stepped("longer", mapper._incumbent, mapper.run, mapper._look_at_longer)._steps:
+        pass
     assert mapper.value < before
     assert mapper.answer is not None
     assert mapper.answer.ragged

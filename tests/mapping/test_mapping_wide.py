@@ -23,8 +23,7 @@ from onchip.bounds.layer.turns import first_and_last, turns_of, waiting_turns
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.ir.layer import LOOPS, Layer
 from onchip.mapping.methods.registry import METHODS
-from onchip.mapping.prove import wide
-from onchip.mapping.prove.bounds import WayBounds, bound_of_all
+from onchip.mapping.prove.bounds import bound_of_all
 from onchip.mapping.prove.remainders import ended_short
 from onchip.mapping.prove.wide import refined, solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
@@ -208,29 +207,6 @@ def test_in_however_little_time_something_that_ends_short_is_seen(text: str, mos
     assert result.objective_value is not None
     assert result.objective_value <= most_cycles
     assert (result.status, result.space) == (Status.FEASIBLE, WITHOUT_BYPASS.name)
-
-
-@pytest.mark.slow
-def test_however_long_ways_take_there_is_time_for_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has no more than half of what is left, until there has been a bound."""
-    shares, at_first, whole = list[float](), list[float](), Run(Limits(time_limit_seconds=1000.0))
-
-    def noted(_problem: LayerProblem, _executed: Layer, *rest: object) -> tuple[float, LayerMapping]:
-        _, start, _, run = rest
-        assert isinstance(start, LayerMapping)
-        assert isinstance(run, Run)
-        shares.append(run.seconds_left / whole.seconds_left)
-        return inf, start
-
-    def bound(_bounds: WayBounds, _value: int, _run: Run) -> int:
-        at_first[:] = at_first or shares
-        return 0
-
-    monkeypatch.setattr(wide, "refined", noted)
-    monkeypatch.setattr(WayBounds, "bound", bound)
-    problem = LayerProblem(Layer.of_text("conv:k60c60p7q7:groups3"), load_accelerator("simba-cosa"))
-    solve_widely(problem, MappingObjective.LATENCY, whole)
-    assert 0 < max(at_first) <= 0.5
 
 
 def test_a_run_that_is_to_stop_at_once_has_an_answer() -> None:

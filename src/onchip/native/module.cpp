@@ -10,10 +10,13 @@ NB_MODULE(_core, module) {
         "Every search releases the interpreter lock and checks its stop token in the innermost loop. Raises\n"
         "TypeError if an integer does not fit in 64 bits (32 for counts), and ValueError if an input\n"
         "violates the conditions in the header.";
-    nanobind::class_<onchip::StopToken>(module, "StopToken", "Flag that asks a search in another thread to stop.")
+    nanobind::class_<onchip::StopToken>(module, "StopToken",
+                                        "Flag that asks a search in another thread to stop, or to wait.")
         .def(nanobind::init<>())
         .def("ask", &onchip::StopToken::ask, "Ask the search to stop as soon as it can.")
-        .def_prop_ro("is_asked", &onchip::StopToken::is_asked, "True once the search has been asked to stop.");
+        .def("pause", &onchip::StopToken::pause, "Let the search wait in its innermost loop until it is resumed.")
+        .def("resume", &onchip::StopToken::resume, "Let a paused search go on.")
+        .def_prop_ro("is_asked", &onchip::StopToken::was_asked, "True once the search has been asked to stop.");
     onchip::add_packing(module);
     onchip::add_peak(module);
     onchip::add_arena(module);

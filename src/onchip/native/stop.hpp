@@ -1,4 +1,4 @@
-// How a search that runs without the interpreter lock is asked to end.
+// How a search that runs without the interpreter lock is asked to end, or to wait.
 
 #pragma once
 
@@ -6,14 +6,30 @@
 
 namespace onchip {
 
-// May be asked from any thread; a search looks at it in its innermost loop.
+// May be asked from any thread; a search looks at it in its innermost loop, and waits there while it is paused.
 class StopToken {
 public:
-    void ask() { is_asked_.store(true, std::memory_order_relaxed); }
-    bool is_asked() const { return is_asked_.load(std::memory_order_relaxed); }
+    void ask() {
+        state_.store(State::asked, std::memory_order_relaxed);
+        state_.notify_all();
+    }
+    void pause() { change(State::running, State::paused); }
+    void resume() { change(State::paused, State::running); }
+
+    bool is_asked() const {
+        while (state_.load(std::memory_order_relaxed) == State::paused) state_.wait(State::paused);
+        return was_asked();
+    }
+    bool was_asked() const { return state_.load(std::memory_order_relaxed) == State::asked; }  // without waiting
 
 private:
-    std::atomic<bool> is_asked_{false};
+    enum class State : unsigned char { running, paused, asked };
+
+    void change(State from, State to) {
+        if (state_.compare_exchange_strong(from, to)) state_.notify_all();
+    }
+
+    std::atomic<State> state_{State::running};
 };
 
 }  // namespace onchip

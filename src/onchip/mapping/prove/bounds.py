@@ -83,8 +83,10 @@ class WayBounds:
     _left_out_above: float = np.inf
     _open: list[_Node] = field(default_factory=list)
 
-    def bound(self, value: int, run: Run) -> int:
+    def bound(self, value: int, run: Run, nodes: float = np.inf) -> int:
         """Return a lower bound of the mappings WITHOUT_BYPASS, in the objective's unit; goes on where it ended.
+
+        It ends after about so many nodes.
 
         The bound is at most `value`, that of a mapping; values that differ by less than one part in 10^9 count as
         equal. Raises AcceleratorError where the accelerator says too little.
@@ -93,7 +95,7 @@ class WayBounds:
         if self.problem.weight_is_an_input or floor >= value:
             return min(floor, value)
         run.report(value, floor, "lower bound of every mapping")
-        least = self.least(value, run)
+        least = self.least(value, run, nodes)
         return value if least >= value * SAFE else max(floor, ceil(least * SAFE))
 
     def chains_below(self, value: int) -> list[LeastChain]:
@@ -102,15 +104,15 @@ class WayBounds:
         self.chains.clear()
         return found
 
-    def least(self, enough: float, run: Run) -> float:
+    def least(self, enough: float, run: Run, nodes: float = np.inf) -> float:
         """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended.
 
         Nor higher than was enough when coordinates were left out, as these may be of mappings above that.
         """
-        enough = min(enough, self._left_out_above)
+        enough, until = min(enough, self._left_out_above), self.nodes + nodes
         if not self.nodes:
             self._add(self._root(), 0.0, 0, enough, run)
-        while self._open and run.stop is None and self._may_look(run):
+        while self._open and run.stop is None and self._may_look(run) and self.nodes < until:
             node = self._open[0]
             if node.floor >= enough:
                 break

@@ -28,10 +28,12 @@ from onchip.model.layer.cost import layer_cost
 from onchip.model.layer.limits import array_of
 from onchip.model.layer.native_layer import native_layer, native_machine
 from onchip.native import ExactRefiner
+from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
+from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.strategy.portfolio import Portfolio, Stepped, Strategy
 from onchip.search.strategy.stage import without_bound
 
-MAPPINGS_AT_ONCE: Final = 20_000
 SEED: Final = 1
 
 BLOCK_BYTES: Final = 32 * 1000 * 1000
@@ -41,73 +43,88 @@ SMALL_PRIMES: Final = (2, 3, 5)
 MOST_LENGTHENED: Final = 6
 """A loop is at most one part in so many longer."""
 
-WAYS: Final = 24
-MAPPINGS_OF_A_WAY: Final = 12_000
-MAPPINGS_OF_THE_BEST: Final = 60_000
-SHARE_OF_TIME: Final = 0.3
-"""Of a limited run, ahead of the proof."""
-SHARE_OF_BOUND: Final = 0.3
-"""Of what is left of it then, for the bound on all mappings."""
-SHARE_OF_WAYS: Final = 0.5
-"""Of what is left after the proof, for ways that had no turn, and of the rest for steps from the best even mapping.
 
-The bound has what is left then, and ways what it leaves: without a look at its root a gap may be fifty times as wide.
-"""
-SHARE_OF_LONGER: Final = 0.2
-"""Of what is left after these, for layers with a loop that is longer than it has to be."""
-SHARE_OF_A_LOOK: Final = 0.7
-"""Of the bound's time, before the chains that it has met are looked at as mappings; then of the rest, and so on."""
+@dataclass(frozen=True, slots=True)
+class WideParams:
+    """Constants of the search beyond the even mappings."""
+
+    ways: int = 24
+    """Ways to use the array with loops that end short. Each is a start for steps."""
+    mappings_of_a_way: int = 12_000
+    """Mappings costed from such a start: some hundredths of a second."""
+    mappings_of_the_best: int = 60_000
+    """Mappings costed from the best one known: some tenths of a second."""
+    mappings_at_once: int = 20_000
+    """Mappings between two looks at the clock."""
+    first_tiles: int = 1_000
+    """Tiles that the search of even mappings looks into in its first turn: some tenths of a second."""
+
+
 CLOSE: Final = 1e-9
 """Values that differ by a smaller part count as equal."""
 
 
 @dataclass(slots=True)
 class _Way:
-    """A way whose loops may end short: the longer layer, its best mapping so far, and about what is left of its value.
-
-    The value is infinite until steps have been taken from where it began.
-    """
+    """A way whose loops may end short: the longer layer, and its best mapping so far."""
 
     executed: Layer
     mapping: LayerMapping
-    value: float = inf
 
 
 @dataclass(slots=True)
 class WideMapper:
-    """Looks beyond the even mappings for a limit, proves the best even mapping below it, and improves on that."""
+    """Strategies that look beyond the even mappings, prove the best of these, and bound all mappings."""
 
     problem: LayerProblem
     objective: MappingObjective
     run: Run
     value: float = inf
     answer: LayerMapping | None = None
+    params: WideParams = field(default_factory=WideParams)
+    even: Result[LayerMapping] | None = None
+    """The best even mapping, once that is known."""
+    _first: LayerMapping | None = None
     _ways: list[_Way] = field(default_factory=list)
     _bounds: WayBounds = field(init=False)
     _starts: Iterator[tuple[Layer, LayerMapping]] = field(init=False)
+    _incumbent: Incumbent[LayerMapping] = field(init=False)
 
     def __post_init__(self) -> None:
         self.problem = self.problem.without_memories_of_no_use()
-        self._starts = starts(self.problem, self.objective, WAYS)
+        self._starts = starts(self.problem, self.objective, self.params.ways)
         self._bounds = WayBounds(self.problem, self.objective)
+        self._incumbent = Incumbent(self.run)
 
     def solve(self) -> Result[LayerMapping]:
         """Return the best mapping found, with a status and a bound that hold for all mappings WITHOUT_BYPASS."""
-        self._look_beyond()
-        even = self._even()
-        self._look_at_ways(self._part_of_time(SHARE_OF_WAYS))
-        if even is not None:
-            if even.answer is not None:
-                self._offer(even.answer)
-            self._look_at_longer(self._part_of_time(SHARE_OF_LONGER))
+        even = _EvenMappings(self)
+        strategies = [
+            Stepped("steps", self._incumbent, self.run, self._take_steps),
+            even,
+            Stepped("longer loops", self._incumbent, self.run, self._look_at_longer, is_ready=lambda: even.has_ended),
+            _BoundOfAll(self, self._bounds),
+        ]
+        self._begin(self.run.within(self.run.seconds_left / len(strategies)) if self.run.deadline.is_set else self.run)
+        try:
+            stop = Portfolio(self._incumbent, strategies, Budget(self.run)).solve()
+        finally:
+            even.end()
+        return self._result(stop)
+
+    def _result(self, stop: Stop) -> Result[LayerMapping]:
+        """Return what is known; the bound is asked once more, as what was met last may be just what is proven."""
         if self.answer is None:
-            return self._without_answer()
-        if even is None or even.answer is None:
-            return self._beyond(even)
-        self._refine(self.problem.layer, even.answer, MAPPINGS_OF_THE_BEST, self._part_of_time(SHARE_OF_WAYS))
-        found = self._beyond(even)
-        value = even.objective_value
-        is_beaten = value is None or value > round(self.value * (1 + CLOSE)) or value <= found.lower_bound
+            bound, stop = floor_of_any(self.problem, self.objective), self.run.stop or Stop.COMPLETED
+            return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, WITHOUT_BYPASS.name)
+        value, seconds, space, even = round(self.value), self.run.seconds, WITHOUT_BYPASS.name, self.even
+        bound = max(min(self._incumbent.lower_bound, value), self._bounds.bound(value, self.run.within(0.0)))
+        found = Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
+        if bound >= value:
+            found = replace(found, status=Status.OPTIMAL, stopped_by=Stop.COMPLETED)
+        if even is None or even.answer is None or even.objective_value is None:
+            return found
+        is_beaten = even.objective_value > round(self.value * (1 + CLOSE)) or even.objective_value <= bound
         return found if is_beaten or even.status is not Status.OPTIMAL else self._best_even(found, even)
 
     def _best_even(self, found: Result[LayerMapping], even: Result[LayerMapping]) -> Result[LayerMapping]:
@@ -115,29 +132,34 @@ class WideMapper:
         among = EVEN_MAPPINGS.name
         return replace(found, answer=even.answer, objective_value=even.objective_value, optimal_among=among)
 
-    def _without_answer(self) -> Result[LayerMapping]:
-        """Return UNKNOWN: that no even mapping fits says nothing of the others."""
-        bound, stop = floor_of_any(self.problem, self.objective), self.run.stop or Stop.COMPLETED
-        return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, WITHOUT_BYPASS.name)
-
-    def _look_beyond(self) -> None:
-        """From LOMA's mappings: of the layer, and of longer ones that are cut off where it ends.
+    def _begin(self, run: Run) -> None:
+        """Offer LOMA's mapping, and longer ones that are cut off where the layer ends.
 
         However little time there is, there is a mapping to begin with, and one way that ends short is seen: a prime
         bound may have no even mapping near it.
         """
-        share = self._part_of_time(SHARE_OF_TIME)
-        by_loma = solve_as_loma(self.problem, self.objective, share).answer
-        first = by_loma or greedy_mapping(self.problem, self.objective)
-        if first is not None:
-            self._offer(first)
-        self._begin_ways(share)
-        if first is not None:
-            self._refine(self.problem.layer, first, MAPPINGS_OF_THE_BEST, share)
-        self._look_at_ways(share)
+        by_loma = solve_as_loma(self.problem, self.objective, run).answer
+        self._first = by_loma or greedy_mapping(self.problem, self.objective)
+        if self._first is not None:
+            self._offer(self._first)
+        self._begin_ways(run)
 
-    def _part_of_time(self, share: float) -> Run:
-        return self.run.within(self.run.seconds_left * share) if self.run.deadline.is_set else self.run
+    def _take_steps(self, turn: Stepped) -> Iterator[None]:
+        """Take steps from the first mapping, and from ways that end short, and cost these cut off.
+
+        The longer layer's cost says too little of that to choose by: of equal ones the worst is a sixth above the best.
+        """
+        if self._first is not None:
+            self._refine(self._first, self.params.mappings_of_the_best, turn.whole_run)
+            yield
+        self._begin_ways(turn.run)
+        for way in self._ways:
+            value, way.mapping = refined(
+                self.problem, way.executed, self.objective, way.mapping, self.params.mappings_of_a_way, turn.whole_run
+            )
+            if value * self._least_part(way.executed) < self.value:
+                self._offer(ended_short(self.problem.layer, way.mapping))
+            yield
 
     def _begin_ways(self, run: Run) -> None:
         """Each cut off as it begins: that takes milliseconds."""
@@ -147,78 +169,64 @@ class WideMapper:
             if run.stop is not None:
                 return
 
-    def _look_at_ways(self, run: Run) -> None:
-        """Take steps from those that had no turn, and cost them cut off.
+    def _look_at_longer(self, turn: Stepped) -> Iterator[None]:
+        """Best even mappings of layers with a loop longer than it has to be, cut off; again from one that is better.
 
-        The longer layer's cost says too little of that to choose by: of equal ones the worst is a sixth above the best.
+        With what is known as a limit most end at once.
         """
-        if run.stop is None:
-            self._begin_ways(run)
-        for way in self._ways:
-            if run.stop is not None:
-                break
-            if way.value == inf:
-                value, way.mapping = refined(
-                    self.problem, way.executed, self.objective, way.mapping, MAPPINGS_OF_A_WAY, run
-                )
-                way.value = value * self._least_part(way.executed)
-                if way.value < self.value:
-                    self._offer(ended_short(self.problem.layer, way.mapping))
-
-    def _look_at_longer(self, run: Run) -> None:
-        """Best even mappings of layers with a loop longer than it has to be, cut off; again from one that is better."""
         layer = None if any(self.problem.homes) else self.problem.layer
         while layer is not None:
-            layer = self._better_of_longer(layer, run)
+            before, better = self.value, None
+            for executed in longer_layers(layer):
+                self._look_at_one(executed, without_bound(turn.run))
+                yield
+                if self.value < before:
+                    before, better = self.value, executed
+            layer = better
 
-    def _better_of_longer(self, layer: Layer, run: Run) -> Layer | None:
-        """The longer layer whose mapping is the answer now, if any is.
-
-        Each has half of the time that is left: with what is known as a limit most end at once.
-        """
-        better = None
-        for executed in longer_layers(layer):
-            if run.stop is not None:
-                return None
-            before, longer = self.value, replace(self.problem, layer=executed)
-            own = without_bound(run.within(run.seconds_left / 2) if run.deadline.is_set else run)
-            limit = before / self._least_part(executed)
-            try:
-                found = ExactMapper(longer, self.objective, own, best=limit).solve().answer
-            except InputError:  # it has too many tiles
-                continue
-            if found is not None:
-                self._offer(ended_short(self.problem.layer, found))
-            if self.value < before:
-                better = executed
-        return better
+    def _look_at_one(self, executed: Layer, run: Run) -> None:
+        """Offer the best even mapping of a longer layer, cut off."""
+        limit = self.value / self._least_part(executed)
+        try:
+            found = ExactMapper(replace(self.problem, layer=executed), self.objective, run, best=limit).solve().answer
+        except InputError:  # it has too many tiles
+            return
+        if found is not None:
+            self._offer(ended_short(self.problem.layer, found))
 
     def _least_part(self, executed: Layer) -> float:
         """About what is left of a longer layer's cost where it is cut off."""
         part = self.problem.layer.macs / executed.macs
         return part * part if self.objective is MappingObjective.EDP else part
 
-    def _look_at_chains(self, value: int) -> None:
+    def look_at_chains(self, value: int, run: Run) -> None:
         """Chains that the bound met are mappings, if they are counted right: of the best steps are taken, too.
 
         Where the bound has nothing left to look into loops are parted, too.
         """
         before, chains = self.answer, self._bounds.chains_below(value)
         looks = [one.mappings() for one in chains]
-        if self._bounds.is_done(self.run):
+        if self._bounds.is_done(run):
             looks += [one.mappings_of_parted_loops() for one in chains]
         for mapping in (one for look in looks for one in look):
-            if self.run.stop is not None:
+            if run.stop is not None:
                 return
             self._offer(mapping)
         if self.answer is not None and self.answer is not before:
             executed = self.problem.layer.padded_to(self.answer.bounds)
-            start = replace(self.answer, ragged=())
-            _, mapping = refined(self.problem, executed, self.objective, start, MAPPINGS_OF_A_WAY, self.run)
+            start, mappings = replace(self.answer, ragged=()), self.params.mappings_of_a_way
+            _, mapping = refined(self.problem, executed, self.objective, start, mappings, run)
             self._offer(ended_short(self.problem.layer, mapping))
 
-    def _refine(self, executed: Layer, start: LayerMapping, mappings: int, run: Run) -> None:
-        _, mapping = refined(self.problem, executed, self.objective, start, mappings, run)
+    def take_even(self, even: Result[LayerMapping]) -> None:
+        """Keep what the search of even mappings has found, and take steps from it."""
+        self.even = even
+        if even.answer is not None:
+            self._offer(even.answer)
+            self._refine(even.answer, self.params.mappings_of_the_best, self.run)
+
+    def _refine(self, start: LayerMapping, mappings: int, run: Run) -> None:
+        _, mapping = refined(self.problem, self.problem.layer, self.objective, start, mappings, run)
         self._offer(mapping)
 
     def _offer(self, mapping: LayerMapping) -> None:
@@ -229,39 +237,88 @@ class WideMapper:
         value = self.objective.of(cost.energy_pj, cost.cycles)
         if value < self.value:
             self.value, self.answer = value, mapping
-            self.run.report(round(value), 0, "mappings")
+            self._incumbent.keep(mapping, round(value), "mappings")
 
-    def _even(self) -> Result[LayerMapping] | None:
-        """The best even mapping that is no worse than what is known; None for a layer with too many tiles.
 
-        Until it is known whose answer stands, the bound of even mappings is not shown: it may not be of the answer.
-        """
-        limit = self.value + max(1.0, 2 * CLOSE * self.value) if self.value < inf else inf
-        run = self.run if self.answer is None else self._part_of_time(1 - SHARE_OF_BOUND)
+class _EvenMappings(Strategy):
+    """The search for the best even mapping that is no worse than what is known; too many tiles end it.
+
+    Until it is known whose answer stands, the bound of even mappings is not shown: it may not be of the answer.
+    """
+
+    name = "even mappings"
+
+    def __init__(self, owner: WideMapper) -> None:
+        super().__init__(owner._incumbent, owner.run, owner.params.first_tiles)
+        self._owner = owner
+        self._mapper: ExactMapper | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the best even mapping is known, or there are too many tiles."""
+        return self.ended_by is not None
+
+    def advance(self, nodes: float) -> float:
+        """Look into about so many tiles; into all where nodes are counted, so that they are the same each time."""
+        if self._mapper is None:
+            self._begin()
+        if self._mapper is None:
+            return 0.0
+        before, counts_nodes = self._mapper.nodes, Budget(self._owner.run).counts_nodes
+        if self._mapper.go_on(self.run, inf if counts_nodes else nodes):
+            self.end()
+        return self._mapper.nodes - before
+
+    def step(self, quantum: float) -> float:
+        """Look into about so many tiles."""
+        return self.advance(quantum)
+
+    def _begin(self) -> None:
+        """Raise InputError for too many tiles if there is no other mapping."""
+        owner, value = self._owner, self._owner.value
+        limit = value + max(1.0, 2 * CLOSE * value) if value < inf else inf
         try:
-            return ExactMapper(self.problem, self.objective, without_bound(run), best=limit).solve()
+            self._mapper = ExactMapper(owner.problem, owner.objective, without_bound(owner.run), best=limit)
         except AcceleratorError:
             raise
         except InputError:
-            if self.answer is None:
+            if owner.answer is None:
                 raise
-            return None
+            self.ended_by = Stop.COMPLETED
 
-    def _beyond(self, even: Result[LayerMapping] | None) -> Result[LayerMapping]:
-        value, before = round(self.value), inf
-        bound = self._bounds.bound(value, self._part_of_time(SHARE_OF_A_LOOK))
-        while bound < value and (value < before or not self._bounds.is_done(self.run)):
-            self._look_at_chains(value)
-            self._look_at_ways(self.run)
-            value, before = round(self.value), value
-            bound = self._bounds.bound(value, self._part_of_time(SHARE_OF_A_LOOK))
-            if self.run.stop is not None:  # what is known may be just the value of a chain met last
-                break
-        seconds, space = self.run.seconds, WITHOUT_BYPASS.name
-        if bound >= value:
-            return Result(Status.OPTIMAL, self.answer, value, value, seconds, METHOD, space=space)
-        stop = self.run.stop or (Stop.COMPLETED if even is None else even.stopped_by)
-        return Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
+    def end(self) -> None:
+        """End the search where it is; without any mapping it goes on for one."""
+        if self._mapper is None and self._owner.answer is None:
+            self._begin()
+        if self._mapper is not None and not self.has_ended:
+            even = self._mapper.end()
+            self.ended_by = even.stopped_by
+            self._owner.take_even(even)
+
+
+class _BoundOfAll(Strategy):
+    """The bound on all mappings, whose nodes are ways to use the array; chains that it meets may be mappings."""
+
+    name = "bound"
+
+    def __init__(self, owner: WideMapper, bounds: WayBounds) -> None:
+        super().__init__(owner._incumbent, owner.run, 1.0)
+        self._owner = owner
+        self._bounds = bounds
+
+    @property
+    def is_ready(self) -> bool:
+        """True once there is a mapping."""
+        return self._owner.answer is not None
+
+    def advance(self, nodes: float) -> float:
+        """Look into about so many nodes, and at the chains below the best mapping."""
+        owner, before, value = self._owner, self._bounds.nodes, round(self._owner.value)
+        self.incumbent.raise_bound(self._bounds.bound(value, self.run, nodes))
+        owner.look_at_chains(value, self.run)
+        if self._bounds.is_done(self.run) and round(owner.value) == value:
+            self.ended_by = Stop.COMPLETED
+        return max(1.0, self._bounds.nodes - before)
 
 
 def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
@@ -329,8 +386,9 @@ def refined(
         SEED,
         *LayerCosts(problem, executed).encode([start]),
     )
-    for costed in range(0, mappings, MAPPINGS_AT_ONCE):
+    at_once = WideParams().mappings_at_once
+    for costed in range(0, mappings, at_once):
         if run.stop is not None:
             break
-        search.go_on(min(MAPPINGS_AT_ONCE, mappings - costed))
+        search.go_on(min(at_once, mappings - costed))
     return search.value, mapping_of(search.nest, problem) if search.value < inf else start

@@ -18,7 +18,7 @@ from onchip.model.layer.limits import array_of
 from onchip.native import ExactMapper as CompiledMapper
 from onchip.native import ExactNest, ExactObjective, StopToken
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.interruptible import run_watched
+from onchip.search.strategy.interruptible import WatchedWork, run_watched
 
 METHOD: Final = "exact"
 NO_LEVEL: Final = -1
@@ -47,17 +47,45 @@ class ExactMapper:
     answer: LayerMapping | None = None
     _token: StopToken = field(default_factory=StopToken)
     _search: CompiledMapper = field(init=False)
+    _paused: WatchedWork[None] | None = None
 
     def __post_init__(self) -> None:
         self.problem = self.problem.without_memories_of_no_use()
+        self._search = CompiledMapper(space_of(self.problem), OBJECTIVES[self.objective])
 
     def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
         """`start` is a mapping to improve on."""
-        self._search = CompiledMapper(space_of(self.problem), OBJECTIVES[self.objective])
         if start is not None:
             self._begin_with(start)
         run_watched(self._work, self._stop, self.run, self._report)
         self.run.spend(SECONDS_TO_BEGIN + self._search.work / WORK_A_SECOND)
+        return self._ended()
+
+    def go_on(self, turn: Run, nodes: float) -> bool:
+        """Begin or resume the search; return if it ended.
+
+        It is paused after about so many nodes, or as the turn ends.
+        """
+        until = self.nodes + nodes
+        if self._paused is None:
+            self._paused = WatchedWork(self._work)
+        self._token.resume()
+        has_ended = self._paused.watch(lambda: turn.stop is not None or self.nodes >= until)
+        if not has_ended:
+            self._token.pause()
+        return has_ended
+
+    def end(self) -> Result[LayerMapping]:
+        """Return what the search has found; end it if it has not ended."""
+        if self._paused is None:
+            return self.solve()
+        if self.run.stop is None and not self._paused.has_ended:
+            self._token.ask()
+        self._token.resume()
+        run_watched(self._paused.end, self._stop, self.run)
+        return self._ended()
+
+    def _ended(self) -> Result[LayerMapping]:
         if (nest := self._search.answer) is not None:
             self.best, self.answer = self._search.best, mapping_of(nest, self.problem)
         return self._result()
@@ -105,7 +133,7 @@ class ExactMapper:
         self.run.report(value, bound, f"{self._search.nodes} tiles looked into")
 
     def _result(self) -> Result[LayerMapping]:
-        stop = self.run.stop if self._token.is_asked else None
+        stop = (self.run.stop or Stop.NODE_LIMIT) if self._token.is_asked else None
         if stop is None and self._search.nodes >= self._most_nodes:
             stop = Stop.NODE_LIMIT
         if stop is None and self._search.work >= self._most_work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InternalError
@@ -29,38 +29,68 @@ def _silent() -> None:
     """Report to nobody."""
 
 
+class WatchedWork(Generic[T]):
+    """Work in a thread, which releases the interpreter lock most of the time."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._results: list[T] = []
+        self._errors: list[BaseException] = []
+
+        def target() -> None:
+            try:
+                self._results.append(work())
+            except BaseException as error:  # raised below, in the thread that waits
+                self._errors.append(error)
+
+        self._thread = threading.Thread(target=target, daemon=True)
+        self._thread.start()
+
+    def watch(self, is_over: Callable[[], bool]) -> bool:
+        """Wait until the work has ended, or a look now and then, at least one, says that the wait is over.
+
+        Return whether the work has ended.
+        """
+        has_ended = False
+        while not has_ended:
+            self._thread.join(WATCH_EVERY_SECONDS)
+            has_ended = self.has_ended
+            if is_over():
+                break
+        return has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the thread has ended."""
+        return not self._thread.is_alive()
+
+    def end(self) -> T:
+        """Wait for the end; return what the work returns, or raise what it raises."""
+        self._thread.join()
+        if self._errors:
+            raise self._errors[0]
+        return self._results[0]
+
+
 def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, report: Callable[[], None] = _silent) -> T:
     """Return what `work` returns in a thread, or raise what it raises; tell it to `stop` when the run has to.
 
-    `report` is called now and then, at least once. `work` has to release the interpreter lock most of the time and to
-    return soon after `stop`.
+    `report` is called now and then, at least once. `work` has to return soon after `stop`.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
+    watched = WatchedWork(work)
 
-    def target() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:  # raised below, in the thread that waits
-            errors.append(error)
+    def look() -> bool:
+        report()
+        if run.stop is not None:
+            stop()
+        return False
 
-    thread = threading.Thread(target=target, daemon=True)
-    thread.start()
     try:
-        is_running = True
-        while is_running:
-            thread.join(WATCH_EVERY_SECONDS)
-            is_running = thread.is_alive()
-            report()
-            if run.stop is not None:
-                stop()
+        watched.watch(look)
     except BaseException:
         stop()
-        thread.join()
+        watched.watch(lambda: False)
         raise
-    if errors:
-        raise errors[0]
-    return results[0]
+    return watched.end()
 
 
 def solve_interruptibly(
