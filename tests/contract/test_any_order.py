@@ -17,7 +17,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.memory.baselines.belady import belady_moves
 from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
 from onchip.memory.decisions.incumbent import PlanIncumbent
-from onchip.memory.effort import StepEffort
+from onchip.memory.effort import StepParams
 from onchip.memory.retention.sure_gaps import SureGapsBound
 from onchip.memory.spill.best_first import one_order
 from onchip.memory.spill.best_first.exact import METHOD, TrafficParams, TrafficPlanner
@@ -294,7 +294,7 @@ def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int
 @pytest.mark.parametrize("seed", series((1, 0), 1))
 def test_bounds_rise_and_values_fall_until_it_ends(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(one_order, "MOST_LAYOUTS", 6_000)
-    monkeypatch.setattr(one_order, "STEP", StepEffort(long_work=0.1))
+    monkeypatch.setattr(one_order, "STEP", StepParams(long_work=0.1))
     monkeypatch.setattr(parts_bound, "STATES", 3_000)
     heard: list[Progress] = []
     indexed = IndexedProblem.of(free(windowed(60, seed)))

@@ -22,7 +22,7 @@ from onchip.memory.allocate.exact.sections import lives_of
 from onchip.memory.allocate.overflow import overflow
 from onchip.memory.allocate.overflow.kept_buffers import Conflict, KeptBuffers
 from onchip.memory.allocate.overflow.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
-from onchip.memory.effort import StepEffort
+from onchip.memory.effort import StepParams
 from onchip.native import StopToken, fill_within
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
@@ -128,7 +128,7 @@ def test_it_agrees_where_no_reason_is_found_at_once(most_set_aside: int, monkeyp
         settled.append(len(search._open))
         return settle(search)
 
-    monkeypatch.setattr(overflow, "STEP", StepEffort(round_nodes=1))
+    monkeypatch.setattr(overflow, "STEP", StepParams(round_nodes=1))
     monkeypatch.setattr(overflow, "MOST_SET_ASIDE", most_set_aside)
     monkeypatch.setattr(overflow, "unpackable_stretches", lambda problem, run: [])
     monkeypatch.setattr(attempt, "BEST_FIT_TRIES", 0)

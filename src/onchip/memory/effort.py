@@ -7,7 +7,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class StepEffort:
+class StepParams:
     """Nodes of the exact packing search, about 500,000 a second, and work of CP-SAT, which counts a second as 1."""
 
     stretch_nodes: int = 2_000
@@ -32,4 +32,4 @@ class StepEffort:
     """For a model that gives a bound, or the plan of one of many orders."""
 
 
-STEP: Final = StepEffort()
+STEP: Final = StepParams()

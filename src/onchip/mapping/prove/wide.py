@@ -269,10 +269,6 @@ class _EvenMappings(Strategy):
             self.end()
         return self._mapper.nodes - before
 
-    def step(self, quantum: float) -> float:
-        """Look into about so many tiles."""
-        return self.advance(quantum)
-
     def _begin(self) -> None:
         """Raise InputError for too many tiles if there is no other mapping."""
         owner, value = self._owner, self._owner.value

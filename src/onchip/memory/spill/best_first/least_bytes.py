@@ -162,10 +162,6 @@ class _Proof(Strategy):
             self.ended_by = self._best.search_ended_by = outcome.stop
         return outcome.states - before
 
-    def step(self, quantum: float) -> float:
-        """Search about so many states."""
-        return self.advance(quantum)
-
 
 def optimal_moves(
     indexed: IndexedProblem, run: Run, upper_bound: int | None, seed: int, state_limit: int = UNLIMITED
