@@ -15,6 +15,7 @@ from onchip.answer.options.fusion_objective import FusionObjective
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
+from onchip.arch.energies import stated, summed
 from onchip.arch.memory import DRAM
 from onchip.model.accounting.conventions import Conventions
 from onchip.model.group.cost import StackCost, stack_cost
@@ -135,7 +136,7 @@ def _dram_bits(cost: StackCost) -> int:
 
 
 def _activation_energy(cost: StackCost) -> float:
-    return cost.sums.energy_of(EnergyCause.ACTIVATION) + cost.sums.energy_of(EnergyCause.COPY)
+    return stated(summed(cost.sums.energy_of(cause) for cause in (EnergyCause.ACTIVATION, EnergyCause.COPY)))
 
 
 def features() -> None:

@@ -9,7 +9,7 @@ import pytest
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
-from onchip.arch.energies import with_mac_energy
+from onchip.arch.energies import with_assumed_energies
 from onchip.errors import AcceleratorError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.layer_tables import layer_table
@@ -64,10 +64,14 @@ def test_exact_is_legal_and_no_worse_than_its_rivals_on_other_machines(machine: 
 
 def test_a_machine_without_energies_is_refused_with_what_lacks_them() -> None:
     machine, objective = load_accelerator("tpu-like"), MappingObjective.ENERGY
-    with pytest.raises(AcceleratorError, match="array: it states no energy of a multiply-accumulate"):
+    with pytest.raises(AcceleratorError, match="it does not state all energies"):
         method_named("exact")(LayerProblem(SMALL, machine), objective, Run())
+    assert machine.array is not None
+    priced = replace(machine, array=replace(machine.array, mac_energy_pj=0.0))
     with pytest.raises(AcceleratorError, match="memory 'accumulators': nothing says what an access costs"):
-        method_named("exact")(LayerProblem(SMALL, with_mac_energy(machine)), objective, Run())
+        method_named("exact")(LayerProblem(SMALL, priced), objective, Run())
+    assumed = with_assumed_energies(machine)
+    assert method_named("exact")(LayerProblem(SMALL, assumed), MappingObjective.LATENCY, Run()).answer is not None
 
 
 @pytest.mark.slow

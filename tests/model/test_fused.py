@@ -12,6 +12,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.answer.strategy import EnergyCause
+from onchip.arch.energies import summed
 from onchip.arch.memory import DRAM
 from onchip.errors import InputError
 from onchip.ir.window import Window
@@ -53,7 +54,7 @@ def random_cost(seed: int, conventions: Conventions = OURS) -> tuple[Stack, Tili
 @pytest.mark.parametrize("seed", series(range(40), 13))
 def test_energy_is_the_sum_of_its_parts(seed: int) -> None:
     _, _, found = random_cost(seed)
-    assert found.sums.energy_pj == pytest.approx(sum(found.sums.energy_of(cause) for cause in EnergyCause))
+    assert found.sums.energy_pj == pytest.approx(summed(map(found.sums.energy_of, EnergyCause)))
     assert found.sums.energy_pj == pytest.approx(sum(one.times * one.sums.energy_pj for one in found.placed))
     assert found.sums.cycles == pytest.approx(sum(one.times * one.sums.cycles for one in found.placed))
     assert found.sums.energy_of(EnergyCause.MAC) == pytest.approx(0.5 * found.sums.macs)

@@ -11,7 +11,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError, 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import INPUT, OUTPUT, Layer
 from onchip.model.accounting.accounting import INTERPRETER, ZIGZAG
@@ -151,12 +151,18 @@ def test_memories_of_an_operand_stand_in_the_order_of_the_accelerator_and_serve_
         layer_cost(LayerProblem(Layer(has_weight=False), machine), LayerMapping((), weight=(Kept("buffer", 0),)))
 
 
+def test_energies_of_memories_that_state_none_are_left_out_and_the_whole_is_unknown() -> None:
+    mapping = LayerMapping((), input=(Kept("buffer", 0),))
+    known = layer_cost(LayerProblem(Layer(), MACHINE), mapping)
+    for silent, name in ((_with_buffer(replace(BUFFER, access=None)), "buffer"), (replace(MACHINE, dram=Dram()), DRAM)):
+        cost = layer_cost(LayerProblem(Layer(), silent), mapping)
+        assert cost.stated_energy_pj is None
+        assert {**cost.memory_energy_pj} == {key: pj for key, pj in known.memory_energy_pj.items() if key[0] != name}
+        assert cost.accesses == known.accesses
+
+
 def test_an_accelerator_that_says_too_little_is_refused_with_what_it_lacks() -> None:
     mapping = LayerMapping((), input=(Kept("buffer", 0),))
-    with pytest.raises(AcceleratorError, match="memory 'buffer': nothing says what an access costs"):
-        layer_cost(LayerProblem(Layer(), _with_buffer(replace(BUFFER, access=None))), mapping)
-    with pytest.raises(AcceleratorError, match="dram: nothing says what an access costs"):
-        layer_cost(LayerProblem(Layer(), replace(MACHINE, dram=None)), mapping)
     with pytest.raises(AcceleratorError, match="it has no array to map loops on"):
         layer_cost(LayerProblem(Layer(), replace(MACHINE, array=None)), mapping)
     writes_only = _with_buffer(replace(BUFFER, ports=(Port(Direction.WRITE, 8),)))

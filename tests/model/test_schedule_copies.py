@@ -92,9 +92,15 @@ def test_the_whole_copy_is_rounded_once_half_to_even(energy_pj: float, rounded_f
 def test_where_a_copy_cannot_be_it_is_refused() -> None:
     with pytest.raises(AcceleratorError, match="cannot address memory 'register'"):
         PRICES.of(1, "register", DRAM, is_parameter=False)
+
+
+def test_the_energy_of_a_copy_is_unknown_where_a_memory_states_none() -> None:
     silent = replace(CHIP, levels=(REGISTER, replace(LOCAL, access=None)), scratchpads=(LOCAL.memory,))
-    with pytest.raises(AcceleratorError, match="nothing says what an access costs"):
-        CopyPrices(silent).of(1, DRAM, "local", is_parameter=False)
+    known = replace(CHIP, levels=(REGISTER, LOCAL), scratchpads=(LOCAL.memory,))
+    cost, same = (CopyPrices(chip).of(1, DRAM, "local", is_parameter=False) for chip in (silent, known))
+    assert cost == replace(same, stated_energy_fj=None, access_pj={DRAM: same.access_pj[DRAM]})
+    with pytest.raises(AcceleratorError, match="it does not state all energies"):
+        _ = cost.energy_fj
 
 
 @pytest.mark.parametrize("way", list(permutations(["local", "weights", "shared", DRAM], 2)))

@@ -113,7 +113,7 @@ def test_an_unknown_energy_can_not_be_claimed() -> None:
     for energy_pj in (0, 720.0, 723.0):
         (violation,) = silent.claimed(figures={**figures, "energy_pj": energy_pj}).verdict().violations
         assert (violation.rule, violation.subject) == (Rule.FIGURE_DIFFERS, "result.energy_pj")
-        assert "unknown, as the accelerator states no energy" in violation.detail
+        assert "unknown, as the accelerator does not state all energies" in violation.detail
     for objective in ("energy", "edp"):
         (violation,) = silent.claimed(objective=objective, objective_value=0, lower_bound=0).verdict().violations
         assert (violation.rule, violation.subject) == (Rule.OBJECTIVE_DIFFERS, "result.objective_value")

@@ -225,7 +225,7 @@ def test_an_unknown_energy_can_not_be_claimed() -> None:
         for said in (0, 1.0):
             (violation,) = verify_strategy_claim(replace(claim, figures=figures.named | {name: said}), figures)
             assert (violation.rule, violation.subject) == (Rule.FIGURE_DIFFERS, f"result.{name}")
-            assert "unknown, as the accelerator states no energy" in violation.detail
+            assert "unknown, as the accelerator does not state all energies" in violation.detail
 
 
 def test_an_objective_without_energy_needs_none() -> None:

@@ -16,7 +16,7 @@ from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Compute, Plan
 from onchip.answer.result import Status
 from onchip.api.phases import phase
-from onchip.arch.energies import ensure_energies, with_mac_energy
+from onchip.arch.energies import ensure_energies, with_assumed_energies
 from onchip.audits.finding import Finding, Ruling
 from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.reports.audit import AuditedClaim, AuditOutcome
@@ -246,7 +246,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     if document.accelerator.sha256 not in (None, accelerator_sha256(accelerator)):
         expected = f"the accelerator {document.accelerator.name!r} that it was made for"
         raise InputError("it is for another accelerator", file=str(request.answer), expected=expected)
-    accelerator = with_mac_energy(accelerator)
+    accelerator = with_assumed_energies(accelerator)
     mapped = document.graph.name
     if mapped:
         layers, _ = layers_asked_for(MappingRequest(request.network, request.accelerator), accelerator)

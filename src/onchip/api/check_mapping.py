@@ -12,7 +12,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.api.map import MappingRequest, layers_asked_for
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import ensure_energies, states_mac_energy, unknown_energy
+from onchip.arch.energies import ensure_energies, states_energies, unknown_energy
 from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml import bundled_accelerators
@@ -80,7 +80,7 @@ def check_mapping_file(file: MappingFile) -> AnswerCheck:
                 _look_into(one, layers, accelerator, found)
             _note_missing(document, layers, file.may_be_partial, found)
             found.not_checked.insert(0, ACCESSES.format(count=len(found.recomputed)))
-            if not states_mac_energy(accelerator):
+            if not states_energies(accelerator):
                 found.not_checked.append(unknown_energy(accelerator))
     return AnswerCheck(
         "mapping",

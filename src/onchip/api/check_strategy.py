@@ -14,7 +14,7 @@ from onchip.api.insisted import ensure_reading_is
 from onchip.api.networks import read_network
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import states_mac_energy, unknown_energy
+from onchip.arch.energies import states_energies, unknown_energy
 from onchip.errors import InputError
 from onchip.formats.foreign_files import load_any_accelerator
 from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
@@ -116,7 +116,7 @@ def replayed(document: StrategyDocument, network: FusableNetwork, accelerator: A
 
 def _run_by_mappings(document: StrategyDocument, network: FusableNetwork, accelerator: Accelerator) -> StrategyReplay:
     strategy, accounting = document.answer, accounting_of(document)
-    unclaimed = "energy" if states_mac_energy(accelerator) else "latency"
+    unclaimed = "energy" if states_energies(accelerator) else "latency"
     objective = document.claim.objective if document.claim else unclaimed
     ensure_tiles_can_be_costed(accelerator, objective)
     as_defines = accounting is AccountingName.DEFINES

@@ -14,7 +14,7 @@ from onchip.answer.problem import Durations
 from onchip.answer.schedule import Homes
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import unstated_accesses, with_mac_energy
+from onchip.arch.energies import with_assumed_energies
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError
 from onchip.ir.graph import Graph
@@ -70,11 +70,10 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
             place=f"accelerator {accelerator.name!r}",
             expected="`array` in its file, or a network whose file states cycles",
         )
-    _ensure_accesses_stated(accelerator)
     precision = Precision(None).on(accelerator)
     nests = {one.name: tuple(nests_of_operator(graph, one, precision)) for one in graph.operators}
     distinct = {layer: name for name, own in reversed(nests.items()) for layer, _ in own}
-    chip = with_mac_energy(_with_room_for(graph, accelerator))
+    chip = with_assumed_energies(_with_room_for(graph, accelerator))
     cycles: dict[Layer, int] = {}
     for number, (layer, name) in enumerate(distinct.items()):
         seconds = run.seconds_left * SHARE_OF_TIME / (len(distinct) - number)
@@ -85,16 +84,6 @@ def cycles_by_mapping(graph: Graph, accelerator: Accelerator, run: Run) -> Mappi
         else _cycles_of_moves(graph, operator, accelerator)
         for operator in graph.operators
     }
-
-
-def _ensure_accesses_stated(accelerator: Accelerator) -> None:
-    """Raise AcceleratorError if an access is not described: the mapper costs accesses whatever it minimizes."""
-    if missing := unstated_accesses(accelerator):
-        raise AcceleratorError(
-            f"it does not state {'; '.join(missing)}, so no mapping says how many cycles operators take",
-            place=f"accelerator {accelerator.name!r}",
-            expected="these fields in its file, --cost macs, or a network whose file states cycles",
-        )
 
 
 def _share(graph: Graph, operator: Operator, cycles: int) -> int:

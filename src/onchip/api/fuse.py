@@ -25,7 +25,7 @@ from onchip.api.check_strategy import (
 from onchip.api.networks import read_network, taken_apart
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import states_mac_energy, summed, with_mac_energy
+from onchip.arch.energies import states_energies, summed, with_assumed_energies
 from onchip.bounds.group.bounds import ROUNDING
 from onchip.bounds.group.network_floor import least_macs
 from onchip.bounds.layer.needed import needed_pixels
@@ -120,12 +120,12 @@ class _Problem:
     @property
     def costing(self) -> Costing:
         """As is asked for."""
-        request, machine = self.request, with_mac_energy(self.accelerator)
+        request, machine = self.request, with_assumed_energies(self.accelerator)
         return Costing(self.network, machine, request.objective, self.mapper, request.use_cache, request.accounting)
 
     def costed(self, costs: Iterable[StackCost]) -> list[StackCost]:
-        """Return costs that the search found; their energy is unknown if the accelerator states none of a MAC."""
-        return list(costs) if states_mac_energy(self.accelerator) else [one.without_mac_energy for one in costs]
+        """Return costs that the search found, without the energies that the accelerator does not state."""
+        return list(costs) if states_energies(self.accelerator) else [one.stated_by(self.accelerator) for one in costs]
 
 
 @phase("searching")

@@ -15,7 +15,7 @@ from onchip.api.layer_searches import COSA, EVEN, EXACT, LayerProgress, LayerSea
 from onchip.api.layers import layers_named
 from onchip.api.phases import phase
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import ensure_energies, with_mac_energy
+from onchip.arch.energies import ensure_energies, with_assumed_energies
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
@@ -91,7 +91,7 @@ def map_layers(request: MappingRequest, start: RunStarter = silent_run) -> Mappi
         _can_be_mapped(layer, names[0], accelerator, request)
     moved = _moved(layers, accelerator, request)
     with _pool(request, len(layers.distinct)) as pool, start(request.limits, deadline) as run:
-        searched = _searches(request, layers, with_mac_energy(accelerator), run).found(pool)
+        searched = _searches(request, layers, with_assumed_energies(accelerator), run).found(pool)
         each = zip(layers.distinct.items(), searched, strict=True)
         mapped = tuple(_mapped(found, layer, names, accelerator, request) for (layer, names), found in each)
     mappings = tuple(
@@ -169,11 +169,15 @@ def _mapped(
         raise _in_layer(error, names[0], request) from None
     if request.method != COSA:
         _ensure_it_costs_what_is_claimed(result, request.objective.of(cost.stated_energy_pj, cost.cycles), names[0])
-    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=_floor(problem, request))
+    floor = _floor(LayerProblem(layer, with_assumed_energies(accelerator)), request)
+    return MappedLayer(names, layer, result, claim, mapping, cost, lower_bound_of_any=floor)
 
 
 def _floor(problem: LayerProblem, request: MappingRequest) -> int | None:
-    """Return a lower bound of every legal mapping; None for methods whose objective value is another."""
+    """Return a lower bound of every legal mapping on a machine that states all energies.
+
+    None for methods whose objective value is another.
+    """
     if request.method not in (EXACT, EVEN) or request.may_pad:
         return None
     from onchip.bounds.layer.floors import floor_with_bypass
@@ -257,7 +261,7 @@ def _mapspace(request: MappingRequest, accelerator: Accelerator) -> MapSpace | N
 
 
 def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[MovedOperator, ...]:
-    """Return them in the network's order; raises AcceleratorError where DRAM does not say what an access costs.
+    """Return them in the network's order; raises AcceleratorError if DRAM has no port of a direction.
 
     Each reads every operand once and writes every output once, as in a schedule that streams all of them.
     """
@@ -275,7 +279,7 @@ def moved_operators(layers: NetworkLayers, accelerator: Accelerator) -> tuple[Mo
                 one.kind,
                 one.why,
                 max(elements_visited(graph, operator), count.macs(operator)),
-                cost.energy_fj / FEMTOJOULES_PER_PICOJOULE,
+                None if cost.stated_energy_fj is None else cost.stated_energy_fj / FEMTOJOULES_PER_PICOJOULE,
                 cost.cycles,
                 cost.dram_read_bits,
                 cost.dram_written_bits,

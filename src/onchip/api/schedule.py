@@ -25,7 +25,7 @@ from onchip.api.networks import network_to_schedule
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import PricedSchedule, priced_schedule
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.energies import states_mac_energy, with_mac_energy
+from onchip.arch.energies import states_energies, with_assumed_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.errors import AcceleratorError, InternalError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
@@ -94,7 +94,7 @@ class ReadScheduleQuestion:
         """The same as the search of schedules is asked it."""
         bound = objective.value_of(self.relaxation)
         to_check = self.seconds_to_check
-        machine = with_mac_energy(self.accelerator)
+        machine = with_assumed_energies(self.accelerator)
         return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache, to_check)
 
 
@@ -153,7 +153,7 @@ def with_verified_schedule(
     source = Source(asked.network.name, graph_sha256(asked.network))
     document: ScheduleDocument = Document(source, asked.accelerator, asked.reading, found.composition.schedule)
     priced = PricedSchedule(found.composition.costs, found.figures)
-    if not states_mac_energy(asked.accelerator):  # the search has taken it as 0
+    if not states_energies(asked.accelerator):  # the search has assumed them
         priced = priced_schedule(document, found.tiles)
     document = replace(document, claim=_claim(outcome, priced.figures))
     not_checked = _verified(asked, document, found)
@@ -191,7 +191,8 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
     precision = Precision(request.bits, request.partial_bits).on(accelerator)
     whole = tile_graph(network, [ScheduledStack((operator.name,)) for operator in network.operators], precision)
     try:
-        bound = relaxation(whole.graph, whole.nests, accelerator, every_memory_keeps=True, operands=whole.nest_operands)
+        machine = with_free_accesses(accelerator)
+        bound = relaxation(whole.graph, whole.nests, machine, every_memory_keeps=True, operands=whole.nest_operands)
     except AcceleratorError as error:
         raise error.in_file(request.accelerator) from None
     reading = replace(reading, partial_bits=precision.partial_bits)

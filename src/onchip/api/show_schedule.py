@@ -14,7 +14,7 @@ from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.check_schedule import ScheduleFile, check_schedule_file, precision_of
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import PricedSchedule, priced_schedule
-from onchip.arch.energies import states_mac_energy
+from onchip.arch.energies import states_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
 from onchip.formats.own.schedule_json import DECISIONS
 from onchip.reports.schedule.check import ScheduleCheck
@@ -59,7 +59,7 @@ def _outcome(
 ) -> ScheduleOutcome:
     document = check.document
     claim = document.claim
-    unclaimed = ScheduleObjective.ENERGY if states_mac_energy(document.accelerator) else ScheduleObjective.LATENCY
+    unclaimed = ScheduleObjective.ENERGY if states_energies(document.accelerator) else ScheduleObjective.LATENCY
     objective = unclaimed if claim is None else ScheduleObjective(claim.objective)
     value = objective.value_of(priced.figures)
     result = _result(document.answer, claim, value, objective.value_of(parts))
@@ -96,5 +96,5 @@ def _relaxation(check: ScheduleCheck) -> Relaxation:
     stacks = [ScheduledStack((operator.name,)) for operator in network.operators]
     whole = tile_graph(network, stacks, precision_of(document))
     keeps = document.claim is not None and document.claim.space["mappings"] != "any"
-    graph, machine = whole.graph, document.accelerator
+    graph, machine = whole.graph, with_free_accesses(document.accelerator)
     return relaxation(graph, whole.nests, machine, every_memory_keeps=keeps, operands=whole.nest_operands)

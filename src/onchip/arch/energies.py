@@ -1,4 +1,4 @@
-"""Energies that an accelerator states, and answers on a machine that states no energy of a multiply-accumulate."""
+"""Energies that an accelerator states, and answers on a machine that leaves some of them out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM
+from onchip.arch.memory import DRAM, Access, Dram
 from onchip.errors import AcceleratorError
 
 ACCESS: Final = "access_bits, read_energy_pj and write_energy_pj"
 MAC_ENERGY: Final = "mac_energy_pj of the array"
 NEED_ENERGY: Final = ("energy", "edp")
-"""Objectives of `map`, `fuse` and `schedule` that need the energy of a multiply-accumulate."""
+"""Objectives of `map`, `fuse` and `schedule` that need energies."""
 EnergyT = TypeVar("EnergyT", int, float)
 
 
@@ -35,47 +35,69 @@ def unstated_energies(accelerator: Accelerator) -> tuple[str, ...]:
     return (*(() if states_mac_energy(accelerator) else (MAC_ENERGY,)), *unstated_accesses(accelerator))
 
 
+def states_energies(accelerator: Accelerator) -> bool:
+    """Return True if the energies of all accesses, and of a multiply-accumulate if there is an array, are stated."""
+    return not unstated_energies(accelerator)
+
+
 def ensure_energies(accelerator: Accelerator, objective: str) -> None:
-    """Raise AcceleratorError if an energy that the objective needs is not stated; the error lists all missing fields.
-
-    Every objective needs the accesses of the memories, as mappings are costed by them. Only energy and the
-    energy-delay product need the energy of a multiply-accumulate.
-    """
-    accesses = unstated_accesses(accelerator)
-    if accesses or (objective in NEED_ENERGY and not states_mac_energy(accelerator)):
-        other = (
-            "a plan (`onchip plan`), which needs none for traffic, peak, dma-cycles and, with --cost macs, latency"
-            if accesses
-            else "an objective that needs no energy of a multiply-accumulate, such as latency"
-        )
+    """Raise AcceleratorError, with all missing fields, if the objective needs energies and some are not stated."""
+    missing = unstated_energies(accelerator)
+    if missing and objective in NEED_ENERGY:
         raise AcceleratorError(
-            f"it does not state {'; '.join(unstated_energies(accelerator))}",
+            f"it does not state {'; '.join(missing)}",
             place=f"accelerator {accelerator.name!r}",
-            expected=f"these energies in its file, 0 where they do not matter, or {other}",
+            expected="these energies in its file, 0 where they do not matter, or an objective without energy, "
+            "such as latency",
         )
 
 
-def with_mac_energy(accelerator: Accelerator) -> Accelerator:
-    """Return the accelerator with a MAC energy of 0 if it states none, to search for an objective that needs none.
+def with_assumed_energies(accelerator: Accelerator) -> Accelerator:
+    """Return the accelerator with an assumed energy for each that it leaves out, to search for another objective.
 
-    The energies of its answers lack the multiply-accumulates: cost the answer on the accelerator itself.
+    On the chip it is 0. A bit of DRAM takes as much as in the most expensive memory on the chip, but at least 1 pJ, so
+    that among equal answers the one with less traffic takes less energy. Price an answer on the accelerator itself.
     """
-    array = accelerator.array
-    if array is None or array.mac_energy_pj is not None:
+    if states_energies(accelerator):
         return accelerator
-    return replace(accelerator, array=replace(array, mac_energy_pj=0.0))
+    array = accelerator.array
+    if array is not None and array.mac_energy_pj is None:
+        array = replace(array, mac_energy_pj=0.0)
+    return replace(_with_accesses(accelerator, _most_expensive_bit_pj(accelerator)), array=array)
+
+
+def with_free_accesses(accelerator: Accelerator) -> Accelerator:
+    """Return the accelerator with an energy of 0 for each access that it leaves out, for lower bounds."""
+    return _with_accesses(accelerator, 0.0)
+
+
+def _with_accesses(accelerator: Accelerator, dram_bit_pj: float) -> Accelerator:
+    levels = tuple(
+        replace(level, access=Access(1, 0.0, 0.0)) if level.access is None else level for level in accelerator.levels
+    )
+    dram = accelerator.dram or Dram()
+    if dram.access is None:
+        dram = replace(dram, access=Access(1, dram_bit_pj, dram_bit_pj))
+    return replace(accelerator, levels=levels, dram=dram)
+
+
+def _most_expensive_bit_pj(accelerator: Accelerator) -> float:
+    accesses = [level.access for level in accelerator.levels if level.access is not None]
+    bits_pj = (max(one.read_energy_pj, one.write_energy_pj) / one.access_bits for one in accesses)
+    return max((1.0, *bits_pj))
 
 
 def unknown_energy(accelerator: Accelerator) -> str:
     """Return the line under figures that says why their energy is unknown."""
-    return f"energy unknown: accelerator {accelerator.name!r} does not state {MAC_ENERGY}"
+    missing = "; ".join(unstated_energies(accelerator))
+    return f"energy unknown: accelerator {accelerator.name!r} does not state {missing}"
 
 
 def stated(energy: EnergyT | None) -> EnergyT:
-    """Return an energy; raises AcceleratorError if it is unknown, as the machine states no MAC energy."""
+    """Return an energy; raises AcceleratorError if it is unknown, as the machine does not state all energies."""
     if energy is None:
-        expected = "mac_energy_pj, 0 where it does not matter"
-        raise AcceleratorError("it states no energy of a multiply-accumulate", place="array", expected=expected)
+        expected = f"{MAC_ENERGY}, and {ACCESS} of each memory, 0 where they do not matter"
+        raise AcceleratorError("it does not state all energies", expected=expected)
     return energy
 
 

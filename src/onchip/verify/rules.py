@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-UNKNOWN_ENERGY = "unknown, as the accelerator states no energy of a multiply-accumulate"
+UNKNOWN_ENERGY = "unknown, as the accelerator does not state all energies"
 """Stated of each claimed energy on such a machine."""
 
 

@@ -70,11 +70,10 @@ class StackCost:
         """Return how many tiles the stack has in all."""
         return sum(one.times for one in self.placed)
 
-    @property
-    def without_mac_energy(self) -> StackCost:
-        """Return the same cost with an unknown energy of the MACs."""
-        placed = tuple(replace(one, sums=one.sums.without_mac_energy) for one in self.placed)
-        return replace(self, sums=self.sums.without_mac_energy, placed=placed)
+    def stated_by(self, accelerator: Accelerator) -> StackCost:
+        """Return the same cost without the energies that the accelerator does not state."""
+        placed = tuple(replace(one, sums=one.sums.stated_by(accelerator)) for one in self.placed)
+        return replace(self, sums=self.sums.stated_by(accelerator), placed=placed)
 
 
 def stack_cost(

@@ -15,8 +15,8 @@ from onchip.model.program.compute_cost import OperandAtHome, cost_without_nest
 def moved_sums(moved: Sequence[StreamedOperator], accelerator: Accelerator) -> tuple[FusedSums, ...]:
     """Return the sums of each operator, as `schedule` costs one without a loop nest whose operands all stream.
 
-    Its cycles are those of copies; accesses are not counted in elements. Raises AcceleratorError where DRAM does not
-    say what an access costs, or has no port of a direction.
+    Its cycles are those of copies; accesses are not counted in elements. Raises AcceleratorError if DRAM has no port of
+    a direction.
     """
     return tuple(_sums(one, accelerator) for one in moved)
 

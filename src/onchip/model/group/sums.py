@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from onchip.answer.strategy import EnergyCause
+from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import stated
-from onchip.arch.memory import Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.model.group.layers import LayerRun, TileRun
 from onchip.model.layer.accesses import Accesses
 from onchip.model.layer.cost import LayerCost
@@ -58,7 +59,7 @@ class FusedLatency:
 class FusedSums:
     """`energies_pj` by memory (or the MACs) and cause; `accesses` in elements by memory, operand and cause.
 
-    The MACs have no entry if the accelerator does not state their energy: the whole energy is unknown then.
+    The MACs, and a memory, have no entry if the accelerator does not state their energy: the whole is unknown then.
     `moved_bits` are what each memory reads and writes, sums in the making as wide as they are there.
     `macs` are those of the layers' tiles, what is recomputed among them.
     """
@@ -76,15 +77,19 @@ class FusedSums:
 
     @property
     def stated_energy_pj(self) -> float | None:
-        """Return the energy in pJ, or None if there are MACs of unknown energy."""
-        is_unknown = self.macs and MAC_ENTRY not in self.energies_pj
+        """Return the energy in pJ, or None if there are MACs or accesses of unknown energy."""
+        known = {memory for memory, _ in self.energies_pj}
+        is_unknown = (self.macs and MAC_ENTRY not in self.energies_pj) or any(
+            bits and memory not in known for memory, bits in self.moved_bits.items()
+        )
         return None if is_unknown else sum(self.energies_pj.values())
 
-    @property
-    def without_mac_energy(self) -> FusedSums:
-        """Return the same sums with an unknown energy of the MACs."""
-        known = {place: energy for place, energy in self.energies_pj.items() if place != MAC_ENTRY}
-        return replace(self, energies_pj=known)
+    def stated_by(self, accelerator: Accelerator) -> FusedSums:
+        """Return the same sums without the energies that the accelerator does not state."""
+        stating = {level.memory.name for level in accelerator.levels if level.access is not None}
+        stating |= {DRAM} if accelerator.dram is not None and accelerator.dram.access is not None else set()
+        stating |= {MACS} if accelerator.array is not None and accelerator.array.mac_energy_pj is not None else set()
+        return replace(self, energies_pj={place: pj for place, pj in self.energies_pj.items() if place[0] in stating})
 
     @property
     def cycles(self) -> float:
@@ -96,8 +101,10 @@ class FusedSums:
         """Energies in pJ by memory and the cause's name."""
         return {(memory, str(cause)): energy for (memory, cause), energy in self.energies_pj.items()}
 
-    def energy_of(self, cause: EnergyCause) -> float:
-        """Return the energy in pJ that one cause takes in all memories together."""
+    def energy_of(self, cause: EnergyCause) -> float | None:
+        """Return the energy in pJ that one cause takes in all memories together, or None if it is unknown."""
+        if any(why is cause and (memory, why) not in self.energies_pj for memory, _, why in self.accesses):
+            return None
         return sum(energy for (_, one), energy in self.energies_pj.items() if one is cause)
 
     def accesses_of(self, memory: str, cause: EnergyCause) -> int:
@@ -195,7 +202,8 @@ def sums_of_copies(cost: CopiesCost) -> FusedSums:
     energies: dict[tuple[str, EnergyCause], float] = defaultdict(float)
     accesses: dict[tuple[str, str, EnergyCause], int] = defaultdict(int)
     for one, energy in cost.accesses:
-        energies[one.memory, EnergyCause.COPY] += energy
+        if energy is not None:
+            energies[one.memory, EnergyCause.COPY] += energy
         accesses[one.memory, str(one.operand), EnergyCause.COPY] += one.elements
     latency, moved_bits = FusedLatency(copies=cost.cycles), _moved_bits(one for one, _ in cost.accesses)
     return FusedSums(dict(energies), dict(accesses), latency, moved_bits=moved_bits)

@@ -16,9 +16,12 @@ from onchip.model.layer.cost import layer_cost
 
 @dataclass(frozen=True, slots=True)
 class MappedTileCost:
-    """Energies in pJ, by memory and operand and of the multiply-accumulates; cycles; what DRAM moves, in bits."""
+    """Energies in pJ, by memory and operand and of the multiply-accumulates; cycles; what DRAM moves, in bits.
 
-    memory_energy_pj: Mapping[tuple[str, str], float]
+    An energy is None if the accelerator does not state it.
+    """
+
+    memory_energy_pj: Mapping[tuple[str, str], float | None]
     mac_energy_pj: float | None
     cycles: float
     dram_bits: int
@@ -37,6 +40,7 @@ def tile_prices_by(
         cost = layer_cost(problem, mapping, accounting)
         dram_bits = sum(one.elements * one.bits for one in cost.accesses if one.memory == DRAM)
         cycles = cost.cycles - (cost.latency.offload if conventions.offloading_is_free else 0)
-        return MappedTileCost(cost.memory_energy_pj, cost.mac_energy_pj, cycles, dram_bits)
+        unknown = dict.fromkeys((one.memory, one.operand) for one in cost.accesses)
+        return MappedTileCost(unknown | cost.memory_energy_pj, cost.mac_energy_pj, cycles, dram_bits)
 
     return price

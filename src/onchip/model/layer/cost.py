@@ -34,8 +34,8 @@ ORDER: Final = (OUTPUT, WEIGHT, INPUT)
 class LayerCost:
     """Cost of `mapping`: energies in pJ, by memory and operand and of the MACs; `macs` are without padded bounds.
 
-    `mac_energy_pj` is None if the accelerator does not state it. `needed_bits` is what one instance of each memory
-    needs for each operand.
+    `mac_energy_pj` is None if the accelerator does not state it, and a memory whose accesses it does not state has no
+    energy here. `needed_bits` is what one instance of each memory needs for each operand.
     """
 
     mapping: LayerMapping
@@ -54,7 +54,9 @@ class LayerCost:
 
     @property
     def stated_energy_pj(self) -> float | None:
-        """Return the energy in pJ, or None if the accelerator does not state the energy of a MAC."""
+        """Return the energy in pJ, or None if the accelerator does not state an energy of it."""
+        if any((one.memory, one.operand) not in self.memory_energy_pj for one in self.accesses):
+            return None
         return summed((sum(self.memory_energy_pj.values()), self.mac_energy_pj))
 
     @property
@@ -85,8 +87,9 @@ def layer_cost(problem: LayerProblem, mapping: LayerMapping, accounting: Account
     accesses = layer_accesses(problem.accelerator, crossed)
     energies: dict[tuple[str, str], float] = {}
     for one in accesses:
-        key = one.memory, one.operand
-        energies[key] = energies.get(key, 0.0) + energy_pj(one, access_of(problem.accelerator, one.memory))
+        key, access = (one.memory, one.operand), stated_access(problem.accelerator, one.memory)
+        if access is not None:
+            energies[key] = energies.get(key, 0.0) + energy_pj(one, access)
     rooms = with_room_for_two(problem, crossed) if accounting.double_buffered_where_room else None
     whole = mapping.layer(problem.layer)
     in_time = crossed if counted == whole else boundaries(whole, problem, costed, accounting)
@@ -109,15 +112,20 @@ def energy_pj(accesses: Accesses, access: Access) -> float:
 
 
 def access_of(accelerator: Accelerator, memory: str) -> Access:
-    """What an access to a memory, or to DRAM, costs; raises AcceleratorError where it is not said."""
-    found = {level.memory.name: level.access for level in accelerator.levels}
-    found[DRAM] = accelerator.dram.access if accelerator.dram else None
-    access = found[memory]
+    """Return an access to a memory, or to DRAM; raises AcceleratorError if its energies are not stated."""
+    access = stated_access(accelerator, memory)
     if access is None:
         place = "dram" if memory == DRAM else f"memory {memory!r}"
         expected = "access_bits, read_energy_pj and write_energy_pj"
         raise AcceleratorError("nothing says what an access costs", place=place, expected=expected)
     return access
+
+
+def stated_access(accelerator: Accelerator, memory: str) -> Access | None:
+    """Return an access to a memory, or to DRAM, or None if its energies are not stated."""
+    if memory == DRAM:
+        return accelerator.dram.access if accelerator.dram else None
+    return next(level.access for level in accelerator.levels if level.memory.name == memory)
 
 
 def with_room_for_two(problem: LayerProblem, crossed: Crossed) -> frozenset[tuple[str, str]]:

@@ -21,8 +21,8 @@ _BOTH: Final = (Direction.READ, Direction.WRITE)
 class NestCost:
     """Cost of one loop nest with its mapping at its homes; energies in pJ, `access_pj` by memory and operand.
 
-    `stated_energy_pj` and `mac_pj` are None if the energy of a MAC is unknown. `cycles` are whole; `workspace_bytes`
-    are those of each addressed memory that needs any.
+    `stated_energy_pj` and `mac_pj` are None if they are unknown; unknown parts are left out of `access_pj`. `cycles`
+    are whole; `workspace_bytes` are those of each addressed memory that needs any.
     """
 
     stated_energy_pj: float | None
@@ -44,7 +44,8 @@ class ComputeCost:
     """Cost of one Compute; `stated_energy_fj` is rounded once for all of it.
 
     `mac_pj` and `access_pj`, by memory and operand, are the energy's parts, not rounded. The energy and `mac_pj` are
-    None if the energy of a MAC is unknown. `workspace_bytes` are the sizes of its workspaces, by addressed memory.
+    None if they are unknown; unknown parts are left out of `access_pj`. `workspace_bytes` are the sizes of its
+    workspaces, by addressed memory.
     Raises UsageError for a negative figure.
     """
 
@@ -86,21 +87,21 @@ class OperandAtHome:
 class FilledOutputs:
     """Bits of an output that no loop nest computes, such as outputs that no tap reaches, and the output's home.
 
-    The operator writes them once, behind its nests. Home None is DRAM.
+    The operator writes them once, behind its nests. Home None is DRAM. `energy_fj` is None if it is unknown.
     """
 
     bits: int = 0
     home: str | None = None
-    energy_fj: Fraction = Fraction(0)
+    energy_fj: Fraction | None = Fraction(0)
     cycles: int = 0
 
     @classmethod
     def of(cls, accelerator: Accelerator, bits: int, home: str | None) -> FilledOutputs:
-        """Price the writing of the bits; raises AcceleratorError if the home does not give the cost of an access."""
+        """Price the writing of the bits."""
         if not bits:
             return NOTHING_FILLED
         rates, memory = MemoryRates(accelerator), home or DRAM
-        energy_fj = rates.energy_fj(memory, Direction.WRITE, bits)
+        energy_fj = rates.stated_energy_fj(memory, Direction.WRITE, bits)
         return cls(bits, home, energy_fj, rates.cycles(memory, Direction.WRITE, bits))
 
 
@@ -112,7 +113,7 @@ def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FIL
 
     Workspaces are those of the greatest nest.
     """
-    energy_pj = summed([nest.stated_energy_pj for nest in nests])
+    energy_pj, filled_fj = summed([nest.stated_energy_pj for nest in nests]), filled.energy_fj
     parts: dict[tuple[str, str], float] = defaultdict(float)
     workspaces: dict[str, int] = {}
     for nest in nests:
@@ -120,10 +121,13 @@ def cost_of_nests(nests: Sequence[NestCost], filled: FilledOutputs = NOTHING_FIL
             parts[key] += part
         for memory, size in nest.workspace_bytes.items():
             workspaces[memory] = max(workspaces.get(memory, 0), size)
-    if filled.bits:
-        parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled.energy_fj / FEMTOJOULES_PER_PICOJOULE)
+    if filled.bits and filled_fj is not None:
+        parts[filled.home or DRAM, Operand.OUTPUT.value] += float(filled_fj / FEMTOJOULES_PER_PICOJOULE)
+    stated_fj = None
+    if energy_pj is not None and filled_fj is not None:
+        stated_fj = round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled_fj))
     return ComputeCost(
-        None if energy_pj is None else round(energy_pj * FEMTOJOULES_PER_PICOJOULE + float(filled.energy_fj)),
+        stated_fj,
         sum(nest.cycles for nest in nests) + filled.cycles,
         sum(nest.dram_read_bits for nest in nests),
         sum(nest.dram_written_bits for nest in nests) + (filled.bits if filled.home is None else 0),
@@ -149,16 +153,18 @@ def cost_without_nest(
 
     Rows of what streams that are larger than their memory pass through it in pieces, which take all of it, but for
     what the operator needs there for itself, which is not counted here (`with_declared`).
-    Raises AcceleratorError where a memory does not say what an access costs, or has no port of the direction.
+    Raises AcceleratorError if a memory has no port of the direction.
     """
-    rates = MemoryRates(accelerator)
+    rates, energies_fj = MemoryRates(accelerator), list[Fraction | None]()
     parts: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
     moved: dict[tuple[str, Direction], int] = defaultdict(int)
     rows: dict[str, int] = defaultdict(int)
     for one in operands:
         memory = one.home or DRAM
         direction = Direction.WRITE if one.operand is Operand.OUTPUT else Direction.READ
-        parts[memory, one.operand.value] += rates.energy_fj(memory, direction, one.bits)
+        energies_fj.append(rates.stated_energy_fj(memory, direction, one.bits))
+        if (energy_fj := energies_fj[-1]) is not None:
+            parts[memory, one.operand.value] += energy_fj
         moved[memory, direction] += one.bits
         if one.home is None and (farthest := _farthest(rates, one.operand)) is not None:
             rows[farthest] += one.row_bits
@@ -171,7 +177,7 @@ def cost_without_nest(
         for memory in {memory for memory, _ in moved}
     }
     return ComputeCost(
-        round(sum(parts.values())),
+        None if None in energies_fj else round(sum(parts.values())),
         max(cycles.values(), default=0),
         moved.get((DRAM, Direction.READ), 0),
         moved.get((DRAM, Direction.WRITE), 0),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import stated
 from onchip.arch.memory import DRAM, Direction, Dma, Memory, Operand
 from onchip.errors import AcceleratorError
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
@@ -17,17 +18,22 @@ from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 class CopyCost:
     """What moving one tensor along `memories`, from its source to its target, costs.
 
-    `energy_fj` is rounded once for the whole copy; `access_pj` are its parts by memory, not rounded. `cycles` are the
-    set-up and those of the slowest hop; `dram_cycles` those of its turn at DRAM.
+    `stated_energy_fj` is rounded once for the whole copy, and None if it is unknown; `access_pj` are its known parts by
+    memory, not rounded. `cycles` are the set-up and those of the slowest hop; `dram_cycles` those of its turn at DRAM.
     """
 
     memories: tuple[str, ...]
-    energy_fj: int
+    stated_energy_fj: int | None
     access_pj: Mapping[str, float]
     cycles: int
     dram_cycles: int
     dram_read_bits: int
     dram_written_bits: int
+
+    @property
+    def energy_fj(self) -> int:
+        """Return the energy in fJ; raises AcceleratorError if it is unknown."""
+        return stated(self.stated_energy_fj)
 
 
 class CopyPrices:
@@ -43,7 +49,7 @@ class CopyPrices:
     def of(self, size_bytes: int, source: str, target: str, *, is_parameter: bool) -> CopyCost:
         """The cost of copying a tensor of so many bytes.
 
-        Raises AcceleratorError where there is no such memory to address, where it says no energies, or has no port.
+        Raises AcceleratorError if there is no such memory to address, or it has no port.
         """
         key = size_bytes, source, target, is_parameter
         if key not in self._known:
@@ -68,16 +74,18 @@ class CopyPrices:
         return self._names.index(memory)
 
     def _price(self, way: tuple[str, ...], bits: int) -> CopyCost:
-        rates, parts, slowest = self._rates, dict.fromkeys(way, Fraction(0)), 0
+        rates, slowest = self._rates, 0
+        ends = [end for hop in pairwise(way) for end in zip(hop, (Direction.READ, Direction.WRITE), strict=True)]
+        energies_fj = [(memory, rates.stated_energy_fj(memory, direction, bits)) for memory, direction in ends]
+        known_fj = [(memory, energy_fj) for memory, energy_fj in energies_fj if energy_fj is not None]
+        parts = {memory: sum((fj for name, fj in known_fj if name == memory), Fraction(0)) for memory, _ in known_fj}
         for source, target in pairwise(way):
-            parts[source] += rates.energy_fj(source, Direction.READ, bits)
-            parts[target] += rates.energy_fj(target, Direction.WRITE, bits)
             reading = rates.cycles(source, Direction.READ, bits)
             slowest = max(slowest, reading, rates.cycles(target, Direction.WRITE, bits))
         read_bits, written_bits = (bits if end == DRAM else 0 for end in (way[0], way[-1]))
         return CopyCost(
             way,
-            round(sum(parts.values())),
+            round(sum(parts.values())) if len(known_fj) == len(energies_fj) else None,
             {memory: float(part / FEMTOJOULES_PER_PICOJOULE) for memory, part in parts.items()},
             self._setup_cycles + slowest,
             dram_cycles(rates, read_bits, written_bits),

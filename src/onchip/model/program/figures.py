@@ -24,18 +24,14 @@ from onchip.model.timeline.schedule_timeline import ScheduleTimeline, time_sched
 class EnergyParts:
     """Picojoules: of the MACs; of Computes' accesses, by memory and operand; of Copies, by memory.
 
-    `mac_pj` is None if the accelerator does not state it. The parts are not rounded, so that in sum they may differ
-    from the schedule's energy by half a femtojoule for each Compute and each Copy.
+    `mac_pj` is None if the accelerator does not state it, and memories whose accesses it does not state are left out.
+    The parts are not rounded, so that in sum they may differ from the schedule's energy by half a femtojoule for each
+    Compute and each Copy.
     """
 
     mac_pj: float | None
     compute_access_pj: Mapping[tuple[str, str], float]
     copy_access_pj: Mapping[str, float]
-
-    @property
-    def total_pj(self) -> float | None:
-        """Return the energy of multiply-accumulates and of all accesses together, in pJ, or None if it is unknown."""
-        return summed((self.mac_pj, sum(self.compute_access_pj.values()), sum(self.copy_access_pj.values())))
 
     @property
     def by_memory_pj(self) -> Mapping[str, float]:
@@ -75,7 +71,7 @@ class MemoryFigures:
 class ScheduleFigures:
     """Cost of a schedule; `memories` by the names of those that the program addresses.
 
-    The energy is None if the accelerator does not state the energy of a multiply-accumulate.
+    The energy is None if the accelerator does not state all energies of it.
     """
 
     stated_energy_fj: int | None
@@ -120,7 +116,7 @@ def schedule_figures(
 ) -> ScheduleFigures:
     """The figures of a legal program over a tile graph, given what the Compute of each of its operators costs.
 
-    Raises AcceleratorError where the accelerator does not say what an access costs, or a memory has no port for it.
+    Raises AcceleratorError if a memory has no port for an access.
     """
     sums = _summed(graph, CopyPrices(accelerator), program.instructions, compute_costs)
     timeline = time_schedule(graph, accelerator, program, compute_costs)
@@ -135,7 +131,7 @@ def energy_and_traffic(
 ) -> tuple[int, int]:
     """Of some instructions of a program the energy in femtojoules and the bytes from and to DRAM, without a timeline.
 
-    Raises AcceleratorError where the accelerator does not say what an access costs.
+    Raises AcceleratorError if an energy is unknown.
     """
     sums = _summed(graph, prices, instructions, compute_costs)
     return stated(sums.energy_fj), sums.traffic.total
@@ -206,7 +202,7 @@ class _Sums:
         tensor = self._graph.tensor[copy.tensor]
         is_parameter = tensor.role is Role.PARAMETER
         price = self._prices.of(tensor.size_bytes, copy.source, copy.target, is_parameter=is_parameter)
-        self.energy_fj = summed((self.energy_fj, price.energy_fj))
+        self.energy_fj = summed((self.energy_fj, price.stated_energy_fj))
         for memory, energy in price.access_pj.items():
             self.copy_access_pj[memory] += energy
         self.loads += tensor.size_bytes if copy.source == DRAM else 0

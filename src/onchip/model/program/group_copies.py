@@ -12,7 +12,7 @@ from onchip.answer.layer_mapping import Move
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand, Port
 from onchip.model.layer.accesses import Accesses
-from onchip.model.layer.cost import access_of, energy_pj
+from onchip.model.layer.cost import energy_pj, stated_access
 from onchip.model.layer.ports import port_for
 
 
@@ -30,9 +30,12 @@ class MapCopy:
 
 @dataclass(frozen=True, slots=True)
 class CopiesCost:
-    """Of copies at the same time: every access, its energy in pJ, and the cycles until the last one has ended."""
+    """Cost of copies at the same time: every access with its energy in pJ, and the cycles until the last one has ended.
 
-    accesses: tuple[tuple[Accesses, float], ...] = ()
+    The energy of an access is None if the accelerator does not state it.
+    """
+
+    accesses: tuple[tuple[Accesses, float | None], ...] = ()
     cycles: int = 0
 
 
@@ -51,7 +54,7 @@ def copies_cost(copies: Iterable[MapCopy], accelerator: Accelerator) -> CopiesCo
     A port is free when the last that uses it has ended, and not before all that it has to do has been done one after
     the other since the first began.
     """
-    accesses: list[tuple[Accesses, float]] = []
+    accesses: list[tuple[Accesses, float | None]] = []
     busy: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for copy in copies:
         begin = 0
@@ -59,7 +62,8 @@ def copies_cost(copies: Iterable[MapCopy], accelerator: Accelerator) -> CopiesCo
             cycles = 0
             for end in ends:
                 one = Accesses(end.memory, end.operand, end.move, ((copy.elements, 1),), copy.bits)
-                accesses.append((one, energy_pj(one, access_of(accelerator, end.memory))))
+                access = stated_access(accelerator, end.memory)
+                accesses.append((one, None if access is None else energy_pj(one, access)))
                 cycles = max(cycles, _cycles(copy, end, accelerator))
             for end in ends:
                 if ports := _ports(end.memory, accelerator):

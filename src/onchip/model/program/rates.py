@@ -11,7 +11,7 @@ from fractions import Fraction
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Access, Direction, Port
 from onchip.errors import AcceleratorError
-from onchip.model.layer.cost import access_of
+from onchip.model.layer.cost import access_of, stated_access
 
 FEMTOJOULES_PER_PICOJOULE = 1000
 
@@ -51,6 +51,10 @@ class MemoryRates:
         """
         shortest_bits, shortest_fj = self.shortest_access(memory, direction)
         return -(-bits // shortest_bits) * shortest_fj
+
+    def stated_energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction | None:
+        """Return the energy of reading or writing the bits at one moment, or None if nothing states it."""
+        return None if stated_access(self._accelerator, memory) is None else self.energy_fj(memory, direction, bits)
 
     def shortest_access(self, memory: str, direction: Direction) -> tuple[int, Fraction]:
         """The bits of the shortest access and its femtojoules; raises AcceleratorError where nothing says them."""

@@ -17,7 +17,7 @@ from onchip.answer.schedule import Homes
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.ir.layer import Layer
 from onchip.ir.tensor import Role, Tensor
-from onchip.model.layer.cost import access_of, energy_pj, layer_cost
+from onchip.model.layer.cost import energy_pj, layer_cost, stated_access
 from onchip.model.program.copies import CopyPrices
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ops.derive.banded_operands import BandedOperand
@@ -67,8 +67,9 @@ class TensorMovement:
     """Bits of `bands`, parts of the network's `tensor`, move after `step` operators.
 
     `operator` is the tile operator that streams them or, of a Copy, the next one; of a Copy to DRAM the last one.
-    `energy_pj` is that of the Copy, or of a streamed operand that at DRAM. `crowding` says in which memory, and in
-    which step, there is least against keeping it on the chip instead; None where nothing is to be said.
+    `energy_pj` is that of the Copy, or of a streamed operand that at DRAM, None if it is unknown. `crowding` says in
+    which memory, and in which step, there is least against keeping it on the chip instead; None where nothing is to be
+    said.
     """
 
     tensor: str
@@ -79,7 +80,7 @@ class TensorMovement:
     source: str
     target: str
     bits: int
-    energy_pj: float
+    energy_pj: float | None
     reason: MovementReason
     crowding: Crowding | None = None
 
@@ -128,7 +129,7 @@ class ScheduleMovements:
             copy.source,
             copy.target,
             tensor.size_bytes * 8,
-            sum(price.access_pj.values()),
+            None if price.stated_energy_fj is None else sum(price.access_pj.values()),
             reason,
             crowding,
         )
@@ -247,11 +248,11 @@ def _is_needed(operand: BandedOperand, read: set[str], *, is_read: bool) -> bool
 
 @dataclass(frozen=True, slots=True)
 class StreamedBits:
-    """Bits that DRAM reads, or writes, of one operand, and the picojoules of that at DRAM."""
+    """Bits that DRAM reads, or writes, of one operand, and the picojoules of that at DRAM (None if unknown)."""
 
     direction: Direction
     bits: int
-    energy_pj: float
+    energy_pj: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,18 +292,20 @@ class StreamedOperands:
     def _once(self, operand: BandedOperand) -> StreamedBits:
         """An operator without a nest moves each operand once."""
         direction = Direction.WRITE if operand.operand is Operand.OUTPUT else Direction.READ
-        energy_fj = self._rates.energy_fj(DRAM, direction, operand.bits)
-        return StreamedBits(direction, operand.bits, float(energy_fj / FEMTOJOULES_PER_PICOJOULE))
+        energy_fj = self._rates.stated_energy_fj(DRAM, direction, operand.bits)
+        energy = None if energy_fj is None else float(energy_fj / FEMTOJOULES_PER_PICOJOULE)
+        return StreamedBits(direction, operand.bits, energy)
 
     def _of_nest(self, place: NestPlace) -> Mapping[Operand, tuple[StreamedBits, ...]]:
         accelerator = self.history.accelerator
+        access = stated_access(accelerator, DRAM)
         problem = LayerProblem(place.layer, accelerator, place.homes, {}, place.weight_is_an_input)
         mapping = self._mappings[place.stack, place.layer, place.homes]
         found: dict[Operand, tuple[StreamedBits, ...]] = {}
         for one in layer_cost(problem, mapping).accesses:
             if one.memory == DRAM:
                 direction = Direction.READ if one.move in _READS else Direction.WRITE
-                energy = energy_pj(one, access_of(accelerator, DRAM))
+                energy = None if access is None else energy_pj(one, access)
                 moved = StreamedBits(direction, one.elements * one.bits, energy)
                 found[Operand(one.operand)] = (*found.get(Operand(one.operand), ()), moved)
         return found

@@ -146,7 +146,7 @@ class MovedOperator:
     kind: str
     why: str
     operations: int
-    energy_pj: float
+    energy_pj: float | None
     latency_cycles: int
     read_bits: int
     written_bits: int

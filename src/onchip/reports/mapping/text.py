@@ -14,7 +14,7 @@ from rich.text import Text
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.result import Status, Stop
-from onchip.arch.energies import unknown_energy
+from onchip.arch.energies import summed, unknown_energy
 from onchip.ops.derive.layers_of import LeftOut
 from onchip.reports.mapping.loop_nest import loop_nest
 from onchip.reports.mapping.outcome import CoveredShare, MappedLayer, MappingOutcome, MovedOperator, Number, Totals
@@ -31,7 +31,7 @@ def mapping_table(outcome: MappingOutcome) -> Iterator[RenderableType]:
     for one in outcome.mapped:
         table.add_row(*_cells(one, outcome))
     yield table
-    if any(one.cost is not None and one.cost.mac_energy_pj is None for one in outcome.mapped):
+    if any(one.cost is not None and one.cost.stated_energy_pj is None for one in outcome.mapped):
         yield Text(unknown_energy(outcome.accelerator))
     for one in outcome.mapped:
         if one.why_not is not None:
@@ -65,7 +65,7 @@ def covered_words(one: CoveredShare) -> str:
 
 def _moved_table(moved: Sequence[MovedOperator]) -> Table:
     """A row for each kind and reason, and the totals."""
-    cycles, energy_pj = sum(one.latency_cycles for one in moved), sum(one.energy_pj for one in moved)
+    cycles, energy_pj = sum(one.latency_cycles for one in moved), summed(one.energy_pj for one in moved)
     columns = (
         ("without a loop nest", f"{counted(len(moved), 'operator')}: data movement", False),
         ("operations", f"{sum(one.operations for one in moved):,}", True),
@@ -80,7 +80,7 @@ def _moved_table(moved: Sequence[MovedOperator]) -> Table:
         table.add_row(
             f"{printable(kind)} ({len(alike)})",
             f"{sum(one.operations for one in alike):,}",
-            short_energy(sum(one.energy_pj for one in alike)),
+            short_energy(summed(one.energy_pj for one in alike)),
             f"{sum(one.latency_cycles for one in alike):,}",
             printable(why),
         )
@@ -174,7 +174,7 @@ def _totals_object(outcome: MappingOutcome) -> dict[str, object]:
     totals = outcome.totals
     count: dict[str, object] = {"layers": len(outcome.layers.layers), "distinct": len(outcome.mapped)}
     moved = {
-        "energy_pj": sum(one.energy_pj for one in outcome.moved),
+        "energy_pj": summed(one.energy_pj for one in outcome.moved),
         "latency_cycles": sum(one.latency_cycles for one in outcome.moved),
         "dram_bits": sum(one.read_bits + one.written_bits for one in outcome.moved),
     }

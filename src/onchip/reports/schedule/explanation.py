@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from onchip.arch.energies import summed
 from onchip.arch.memory import DRAM
 from onchip.errors import InternalError, UsageError
 from onchip.model.program.figures import ScheduleFigures
@@ -38,7 +39,7 @@ class MovementSum:
     reason: MovementReason
     times: int
     bits: int
-    energy_pj: float
+    energy_pj: float | None
     worst: TensorMovement
 
     @property
@@ -84,19 +85,19 @@ class ScheduleExplanation:
 
     @cached_property
     def operators(self) -> tuple[OperatorFigures, ...]:
-        """The operators of the network, the most expensive first."""
+        """The operators of the network, the most expensive first; by cycles if energies are unknown."""
         found = figures_of_operators(self.outcome.network, self.history)
-        return tuple(sorted(found, key=lambda one: -sum(one.energy_pj.values())))
+        return tuple(sorted(found, key=lambda one: (-sum(one.energy_pj.values()), -one.cycles)))
 
     @cached_property
     def sums(self) -> tuple[MovementSum, ...]:
-        """What moves, the most expensive first."""
+        """What moves, the most expensive first; by bits if energies are unknown."""
         origins = self.history.tiles.operators
-        found = summed(self.own_movements, {name: origin.operator for name, origin in origins.items()})
-        return tuple(sorted(found, key=lambda one: -one.energy_pj))
+        found = sums_of_movements(self.own_movements, {name: origin.operator for name, origin in origins.items()})
+        return tuple(sorted(found, key=lambda one: (-(one.energy_pj or 0.0), -one.bits)))
 
 
-def summed(movements: Iterable[TensorMovement], origin_of: Mapping[str, str]) -> tuple[MovementSum, ...]:
+def sums_of_movements(movements: Iterable[TensorMovement], origin_of: Mapping[str, str]) -> tuple[MovementSum, ...]:
     """The sums of movements that are alike; `origin_of` says of which operator of the network a tile operator is."""
     found: dict[tuple[str, str, str, str | None, str], MovementSum] = {}
     for one in movements:
@@ -109,7 +110,7 @@ def summed(movements: Iterable[TensorMovement], origin_of: Mapping[str, str]) ->
             known,
             times=known.times + 1,
             bits=known.bits + one.bits,
-            energy_pj=known.energy_pj + one.energy_pj,
+            energy_pj=summed((known.energy_pj, one.energy_pj)),
             worst=max(known.worst, one, key=_missing_bytes),
         )
     return tuple(found.values())

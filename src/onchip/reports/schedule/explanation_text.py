@@ -105,7 +105,7 @@ def _most_of(one: OperatorFigures) -> str:
     (memory, cause), part = max(one.energy_pj.items(), key=lambda each: each[1])
     total = sum(one.energy_pj.values())
     where = MACS if memory == MACS else f"{cause} in {printable(memory)}"
-    return where if not total else f"{where}, {percent(part / total)}"
+    return f"{where}, {percent(part / total)}" if total else "-"
 
 
 def _movements(sums: Sequence[MovementSum]) -> Iterator[RenderableType]:
@@ -125,7 +125,7 @@ def _movements(sums: Sequence[MovementSum]) -> Iterator[RenderableType]:
     yield table
     if len(sums) > MOST_SHOWN:
         rest = sums[MOST_SHOWN:]
-        size, energy = sum(one.size_bytes for one in rest), sum(one.energy_pj for one in rest)
+        size, energy = sum(one.size_bytes for one in rest), summed(one.energy_pj for one in rest)
         yield Text(f"and {len(rest):,} more, {exact_bytes(size)}, {short_energy(energy)}; --json has all")
 
 

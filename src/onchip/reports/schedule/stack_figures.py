@@ -86,7 +86,7 @@ class StackFigures:
 
     def add_copy(self, cost: CopyCost) -> None:
         """Count the energy and the traffic of one Copy."""
-        self.stated_energy_fj = summed((self.stated_energy_fj, cost.energy_fj))
+        self.stated_energy_fj = summed((self.stated_energy_fj, cost.stated_energy_fj))
         for memory, part in cost.access_pj.items():
             self.energy_pj[memory, COPIES] += part
         self.traffic["loads"] += cost.dram_read_bits // 8

@@ -104,10 +104,9 @@ def _figures_table(outcome: ScheduleOutcome, figures: ScheduleFigures) -> Render
     table.add_column()
     energy, traffic, latency = figures.energy, figures.traffic, figures.latency
     memories = energy.by_memory_pj
-    parts = ", ".join(
-        f"{printable(name)} {_short_energy(part)}" for name, part in sorted(memories.items(), key=lambda one: -one[1])
-    )
-    table.add_row("energy", _short_energy(figures.energy_pj), f"MACs {_short_energy(energy.mac_pj)}, {parts}")
+    parts = [("MACs", energy.mac_pj), *sorted(memories.items(), key=lambda one: -one[1])]
+    words = ", ".join(f"{printable(name)} {_short_energy(part)}" for name, part in parts)
+    table.add_row("energy", _short_energy(figures.energy_pj), words)
     table.add_row(
         "latency",
         f"{figures.latency_cycles:,} cycles",

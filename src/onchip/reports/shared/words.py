@@ -62,7 +62,7 @@ def short_amount(value: int, unit: str) -> str:
 def energy_per_mac(energy_pj: float | None, macs: int) -> str:
     """Return the energy for each multiply-accumulate, or why it is unknown."""
     if energy_pj is None:
-        return "unknown: no mac_energy_pj stated"
+        return "unknown: not all energies are stated"
     return f"{energy_pj / macs:.3g} pJ for a MAC" if macs else ""
 
 

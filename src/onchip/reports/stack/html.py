@@ -258,7 +258,7 @@ def energy_by_memory(outcome: FusionOutcome) -> Json:
 
 def energy_by_cause(outcome: FusionOutcome) -> Json:
     """A bar for each stack: activations, weights, copies between memories, multiply-accumulates."""
-    parts = {str(cause): [sums.energy_of(cause) for _, sums in outcome.bars] for cause in EnergyCause}
+    parts = {str(cause): [sums.energy_of(cause) or 0.0 for _, sums in outcome.bars] for cause in EnergyCause}
     return energy_bars(labels_of(outcome), parts, {str(cause): paint for cause, paint in CAUSE_PAINTS.items()})
 
 

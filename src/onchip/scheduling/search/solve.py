@@ -174,8 +174,8 @@ def solve_schedule(
     """A schedule of least objective value, as far as the run allows; a `listener` hears of all that are composed.
 
     With a pool its workers search what is independent: loop nests at their homes, and layers of stacks' tiles.
-    The search compares energies for every objective, so the accelerator has to state that of a multiply-accumulate
-    (`with_mac_energy`). Raises InputError for an accelerator that cannot be used, or options that are not of the
+    The search compares energies for every objective, so the accelerator has to state them (`with_assumed_energies`).
+    Raises InputError for an accelerator that cannot be used, or options that are not of the
     network.
     """
     ensure_usable(question.accelerator, ScheduleObjective.ENERGY)

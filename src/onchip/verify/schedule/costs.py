@@ -12,7 +12,7 @@ from onchip.answer.program import Copy
 from onchip.arch.memory import DRAM, Direction, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Tensor
-from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
+from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine, total_energy
 from onchip.verify.schedule.mappings import PricedNest
 from onchip.verify.schedule.operands import TileOperand
 from onchip.verify.schedule.streaming import HomeOf
@@ -24,8 +24,7 @@ BITS_PER_BYTE = 8
 class Expense:
     """Cost of one Compute or one Copy, in fJ and whole cycles; `dram_cycles` is its turn at DRAM.
 
-    The energy is None if the machine does not state that of a multiply-accumulate. `workspaces` are bytes by
-    addressed memory.
+    The energy is None if the machine does not state all energies of it. `workspaces` are bytes by addressed memory.
     """
 
     energy_fj: int | None
@@ -55,6 +54,7 @@ def expense_of_nests(
     """
     energies = [nest.price.stated_energy_pj for nest in nests]
     known = [energy_pj for energy_pj in energies if energy_pj is not None]
+    rest_fj: Fraction | None
     cycles = sum(nest.price.cycles for nest in nests)
     read = sum(nest.price.dram_read_bits for nest in nests)
     written = sum(nest.price.dram_written_bits for nest in nests)
@@ -67,7 +67,9 @@ def expense_of_nests(
         rest_fj = machine.energy_fj(output_home or DRAM, Direction.WRITE, left_over_bits)
         rest_cycles = machine.cycles(output_home or DRAM, Direction.WRITE, left_over_bits)
         written += left_over_bits if output_home is None else 0
-    energy_fj = round(sum(known) * FEMTOJOULES_PER_PICOJOULE + float(rest_fj)) if known == energies else None
+    energy_fj = None
+    if known == energies and rest_fj is not None:
+        energy_fj = round(sum(known) * FEMTOJOULES_PER_PICOJOULE + float(rest_fj))
     return Expense(
         energy_fj, ceil(cycles) + rest_cycles, read, written, turn_at_dram(machine, read, written), dict(greatest)
     )
@@ -90,12 +92,12 @@ def expense_without_nest(
     the memory are there piece by piece. The last has that much less for them as the operator's own workspace takes.
     """
     moved: dict[str, dict[Direction, int]] = defaultdict(lambda: defaultdict(int))
-    energy_fj, rows = Fraction(0), defaultdict[str, int](int)
+    energies_fj, rows = list[Fraction | None](), defaultdict[str, int](int)
     for operand in operands:
         direction = Direction.WRITE if operand.held_as is Operand.OUTPUT else Direction.READ
         bands = [tiles.tensor[name] for name in operand.bands]
         bits, home = _bits_moved(operand, bands), homes[operand.base]
-        energy_fj += machine.energy_fj(home or DRAM, direction, bits)
+        energies_fj.append(machine.energy_fj(home or DRAM, direction, bits))
         moved[home or DRAM][direction] += bits
         if home is None:
             for level in [one for one in machine.levels if operand.held_as in one.memory.holds][-1:]:
@@ -106,7 +108,8 @@ def expense_without_nest(
     last = machine.levels[-1].memory
     sizes[last.name] = max(last.capacity_bytes - own_bytes, 1)
     workspaces = {memory: min(in_bytes(bits), sizes[memory]) for memory, bits in rows.items()}
-    return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written), workspaces)
+    turn = turn_at_dram(machine, read, written)
+    return Expense(_in_whole(total_energy(energies_fj)), cycles, read, written, turn, workspaces)
 
 
 def _bits_moved(operand: TileOperand, bands: Sequence[Tensor]) -> int:
@@ -120,14 +123,19 @@ def _bits_moved(operand: TileOperand, bands: Sequence[Tensor]) -> int:
 def expense_of_copy(machine: AddressedMachine, tensor: Tensor, copy: Copy) -> Expense:
     """Every hop reads its source and writes its target; a copy lasts its set-up and its slowest hop."""
     bits = tensor.size_bytes * BITS_PER_BYTE
-    energy_fj, slowest = Fraction(0), 0
+    energies_fj, slowest = list[Fraction | None](), 0
     for source, target in machine.hops(tensor, copy.source, copy.target):
         for memory, direction in ((source, Direction.READ), (target, Direction.WRITE)):
-            energy_fj += machine.energy_fj(memory, direction, bits)
+            energies_fj.append(machine.energy_fj(memory, direction, bits))
             slowest = max(slowest, machine.cycles(memory, direction, bits))
     read, written = bits * (copy.source == DRAM), bits * (copy.target == DRAM)
     cycles = machine.dma.setup_cycles + slowest
-    return Expense(round(energy_fj), cycles, read, written, turn_at_dram(machine, read, written))
+    energy_fj = _in_whole(total_energy(energies_fj))
+    return Expense(energy_fj, cycles, read, written, turn_at_dram(machine, read, written))
+
+
+def _in_whole(energy_fj: Fraction | None) -> int | None:
+    return None if energy_fj is None else round(energy_fj)
 
 
 def turn_at_dram(machine: AddressedMachine, read: int, written: int) -> int:

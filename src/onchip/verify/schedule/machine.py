@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -69,11 +70,11 @@ class AddressedMachine:
         rate = self.bits_per_cycle(memory, direction) if bits else None
         return 0 if rate is None else -(-bits // rate)
 
-    def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction:
-        """Of moving so many bits at one moment, in shortest accesses; raises AcceleratorError if nothing says it."""
+    def energy_fj(self, memory: str, direction: Direction, bits: int) -> Fraction | None:
+        """Return the energy of moving so many bits at one moment, in shortest accesses, or None if nothing says it."""
         access = self._access(memory)
         if access is None:
-            raise AcceleratorError("nothing says what an access costs", place=f"memory {memory!r}", expected="energies")
+            return None
         shortest = access.shortest_access_bits or access.access_bits
         picojoules = access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
         moved = -(-bits // shortest) * shortest
@@ -88,3 +89,13 @@ class AddressedMachine:
         if memory == DRAM:
             return self.accelerator.dram.access if self.accelerator.dram else None
         return self.level[memory].access
+
+
+def total_energy(energies_fj: Iterable[Fraction | None]) -> Fraction | None:
+    """Return the sum of energies, or None if one of them is not stated."""
+    total = Fraction(0)
+    for energy_fj in energies_fj:
+        if energy_fj is None:
+            return None
+        total += energy_fj
+    return total

@@ -30,7 +30,7 @@ class NestPrice(Protocol):
 
     @property
     def stated_energy_pj(self) -> float | None:
-        """Return the energy of all accesses and MACs in pJ, or None if the machine does not state that of a MAC."""
+        """Return the energy of all accesses and MACs in pJ, or None if the machine does not state them."""
 
     @property
     def cycles(self) -> float:

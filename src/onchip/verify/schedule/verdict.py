@@ -12,7 +12,7 @@ from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE
 class VerifiedFigures:
     """The figures of a legal schedule: fJ, bytes, cycles; `arenas` gives each memory its highest end address.
 
-    The energy is None if the machine does not state that of a multiply-accumulate.
+    The energy is None if the machine does not state all energies of it.
     """
 
     energy_fj: int | None

@@ -42,8 +42,8 @@ def verify_schedule(
 ) -> ScheduleVerdict:
     """Recompute everything of a schedule, and of what is claimed of it, from network, accelerator and its own parts.
 
-    Raises UsageError for an accelerator without an addressed memory, AcceleratorError for one that does not say what
-    moving bits costs; nothing for whatever a schedule says. What `nest_prices` gives is not checked.
+    Raises UsageError for an accelerator without an addressed memory, AcceleratorError for a memory without a port of a
+    direction; nothing for whatever a schedule says. What `nest_prices` gives is not checked.
     """
     derivation = NestDerivation(setting.network, setting.partial_bits)
     found = verify_stacks(setting.network, schedule.stacks)

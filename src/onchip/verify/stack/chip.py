@@ -59,13 +59,10 @@ class ChipInUse:
         """Whether data pass a memory as this operand."""
         return memory == DRAM or operand in self._levels[memory].memory.holds
 
-    def access(self, memory: str) -> Access:
-        """What an access costs; raises AcceleratorError where that is not said."""
+    def access(self, memory: str) -> Access | None:
+        """Return an access to the memory, or None if its energies are not stated."""
         dram = self.accelerator.dram
-        access = (dram.access if dram else None) if memory == DRAM else self._levels[memory].access
-        if access is None:
-            raise AcceleratorError("nothing says what an access costs", place=f"memory {memory!r}", expected="energies")
-        return access
+        return (dram.access if dram else None) if memory == DRAM else self._levels[memory].access
 
     def port(self, memory: str, direction: Direction, *, towards_macs: bool) -> tuple[int, Port] | None:
         """The port that a copy takes on that side, with its number: the first serves the MACs, the last DRAM.

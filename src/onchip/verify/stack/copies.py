@@ -24,9 +24,12 @@ class MovedPart:
 
 @dataclass(frozen=True, slots=True)
 class MovedTogether:
-    """What copies cost that begin together: pJ by memory, cycles until the last port is done, bits that DRAM moves."""
+    """What copies cost that begin together: pJ by memory, cycles until the last port is done, bits that DRAM moves.
 
-    energies_pj: tuple[tuple[str, float], ...]
+    The energy of a memory is None if the machine does not state it.
+    """
+
+    energies_pj: tuple[tuple[str, float | None], ...]
     cycles: int
     dram_bits: int
 
@@ -37,7 +40,7 @@ def moved_together(parts: Sequence[MovedPart], chip: ChipInUse) -> MovedTogether
     A port is done when its last hop is, and not before all its hops would be done one after the other. A copy to where
     the data lie has no hop, and costs nothing.
     """
-    energies: list[tuple[str, float]] = []
+    energies: list[tuple[str, float | None]] = []
     hops_of_port: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     dram_bits = 0
     for part in parts:
@@ -80,9 +83,11 @@ def _hops(part: MovedPart, chip: ChipInUse) -> Iterator[tuple[str, str, bool]]:
     yield from ((*hop, False) for hop in pairwise([chip.names[top], *reversed(down)]))
 
 
-def _energy_pj(bits: int, memory: str, direction: Direction, chip: ChipInUse) -> float:
-    """In accesses as short as the memory has them."""
+def _energy_pj(bits: int, memory: str, direction: Direction, chip: ChipInUse) -> float | None:
+    """Return the energy in accesses as short as the memory has them, or None if the machine does not state it."""
     access = chip.access(memory)
+    if access is None:
+        return None
     shortest = access.shortest_access_bits or access.access_bits
     each_pj = access.read_energy_pj if direction is Direction.READ else access.write_energy_pj
     return -(-bits // shortest) * shortest / access.access_bits * each_pj

@@ -18,8 +18,8 @@ class TilePrice(Protocol):
     """What a loop nest of a tile costs by its mapping: energies in pJ, cycles, and the bits that DRAM moves."""
 
     @property
-    def memory_energy_pj(self) -> Mapping[tuple[str, str], float]:
-        """Return the energy in pJ by memory and operand."""
+    def memory_energy_pj(self) -> Mapping[tuple[str, str], float | None]:
+        """Return the energy in pJ by memory and operand, None where the machine does not state it."""
 
     @property
     def mac_energy_pj(self) -> float | None:

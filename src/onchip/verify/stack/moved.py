@@ -11,14 +11,14 @@ from onchip.answer.fused_network import StreamedOperator
 from onchip.answer.strategy import EnergyCause
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Direction, Operand
-from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine
+from onchip.verify.schedule.machine import FEMTOJOULES_PER_PICOJOULE, AddressedMachine, total_energy
 
 
 @dataclass(frozen=True, slots=True)
 class MovedExpense:
-    """What one such operator costs: pJ by cause, whole cycles, bits from and to DRAM."""
+    """Cost of one such operator: pJ by cause (None if the machine does not state them), whole cycles, bits at DRAM."""
 
-    energies_pj: Mapping[EnergyCause, float]
+    energies_pj: Mapping[EnergyCause, float] | None
     cycles: int
     dram_bits: int
 
@@ -26,18 +26,22 @@ class MovedExpense:
 def expense_of_moving(operator: StreamedOperator, accelerator: Accelerator) -> MovedExpense:
     """Each operand passes DRAM's ports once; what is read and what is written do so one after the other.
 
-    Raises AcceleratorError for a DRAM that does not say what an access costs, or cannot read or write.
+    Raises AcceleratorError for a DRAM that cannot read or write.
     """
     machine = AddressedMachine(accelerator)
-    energies_fj: dict[EnergyCause, Fraction] = defaultdict(Fraction)
+    energies_fj: dict[EnergyCause, list[Fraction | None]] = defaultdict(list)
     bits = {Direction.READ: 0, Direction.WRITE: 0}
     for operand, size_bits in operator.operands:
         direction = Direction.WRITE if operand is Operand.OUTPUT else Direction.READ
         cause = EnergyCause.WEIGHT if operand is Operand.WEIGHT else EnergyCause.ACTIVATION
-        energies_fj[cause] += machine.energy_fj(DRAM, direction, size_bits)
+        energies_fj[cause].append(machine.energy_fj(DRAM, direction, size_bits))
         bits[direction] += size_bits
+    sums_fj = {cause: total_energy(energies) for cause, energies in energies_fj.items()}
+    known_fj = {cause: energy for cause, energy in sums_fj.items() if energy is not None}
     return MovedExpense(
-        {cause: float(energy / FEMTOJOULES_PER_PICOJOULE) for cause, energy in energies_fj.items()},
+        {cause: float(energy / FEMTOJOULES_PER_PICOJOULE) for cause, energy in known_fj.items()}
+        if known_fj == sums_fj
+        else None,
         sum(machine.cycles(DRAM, direction, count) for direction, count in bits.items()),
         sum(bits.values()),
     )

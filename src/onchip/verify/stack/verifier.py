@@ -52,8 +52,8 @@ class ReplayedStrategy:
 def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: TilePrices) -> ReplayedStrategy:
     """Run every layer of every tile by the strategy's mappings; the strategy's structure has to be legal.
 
-    Raises AcceleratorError for an accelerator that does not say what moving data costs; nothing for what a strategy
-    says. What `prices` gives is not checked.
+    Raises AcceleratorError for a memory without a port of a direction; nothing for what a strategy says. What `prices`
+    gives is not checked.
     """
     mappings = MappingsOfStrategy(strategy, prices, counts_parts=setting.as_defines)
     tallies: list[_Tally] = []
@@ -76,7 +76,7 @@ def replay_strategy(setting: StrategySetting, strategy: FusionStrategy, prices: 
 
 @dataclass(slots=True)
 class _Tally:
-    """Cost of a stack; energies are lists of summands, and unknown as a whole if that of the MACs is."""
+    """Cost of a stack; energies are lists of summands, and unknown as a whole if any of them is."""
 
     energies_pj: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     cycles: list[float] = field(default_factory=list)
@@ -91,6 +91,13 @@ class _Tally:
         energy_pj = fsum(one for energies in self.energies_pj.values() for one in energies)
         return RunCost(energy_pj if self.energy_is_known else None, fsum(self.cycles), self.dram_bits)
 
+    def add_energy(self, place: str, cause: str, energy_pj: float | None, times: int) -> None:
+        """Count an energy that is spent so many times; None if the machine does not state it."""
+        if energy_pj is None:
+            self.energy_is_known = False
+        else:
+            self.energies_pj[place, cause].append(times * energy_pj)
+
     def add_layer(self, layer: LayerRunByMapping, times: int) -> None:
         """A layer that has a price, in so many tiles."""
         self.macs += times * layer.macs
@@ -100,11 +107,8 @@ class _Tally:
         for (memory, operand), energy_pj in price.memory_energy_pj.items():
             is_weight = operand == Operand.WEIGHT and not layer.weights_are_maps
             cause = EnergyCause.WEIGHT if is_weight else EnergyCause.ACTIVATION
-            self.energies_pj[memory, cause].append(times * energy_pj)
-        if price.mac_energy_pj is None:
-            self.energy_is_known = False
-        else:
-            self.energies_pj[MACS, EnergyCause.MAC].append(times * price.mac_energy_pj)
+            self.add_energy(memory, cause, energy_pj, times)
+        self.add_energy(MACS, EnergyCause.MAC, price.mac_energy_pj, times)
         self.cycles.append(times * price.cycles)
         self.dram_bits += times * price.dram_bits
         for memory, size in layer.priced.taken_bytes.items():
@@ -123,8 +127,9 @@ def _replayed(stack: RunningStack, setting: StrategySetting, mappings: MappingsO
 def _moved(operator: StreamedOperator, accelerator: Accelerator) -> _Tally:
     """An operator outside of all stacks."""
     expense = expense_of_moving(operator, accelerator)
-    energies = {(DRAM, str(cause)): [energy_pj] for cause, energy_pj in expense.energies_pj.items()}
-    return _Tally(energies, [expense.cycles], 0, expense.dram_bits)
+    energies = {(DRAM, str(cause)): [energy_pj] for cause, energy_pj in (expense.energies_pj or {}).items()}
+    is_known = expense.energies_pj is not None
+    return _Tally(energies, [expense.cycles], 0, expense.dram_bits, energy_is_known=is_known)
 
 
 def _add_tile(tally: _Tally, run: TileRunByMappings, tile: AlikeTiles) -> None:
@@ -132,7 +137,7 @@ def _add_tile(tally: _Tally, run: TileRunByMappings, tile: AlikeTiles) -> None:
         tally.add_layer(layer, tile.times)
     for moved in run.copies:
         for memory, energy_pj in moved.energies_pj:
-            tally.energies_pj[memory, EnergyCause.COPY].append(tile.times * energy_pj)
+            tally.add_energy(memory, EnergyCause.COPY, energy_pj, tile.times)
         tally.cycles.append(tile.times * moved.cycles)
         tally.dram_bits += tile.times * moved.dram_bits
 
