@@ -8,6 +8,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
+from onchip.arch.energy_laws import EnergyLaw, EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.ir.layer import LOOPS, Layer
 
@@ -27,6 +28,11 @@ PORTS = st.lists(st.builds(Port, st.sampled_from(Direction), POSITIVE), max_size
 UNROLLED = st.lists(st.sampled_from(("N", "K", "C")), min_size=1, unique=True).map(tuple)
 HELD = st.lists(st.sampled_from(Operand), min_size=1, unique=True).map(tuple)
 ACCESSES = st.none() | st.builds(Access, POSITIVE, ENERGIES, ENERGIES, st.none() | st.just(1))
+SMALL_ENERGIES = st.floats(0, 1e3)
+LAWS: st.SearchStrategy[EnergyLaw] = st.builds(SquareRootLaw, SMALL_ENERGIES, SMALL_ENERGIES) | st.builds(
+    lambda first, last: EnergyTable(((1, first), (2**40, last))), ENERGIES, ENERGIES
+)
+ACCESSES_BY_LAW = st.builds(Access, POSITIVE, st.just(0.0), st.just(0.0), st.none() | st.just(1), st.tuples(LAWS, LAWS))
 
 
 @st.composite
@@ -44,11 +50,12 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
             draw(st.none() | st.just(tuple(dimensions))),
             is_scratchpad=draw(st.booleans()) or index == 0,
             double_buffered=draw(st.booleans()),
-            access=draw(ACCESSES),
+            access=draw(ACCESSES | ACCESSES_BY_LAW),
             ports=draw(PORTS),
         )
         for index, name in enumerate(draw(st.lists(NAMES, min_size=1, max_size=3, unique=True)))
     )
+    levels = tuple(level.resized(level.memory.capacity_bytes) for level in levels)
     scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
     ways = [(one.name, other.name) for one in scratchpads for other in scratchpads if one != other]
     linked = draw(st.lists(st.sampled_from(ways), unique=True)) if ways else []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from onchip.arch.compute import ComputeArray
@@ -63,6 +64,26 @@ class Accelerator:
     def restriction(self) -> str | None:
         """The restriction of every proof on this accelerator, beside that of its space; None without notes."""
         return "without the features noted" if self.notes else None
+
+    def resized(self, capacity_bytes: Mapping[str, int]) -> Accelerator:
+        """Return the accelerator with other capacities of the named memories.
+
+        The energies of an access follow the laws that a memory states; without laws they do not change. Raises
+        AcceleratorError for a memory that it does not have, or a capacity that cannot be.
+        """
+        names = [level.memory.name for level in self.levels]
+        for name in capacity_bytes:
+            if name not in names:
+                place = f"accelerator {self.name!r}"
+                raise AcceleratorError(
+                    f"there is no memory {name!r}", place=place, expected=f"one of {', '.join(names)}"
+                )
+        levels = tuple(
+            level.resized(capacity_bytes[level.memory.name]) if level.memory.name in capacity_bytes else level
+            for level in self.levels
+        )
+        scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+        return replace(self, scratchpads=scratchpads, levels=levels)
 
     def bits_per_cycle(self, source: str, target: str) -> int:
         """How many move from memory `source` to memory `target`: the slowest of both ends' ports and their link says.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
-from onchip.arch.memory import ensure_energy
+from onchip.arch.energy_laws import ensure_energy
 from onchip.errors import AcceleratorError
 
 FREE: Final = "free"

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from onchip.arch.energy_laws import EnergyLaw, ensure_energy
 from onchip.errors import AcceleratorError
 
 DRAM = "dram"
-GREATEST_ENERGY_PJ: Final = 1e15
-"""Of one access, or one multiply-accumulate: a kilojoule. Sums of such energies stay finite."""
-
-
-def ensure_energy(name: str, energy_pj: float, place: str | None = None) -> None:
-    """Raise AcceleratorError for what is no energy of a single event, in picojoules."""
-    if not 0 <= energy_pj <= GREATEST_ENERGY_PJ:
-        raise AcceleratorError(f"{name} is {energy_pj}", place=place, expected=f"0 to {GREATEST_ENERGY_PJ:g}")
 
 
 class Operand(StrEnum):
@@ -81,12 +74,14 @@ class Access:
     """What one access costs: energies are per access of `access_bits`.
 
     An access may be as short as `shortest_access_bits` (None: always `access_bits`), at its share of the energy.
+    `laws`, of reads and of writes, give the energies for other capacities; None: they do not depend on it.
     """
 
     access_bits: int
     read_energy_pj: float
     write_energy_pj: float
     shortest_access_bits: int | None = None
+    laws: tuple[EnergyLaw, EnergyLaw] | None = None
 
     def __post_init__(self) -> None:
         if self.access_bits <= 0:
@@ -98,6 +93,13 @@ class Access:
             raise AcceleratorError(
                 f"shortest_access_bits is {shortest}", expected=f"a divisor of access_bits ({self.access_bits})"
             )
+
+    def at(self, capacity_bytes: int) -> Access:
+        """Return the access in a memory of that capacity; raises AcceleratorError if a table does not have it."""
+        if self.laws is None:
+            return self
+        read_pj, write_pj = (law.energy_pj(capacity_bytes) for law in self.laws)
+        return replace(self, read_energy_pj=read_pj, write_energy_pj=write_pj)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,18 @@ class MemoryLevel:
 
     def __post_init__(self) -> None:
         _each_once(self.serves or (), "serves", f"memory {self.memory.name!r}")
+
+    def resized(self, capacity_bytes: int) -> MemoryLevel:
+        """Return the level with another capacity, and the energies of an access that its laws give for that.
+
+        Raises AcceleratorError for a capacity that is none, or that a table of energies does not have.
+        """
+        memory = replace(self.memory, capacity_bytes=capacity_bytes)
+        try:
+            return replace(self, memory=memory, access=self.access and self.access.at(capacity_bytes))
+        except AcceleratorError as error:
+            error.place = f"memory {memory.name!r}: {error.place}"
+            raise
 
 
 @dataclass(frozen=True, slots=True)

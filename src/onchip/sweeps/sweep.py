@@ -179,9 +179,12 @@ def follows_of_capacity(point: SweepPoint) -> bool:
     """Whether more capacity never makes this point's answer dearer, and its bound holds for all answers.
 
     That is so of plans by a method that proves its bound, of a problem that does not depend on the capacity: its
-    network is not split to fit, its order is not one of those that are found for it, and operators last as long.
+    network is not split to fit, its order is not one of those that are found for it, operators last as long, and no
+    access takes more energy.
     """
     if point.verb is not SweptVerb.PLAN:
+        return False
+    if point.objective == Objective.DMA_ENERGY and _has_energy_laws(point):
         return False
     options = {**VERBS[point.verb].defaults(point.objective), **point.options}
     if (options["split"], options["cap_tensors"]) != NEVER_SPLIT or options["order"] == Order.MIN_PEAK:
@@ -190,6 +193,11 @@ def follows_of_capacity(point: SweepPoint) -> bool:
         is_settled = options["time_limit"] is None or options["cost"] != SEARCHED_CYCLES
         return options["method"] == TIMED and is_settled
     return options["method"] == EXACT and point.objective in COSTS_OF_PLANS
+
+
+def _has_energy_laws(point: SweepPoint) -> bool:
+    machine = accelerator_from_yaml(point.machine.yaml, point.machine.name)
+    return any(level.access is not None and level.access.laws is not None for level in machine.levels)
 
 
 def _rest_of_machine(point: SweepPoint) -> str:

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
+from onchip.arch.energy_laws import EnergyLaw, EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError, InputError, errors_in_file
@@ -57,8 +58,26 @@ class AccessFields(TypedDict, total=False):
     ports: list[PortFields]
 
 
+class LawFields(TypedDict, total=False):
+    """The energy of an access in pJ: `base` + `per_sqrt_capacity` * sqrt(bytes), or a table by capacity."""
+
+    base: float
+    per_sqrt_capacity: float
+    table: dict[str, float]
+
+
+class LawsFields(LawFields, total=False):
+    """A law of reads and writes alike, or one of each."""
+
+    read: LawFields
+    write: LawFields
+
+
 class MemoryFields(AccessFields):
-    """A memory; sizes are bytes, or text with a unit such as `64KiB`."""
+    """A memory; sizes are bytes, or text with a unit such as `64KiB`.
+
+    `energy_per_access` stands in the place of `read_energy_pj` and `write_energy_pj`.
+    """
 
     name: str
     capacity: int | str
@@ -67,6 +86,7 @@ class MemoryFields(AccessFields):
     holds: NotRequired[list[Operand]]
     serves: NotRequired[list[str]]
     double_buffered: NotRequired[bool]
+    energy_per_access: NotRequired[LawsFields]
 
 
 class DmaFields(TypedDict, total=False):
@@ -137,12 +157,8 @@ def load_accelerator(name_or_path: str) -> Accelerator:
 
 def _resized(accelerator: Accelerator, size: str) -> Accelerator:
     capacity_bytes = _size(size, f"--accelerator {accelerator.name}@")
-    levels = tuple(
-        replace(level, memory=replace(level.memory, capacity_bytes=capacity_bytes)) if level.is_scratchpad else level
-        for level in accelerator.levels
-    )
-    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
-    return replace(accelerator, name=f"{accelerator.name}@{size}", scratchpads=scratchpads, levels=levels)
+    resized = accelerator.resized({memory.name: capacity_bytes for memory in accelerator.scratchpads})
+    return replace(resized, name=f"{accelerator.name}@{size}")
 
 
 def read_accelerator(path: Path) -> Accelerator:
@@ -222,7 +238,7 @@ def _level(fields: MemoryFields, place: str) -> MemoryLevel:
             tuple(fields["serves"]) if "serves" in fields else None,
             fields.get("scratchpad", False),
             fields.get("double_buffered", False),
-            _access(fields),
+            _access(fields) if "energy_per_access" not in fields else _access_by_law(fields, capacity_bytes),
             _ports(fields),
         )
     except InputError as error:
@@ -253,6 +269,39 @@ def _access(fields: AccessFields | MemoryFields) -> Access | None:
             f"it has {' and '.join(given)} alone", expected="access_bits, read_energy_pj and write_energy_pj together"
         )
     return None
+
+
+def _access_by_law(fields: MemoryFields, capacity_bytes: int) -> Access:
+    if given := sorted({"read_energy_pj", "write_energy_pj"} & fields.keys()):
+        raise AcceleratorError(f"it has {' and '.join(given)}, and energy_per_access", expected="one or the other")
+    if "access_bits" not in fields:
+        expected = "access_bits and energy_per_access together"
+        raise AcceleratorError("it has energy_per_access alone", expected=expected)
+    laws = _laws(fields["energy_per_access"])
+    return Access(fields["access_bits"], 0.0, 0.0, fields.get("shortest_access_bits"), laws).at(capacity_bytes)
+
+
+def _laws(fields: LawsFields) -> tuple[EnergyLaw, EnergyLaw]:
+    """Return the laws of reads and of writes."""
+    if fields.keys() == {"read", "write"}:
+        return _law(fields["read"], "energy_per_access.read"), _law(fields["write"], "energy_per_access.write")
+    law = _law(fields, "energy_per_access")
+    return law, law
+
+
+def _law(fields: LawFields, place: str) -> EnergyLaw:
+    if fields.keys() == {"base", "per_sqrt_capacity"}:
+        return SquareRootLaw(fields["base"], fields["per_sqrt_capacity"])
+    if fields.keys() == {"table"}:
+        entries = {_size(size, f"{place}.table"): energy_pj for size, energy_pj in fields["table"].items()}
+        if len(entries) < len(fields["table"]):
+            raise AcceleratorError("the table has a capacity twice", place=place, expected="each capacity once")
+        return EnergyTable(tuple(sorted(entries.items())))
+    raise AcceleratorError(
+        f"it has {' and '.join(sorted(fields)) or 'no fields'}",
+        place=place,
+        expected="base and per_sqrt_capacity, or table, or such a law for read and one for write",
+    )
 
 
 def _ports(fields: AccessFields | MemoryFields) -> tuple[Port, ...]:

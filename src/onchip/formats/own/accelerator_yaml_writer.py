@@ -12,6 +12,7 @@ from re import fullmatch
 from onchip.answer.document import Source
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
+from onchip.arch.energy_laws import EnergyLaw, EnergyTable
 from onchip.arch.memory import Access, Link, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError
@@ -98,10 +99,23 @@ def _access_fields(access: Access | None, ports: tuple[Port, ...]) -> dict[str, 
         fields = {
             "access_bits": access.access_bits,
             "shortest_access_bits": access.shortest_access_bits,
-            "read_energy_pj": _real(access.read_energy_pj),
-            "write_energy_pj": _real(access.write_energy_pj),
+            **_energy_fields(access),
         }
     return fields | {"ports": [{"direction": p.direction, "bits_per_cycle": p.bits_per_cycle} for p in ports] or None}
+
+
+def _energy_fields(access: Access) -> dict[str, object]:
+    """The laws, if there are any, in the place of the energies that follow from them."""
+    if access.laws is None:
+        return {"read_energy_pj": _real(access.read_energy_pj), "write_energy_pj": _real(access.write_energy_pj)}
+    read, write = map(_law_fields, access.laws)
+    return {"energy_per_access": read if read == write else {"read": read, "write": write}}
+
+
+def _law_fields(law: EnergyLaw) -> dict[str, object]:
+    if isinstance(law, EnergyTable):
+        return {"table": {str(capacity_bytes): _real(energy_pj) for capacity_bytes, energy_pj in law.entries}}
+    return {"base": _real(law.base), "per_sqrt_capacity": _real(law.per_sqrt_capacity)}
 
 
 def _real(value: float | None) -> float | None:
