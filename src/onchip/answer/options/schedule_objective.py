@@ -65,3 +65,11 @@ class ScheduleObjective(StrEnum):
                 return values.edp
             case ScheduleObjective.TRAFFIC:
                 return values.traffic_bytes
+
+    def key_of(self, values: ObjectiveValues) -> tuple[int, int, int, int]:
+        """Return the key by which schedules are compared: the objective's value, then energy, latency and traffic.
+
+        So among schedules of one value the one with less energy is better. Raises AcceleratorError for an energy that
+        is unknown; on the machine of a search all energies are stated or assumed.
+        """
+        return self.value_of(values), values.energy_fj, values.latency_cycles, values.traffic_bytes
