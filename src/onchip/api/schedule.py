@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from onchip.answer.bindings import Bindings
@@ -24,6 +25,7 @@ from onchip.answer.schedule import Schedule, ScheduledStack
 from onchip.api.networks import network_to_schedule
 from onchip.api.phases import phase
 from onchip.api.schedule_figures import PricedSchedule, priced_schedule
+from onchip.api.schedule_start import start_from_file
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, with_assumed_energies, with_free_accesses
 from onchip.bounds.network.relaxation import Relaxation, relaxation
@@ -53,6 +55,7 @@ class ScheduleRequest:
 
     Elements have `bits` (None: each tensor's own), sums in the making `partial_bits` (None: 16 more, up to 32, as far
     as memories have room). With a `dask_address` workers of that scheduler search nests and layers of tiles.
+    `start_file` is an earlier schedule of the network, with which the search may begin.
     """
 
     source: str
@@ -66,6 +69,7 @@ class ScheduleRequest:
     limits: Limits = field(default_factory=Limits)
     uses_cache: bool = True
     dask_address: str | None = None
+    start_file: Path | None = None
 
 
 CHECKING_TO_READING: Final = 2.5
@@ -87,6 +91,8 @@ class ReadScheduleQuestion:
     reading: Reading
     relaxation: Relaxation
     seconds: float
+    options: ScheduleOptions
+    """Those of the request, with the schedule of its start file."""
     seconds_to_check: float
     """How long checking and writing an answer take at most, as a rule, the machine being as busy as while reading."""
 
@@ -109,7 +115,7 @@ def schedule_network(request: ScheduleRequest, start: RunStarter = silent_run) -
     question = asked.question(request.objective, uses_cache=request.uses_cache)
     within = deadline.within(deadline.seconds_left - asked.seconds_to_check)
     with dask_pool(request.dask_address) as pool, start(request.limits, within) as run:
-        found = solve_schedule(question, request.options, run, pool=pool)
+        found = solve_schedule(question, asked.options, run, pool=pool)
     outcome = outcome_of(request, asked, request.objective, found)
     if found.answer is None:
         ended = "" if found.stopped_by is Stop.COMPLETED else ", as far as was seen in time"
@@ -197,7 +203,10 @@ def read_schedule_question(request: ScheduleRequest) -> ReadScheduleQuestion:
         raise error.in_file(request.accelerator) from None
     reading = replace(reading, partial_bits=precision.partial_bits)
     to_check = seconds_to_check(watch, len(network.operators))
-    return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds, to_check)
+    options = request.options
+    if request.start_file is not None:
+        options = replace(options, start=start_from_file(request.start_file, request.source, network))
+    return ReadScheduleQuestion(network, accelerator, precision, reading, bound, watch.seconds, options, to_check)
 
 
 def seconds_to_check(reading: Deadline, operators: int) -> float:

@@ -67,7 +67,7 @@ def front_of_schedules(request: FrontRequest, start: RunStarter = silent_run) ->
     within = deadline.within(deadline.seconds_left - share - asked.seconds_to_check)
     with dask_pool(request.of_schedules.dask_address) as pool, start(limits, within) as run:
         question = asked.question(ScheduleObjective.ENERGY, uses_cache=request.of_schedules.uses_cache)
-        found = solve_front(question, options, request.axes, asked.relaxation, run, pool)
+        found = solve_front(question, asked.options, request.axes, asked.relaxation, run, pool)
         stop = run.stop or Stop.COMPLETED
     some = thinned(found, request.most_points)
     return FrontOutcome(

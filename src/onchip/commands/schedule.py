@@ -59,6 +59,13 @@ class ScheduleVerbOptions:
     ] = HomesOption.SEARCH
     read_as: ScheduledElementOptions
     search: LimitOptions
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCHEDULE.json[.gz]",
+            help="Hand an earlier schedule of the network, also of another machine, to the search as its start.",
+        ),
+    ] = None
     dask: Dask = None
     cache: UsesCache = True
     output: Annotated[
@@ -102,12 +109,14 @@ class ScheduleVerbOptions:
             self.search.limits(),
             self.cache,
             self.dask,
+            self.start,
         )
 
     @property
     def files(self) -> AnswerFiles:
         """Return the files that are read and written."""
-        return AnswerFiles((self.network, self.accelerator), self.output, self.report)
+        read = (self.network, self.accelerator, *([] if self.start is None else [str(self.start)]))
+        return AnswerFiles(read, self.output, self.report)
 
 
 def schedule_command(options: ScheduleVerbOptions) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 
 from onchip.answer.options.fusion_options import LAYERS, OPTIMAL, FusionOptions
 from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.schedule import Schedule
 from onchip.answer.stacks import OverlapMode
 
 WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
@@ -23,7 +24,8 @@ class ScheduleOptions:
 
     `stacks` is `optimal`, `layers`, `one`, `greedy`, or says them, as `fuse` does. Without `maps_stay` every operand
     is streamed from and to DRAM. Without `weighs_mappings` each nest has the mapping that is best for it alone, which
-    shows what weighing the others brings.
+    shows what weighing the others brings. `start` is an earlier legal schedule of the network, on this machine or
+    another one, from which a search may begin; it restricts nothing.
     """
 
     stacks: str = OPTIMAL
@@ -31,6 +33,7 @@ class ScheduleOptions:
     mode: OverlapMode | None = None
     maps_stay: bool = True
     weighs_mappings: bool = True
+    start: Schedule | None = None
 
     @property
     def leaves_stacks_open(self) -> bool:
