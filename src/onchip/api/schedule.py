@@ -146,8 +146,6 @@ def outcome_of(
         request.options.space,
         ScheduleSeconds(asked.seconds, found.seconds, 0.0),
         weighed=request.options.weighed(objective),
-        value_of_stages=None if found.answer is None else found.answer.value_of_stages,
-        are_stages_cut=None if found.answer is None else found.answer.are_stages_cut,
     )
 
 

@@ -1,158 +1,176 @@
-"""Better places by the schedule's own figures: maps stay on the chip from where they are written to who reads them."""
+"""Moves of placement: each tensor stays on chip for some of its readers, in one of the memories that may hold it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
-from onchip.scheduling.program.places import Places
+from onchip.scheduling.program.places import Place, Places
 from onchip.search.budget.limits import Run
 
 SHAKES_IN_VAIN: Final = 40
-"""At least so many one after the other without a better schedule, and as many as there are stays, and it is enough."""
+"""Unsuccessful perturbations in a row that end `shake`, or as many as there are residencies if these are more."""
 MOST_MOVED_AT_ONCE: Final = 4
-"""Maps: with more, hardly anything is as it was."""
+"""Tensors that one perturbation moves: with more, hardly anything stays as it was."""
+MOST_READERS: Final = 6
+"""Readers of a tensor up to which every run of them is tried; beyond that only the first ones and the last ones."""
+
+Key: TypeAlias = tuple[int, int, int]
+"""The objective value, and the figures that decide between equal values: energy in fJ and traffic in bytes."""
+
+
+class Evaluator(Protocol):
+    """Prices compositions for one objective."""
+
+    def least(self, composition: Composition) -> Key:
+        """Return a lower bound on the key of a composition without offsets; exact for energy and traffic."""
+
+    def of(self, composition: Composition) -> Key:
+        """Return the key of a composition with offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Places, the schedule composed from them, and its objective value."""
+    """Places, the schedule composed from them with offsets, and its key."""
 
     places: Places
     composition: Composition
-    value: int
+    key: Key
+
+    @property
+    def value(self) -> int:
+        """Return the objective value."""
+        return self.key[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
-    """A tensor lies in one memory from the stack that writes it (None: it comes from DRAM) to those that read it."""
+class Residency:
+    """Where one tensor is on chip: the stack that writes it with its memory, the reading stacks with theirs.
+
+    Behind the stacks `leaving` it leaves the chip, to come back for a later reader. `span` is the first and the last
+    stack that uses the tensor.
+    """
 
     tensor: str
-    writer: int | None
-    readers: frozenset[int]
-    memory: str | None
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Return the first and the last stack that the tensor is on the chip for, or would be."""
-        stacks = (*self.readers, *(() if self.writer is None else (self.writer,)))
-        return min(stacks), max(stacks)
+    span: tuple[int, int]
+    writer: Place | None = None
+    readers: Mapping[int, str] = field(default_factory=dict)
+    leaving: tuple[int, ...] = ()
 
     def applied(self, places: Places) -> Places:
-        """Places with this tensor there."""
-        return places.with_map(self.tensor, self.writer, self.readers, self.memory)
+        """Return the places with this tensor there."""
+        return places.with_residency(self.tensor, self.writer, self.readers, self.leaving)
 
 
 @dataclass(slots=True)
 class Improver:
-    """Tries where each map may stay, the largest first, again and again, and keeps what is better.
+    """Tries the residencies of each tensor, the largest tensor first, and keeps the better schedule.
 
-    `best` is the best so far. It is over when nothing is better any more.
+    `best` is the best schedule so far. The search is over when no single residency makes it better.
     """
 
     network: Graph
     composer: Composer
-    value_of: Callable[[Composition], int]
+    evaluator: Evaluator
     lower_bound: int
     best: Placed
-    _stays: Sequence[Stay] = field(init=False)
+    _residencies: Sequence[Residency] = field(init=False)
     _next: int = field(default=0, init=False)
     _in_vain: int = field(default=0, init=False)
-    """How many stays one after the other were no better."""
+    """Number of residencies in a row that were no better."""
     _longest: float = field(default=0.0, init=False)
-    """Of all places tried since it was last asked to improve or to shake, in seconds."""
+    """Seconds of the longest trial since the last call of `improve` or `shake`."""
     _chance: Random = field(default_factory=lambda: Random(0), init=False)
 
     def __post_init__(self) -> None:
-        self._stays = sorted(self._all_stays(), key=lambda stay: -self._weight(stay))
+        self._residencies = sorted(self._all_residencies(), key=lambda one: -self._weight(one))
 
     @property
     def is_over(self) -> bool:
-        """Whether no single stay makes the best one better."""
-        return self._in_vain >= len(self._stays)
+        """True if no single residency makes the best schedule better."""
+        return self._in_vain >= len(self._residencies)
 
     def begin_again(self) -> None:
-        """What was in vain may not be any more: mappings are better known."""
+        """Try every residency once more, since better mappings are known."""
         self._next = self._in_vain = 0
 
-    def consider(self, places: Places, run: Run) -> None:
-        """These places are the best from now on, if they are."""
-        found = self._tried(places, run)
-        if found is not None and found.value < self.best.value:
-            self.best, self._in_vain = found, 0
+    def consider(self, places: Places, run: Run) -> bool:
+        """Take these places if they are better; return True if they are."""
+        found = self._tried(places, run, self.best.key)
+        if found is None:
+            return False
+        self.best, self._in_vain = found, 0
+        return True
 
     def improve(self, run: Run) -> None:
-        """Until it is over or the run has to stop; what would take as long as is left is not begun."""
+        """Try residencies until none is better or the run has to stop; begin none that may take longer than is left."""
         self._longest = 0.0
         while not self.is_over and run.stop is None and run.seconds_left >= self._longest:
-            stay = self._stays[self._next]
-            self._next = (self._next + 1) % len(self._stays)
+            one = self._residencies[self._next]
+            self._next = (self._next + 1) % len(self._residencies)
             self._in_vain += 1
-            places = stay.applied(self.best.places)
-            if places == self.best.places:
-                continue
-            found = self._tried(places, run)
-            if found is not None and found.value < self.best.value:
-                self.best, self._in_vain = found, 0
-                run.report(found.value, self.lower_bound, f"keep {stay.tensor!r} in {stay.memory or 'DRAM'}")
+            places = one.applied(self.best.places)
+            if places != self.best.places and self.consider(places, run):
+                run.report(self.best.value, self.lower_bound, f"residency of {one.tensor!r}")
 
     def shake(self, run: Run) -> None:
-        """Move a few maps that are on the way at the same time at once, whatever that costs, and improve what is near.
+        """Move a few tensors with overlapping lifetimes at once, whatever that costs, and descend from there.
 
-        Again and again until as many as there are stays, and at least `SHAKES_IN_VAIN`, one after the other were no
-        better, or the run has to stop.
+        It ends after `SHAKES_IN_VAIN` perturbations without a better schedule, or when the run has to stop.
         """
         in_vain, self._longest = 0, 0.0
-        enough = max(SHAKES_IN_VAIN, len(self._stays))
-        while self._stays and in_vain < enough and run.stop is None and run.seconds_left >= self._longest:
+        enough = max(SHAKES_IN_VAIN, len(self._residencies))
+        while self._residencies and in_vain < enough and run.stop is None and run.seconds_left >= self._longest:
             found = self._shaken(run)
             in_vain += 1
-            if found is not None and found.value < self.best.value:
+            if found is not None and found.key < self.best.key:
                 self.best, self._in_vain, in_vain = found, 0, 0
-                run.report(found.value, self.lower_bound, "several maps moved at once")
+                run.report(found.value, self.lower_bound, "several tensors moved at once")
 
     def _shaken(self, run: Run) -> Placed | None:
-        """The best near another schedule than the best; None where no mapping fits."""
-        first = self._chance.choice(self._stays)
-        near = [stay for stay in self._stays if stay.span[0] <= first.span[1] and first.span[0] <= stay.span[1]]
+        """Return the best schedule near a perturbed one; None if the perturbed one has no mappings or offsets."""
+        first = self._chance.choice(self._residencies)
+        near = [one for one in self._residencies if one.span[0] <= first.span[1] and first.span[0] <= one.span[1]]
         places = self.best.places
-        for stay in (first, *self._chance.choices(near, k=self._chance.randint(1, MOST_MOVED_AT_ONCE - 1))):
-            places = stay.applied(places)
-        best = self._tried(places, run)
+        for one in (first, *self._chance.choices(near, k=self._chance.randint(1, MOST_MOVED_AT_ONCE - 1))):
+            places = one.applied(places)
+        best = self._tried(places, run, None)
         self._chance.shuffle(near)
         is_better = best is not None
         while best is not None and is_better:
             is_better = False
-            for stay in near:
+            for one in near:
                 if run.stop is not None or run.seconds_left < self._longest:
                     return best
-                places = stay.applied(best.places)
-                found = self._tried(places, run) if places != best.places else None
-                if found is not None and found.value < best.value:
+                places = one.applied(best.places)
+                found = self._tried(places, run, best.key) if places != best.places else None
+                if found is not None:
                     best, is_better = found, True
         return best
 
-    def _tried(self, places: Places, run: Run) -> Placed | None:
+    def _tried(self, places: Places, run: Run, below: Key | None) -> Placed | None:
+        """Return the schedule of these places; None if there is none, or none with a key below the given one."""
         begun = run.seconds
         try:
             composition = self.composer.composed(places)
-            return Placed(places, composition, self.value_of(composition))
+            if below is not None and self.evaluator.least(composition) >= below:
+                return None
+            composition = self.composer.addressed(composition)
+            key = self.evaluator.of(composition)
+            return None if below is not None and key >= below else Placed(places, composition, key)
         except NoMappingError:
             return None
         finally:
             self._longest = max(self._longest, run.seconds - begun)
 
-    def _all_stays(self) -> Iterator[Stay]:
-        """Every map in every memory that holds it, for its first readers, one more at a time, and for none.
-
-        An input that nobody reads lies nowhere.
-        """
+    def _all_residencies(self) -> Iterator[Residency]:
+        """Yield, for every tensor that is used, DRAM alone and each run of readers in each memory that may hold it."""
         stacks = self.composer.stacks
         stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
         for tensor in self.network.tensors:
@@ -162,19 +180,45 @@ class Improver:
             users = {*readers, *(() if writer is None else (writer,))}
             if not users:
                 continue
-            yield Stay(tensor.name, writer, frozenset(readers), None)
+            span = min(users), max(users)
+            yield Residency(tensor.name, span)
             is_whole = all(stacks[number].tiling is None for number in users)
             for level in self.composer.accelerator.addressed:
                 if _may_hold(level, tensor) and not (is_whole and tensor.size_bytes > level.memory.capacity_bytes):
-                    for count in range(1, len(readers) + 1):
-                        yield Stay(tensor.name, writer, frozenset(readers[:count]), level.memory.name)
+                    yield from residencies_in(tensor.name, span, writer, readers, level.memory.name)
 
-    def _weight(self, stay: Stay) -> int:
-        return self.network.tensor[stay.tensor].size_bytes * len(stay.readers)
+    def _weight(self, one: Residency) -> int:
+        return self.network.tensor[one.tensor].size_bytes * (len(one.readers) + 1)
+
+
+def residencies_in(
+    tensor: str, span: tuple[int, int], writer: int | None, readers: Sequence[int], memory: str
+) -> Iterator[Residency]:
+    """Yield the residencies of a tensor in one memory: each run of its readers, and all of them with one eviction.
+
+    A run that begins with the first reader begins with the writer, if that is another stack.
+    """
+    count = len(readers)
+    place = None if writer is None else (writer, memory)
+    for begin in range(count):
+        for end in range(begin + 1, count + 1):
+            if count <= MOST_READERS or begin == 0 or end == count:
+                some = dict.fromkeys(readers[begin:end], memory)
+                yield Residency(
+                    tensor,
+                    span,
+                    place if begin == 0 else None,
+                    some,
+                    tuple(readers[end - 1 : end]) if end < count else (),
+                )
+    every = dict.fromkeys(readers, memory)
+    users = [*(() if writer is None or writer in readers else (writer,)), *readers]
+    for behind in users[:-1]:
+        yield Residency(tensor, span, place, every, (behind,))
 
 
 def _may_hold(level: MemoryLevel, tensor: Tensor) -> bool:
-    """Parameters where weights may be; maps that somebody writes and somebody reads where both may be."""
+    """Return True if a memory holds weights, for a parameter; inputs and outputs, for a feature map."""
     if tensor.role is Role.PARAMETER:
         return Operand.WEIGHT in level.memory.holds
     needed = {Operand.INPUT} if tensor.role is Role.INPUT else {Operand.INPUT, Operand.OUTPUT}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypeAlias
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
@@ -12,8 +11,8 @@ from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.nest_mapper import BestMapper
-from onchip.scheduling.moves.improvement import Improver, Placed
-from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
+from onchip.scheduling.moves.improvement import Improver, Key, Placed
+from onchip.scheduling.program.composition import Composer, Composition
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.tiled_network import TiledNetwork
@@ -63,19 +62,41 @@ class ScheduleAttempt:
         return FoundSchedule(self.improver.best.composition, self.tiles, self.figures)
 
     def compose_again(self) -> bool:
-        """With the mappings that are known now, everything where it is; the better schedule is the best from now on.
+        """Compose the best schedule with the mappings that are known now; return True if it is better."""
+        return self.improver.consider(self.places, self.improver.composer.run)
 
-        Whether it is better.
-        """
-        try:
-            composition = self.improver.composer.composed(self.places)
-        except NoMappingError:
-            return False
-        value = self.improver.value_of(composition)
-        is_better = value < self.value
-        if is_better:
-            self.improver.best = Placed(self.places, composition, value)
-        return is_better
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEvaluator:
+    """Prices compositions of one tile graph; a listener hears of all that have offsets."""
+
+    question: ScheduleQuestion
+    tiles: TileGraph
+    run: Run
+    listener: Listener | None = None
+
+    def least(self, composition: Composition) -> Key:
+        """Return the key of a composition whose offsets are not known, or a lower bound if it depends on them."""
+        if self.listener is not None:
+            return 0, 0, 0
+        energy_fj, traffic = composition.energy_fj, composition.traffic_bytes
+        value = {
+            ScheduleObjective.ENERGY: energy_fj,
+            ScheduleObjective.TRAFFIC: traffic,
+            ScheduleObjective.LATENCY: composition.cycles,
+            ScheduleObjective.EDP: composition.cycles * energy_fj,
+        }[self.question.objective]
+        return value, energy_fj, traffic
+
+    def of(self, composition: Composition) -> Key:
+        """Return the key, with a timeline only if the objective, or a listener, needs one."""
+        if self.listener is None and not self.question.objective.is_timed:
+            return self.least(composition)
+        self.run.spend(SECONDS_OF_AN_INSTRUCTION * sum(len(part.instructions) for part in composition.composed))
+        figures = _figures(self.question, self.tiles, composition)
+        if self.listener is not None:
+            self.listener(FoundSchedule(composition, self.tiles, figures))
+        return self.question.objective.value_of(figures), composition.energy_fj, composition.traffic_bytes
 
 
 @dataclass(slots=True)
@@ -102,27 +123,13 @@ class AttemptMaker:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings, self.run)
         composer.floors = self.mapper.floors
-        composition = composer.composed(places)
-        value_of = partial(self._value, tiles)
-        best = Placed(places, composition, value_of(composition))
-        improver = Improver(question.network, composer, value_of, question.lower_bound, best)
+        composition = composer.addressed(composer.composed(places))
+        evaluator = ScheduleEvaluator(question, tiles, self.run, self.listener)
+        best = Placed(places, composition, evaluator.of(composition))
+        improver = Improver(question.network, composer, evaluator, question.lower_bound, best)
         seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
         self._seconds_an_operator = seconds / count
         return ScheduleAttempt(question, tiles, improver, seconds)
-
-    def _value(self, tiles: TileGraph, composition: Composition) -> int:
-        """The objective's value, without a timeline where it needs none and nobody listens."""
-        question = self.question
-        if self.listener is not None or question.objective.is_timed:
-            instructions = sum(len(part.instructions) for part in composition.composed)
-            self.run.spend(SECONDS_OF_AN_INSTRUCTION * instructions)
-        if self.listener is not None:
-            found = FoundSchedule(composition, tiles, _figures(question, tiles, composition))
-            self.listener(found)
-            return question.objective.value_of(found.figures)
-        if question.objective.is_timed:
-            return question.objective.value_of(_figures(question, tiles, composition))
-        return composition.energy_fj if question.objective is ScheduleObjective.ENERGY else composition.traffic_bytes
 
 
 def _figures(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> ScheduleFigures:

@@ -1,14 +1,17 @@
-"""From places to a whole schedule: movements, addresses, the room that is left, mappings within it, one program.
+"""From places to a whole schedule: movements, mappings within the free bytes, offsets, one program.
 
-A schedule is composed stack by stack: what happens in one depends only on where its own tensors are to lie and on
-what is on the chip when it begins. So stacks that a change of places does not touch are as they were.
+A schedule is composed group by group: what happens in a group depends only on the places of its own tensors and on
+what is on chip when it begins. So groups that a change of places does not touch are kept. Capacity is first counted in
+bytes; `addressed` then finds offsets, and maps loop nests again where fragmentation leaves less.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from onchip.answer.layer_mapping import LayerMapping
@@ -29,6 +32,7 @@ from onchip.model.program.figures import energy_and_traffic
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
 from onchip.scheduling.mappings.mapped import Edition, KnownMappings, NestKey, key_of
 from onchip.scheduling.mappings.mapped_nest import MappedNest
+from onchip.scheduling.program.addresses import largest_gaps, offsets_of, residencies_of, with_offsets
 from onchip.scheduling.program.movements import OnChip, StackMovements, movements_of
 from onchip.scheduling.program.places import Places, StackPlaces
 from onchip.scheduling.program.runs import NestPlace, Step
@@ -52,14 +56,21 @@ class NestRoom:
 
 @dataclass(frozen=True, slots=True)
 class ComposedStack:
-    """A stack of a schedule: instructions, what each of its Computes costs, by operator, its nests, and two figures."""
+    """A group of a schedule: steps, movements, instructions, costs of its Computes by operator, loop nests, figures."""
 
+    steps: Sequence[Step]
+    movements: StackMovements
     instructions: tuple[Instruction, ...]
     costs: Mapping[str, ComputeCost]
     rooms: Mapping[NestPlace, NestRoom]
     mapped: Mapping[NestPlace, MappedNest]
     energy_fj: int
     traffic_bytes: int
+
+    @property
+    def cycles(self) -> int:
+        """Return the cycles in which the array computes."""
+        return sum(cost.cycles for cost in self.costs.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,11 @@ class Composition:
     def energy_fj(self) -> int:
         """The energy of all stacks."""
         return sum(part.energy_fj for part in self.composed)
+
+    @property
+    def cycles(self) -> int:
+        """Return the cycles in which the array computes: the latency is no less."""
+        return sum(part.cycles for part in self.composed)
 
     @property
     def traffic_bytes(self) -> int:
@@ -192,15 +208,21 @@ class Composer:
         moved = movements_of(self.network, self.accelerator.addressed, stack, places, before)
         steps = [self.network.steps[at] for at in self.network.steps_of_stack[stack]]
         self.run.spend(SECONDS_OF_A_STEP * len(steps))
+        return _KnownStack(steps, moved, self._rooms(steps, moved.homes, moved.free_bytes))
+
+    def _rooms(
+        self, steps: Sequence[Step], homes_of: Sequence[Sequence[str | None]], free_bytes: Sequence[Mapping[str, int]]
+    ) -> Mapping[NestPlace, NestRoom]:
+        """Return the loop nests of some steps, each with the least free bytes of all its steps."""
         rooms: dict[NestPlace, NestRoom] = {}
-        for step, homes, free in zip(steps, moved.homes, moved.free_below, strict=True):
+        for step, homes, free in zip(steps, homes_of, free_bytes, strict=True):
             left = self._beside_declared(step, free)
             for nest in step.nest_places(homes):
                 one = rooms.setdefault(nest, NestRoom(step.operator, dict(left)))
                 one.times += 1
                 for memory, size in left.items():
                     one.room[memory] = min(one.room[memory], size)
-        return _KnownStack(steps, moved, rooms)
+        return rooms
 
     def _beside_declared(self, step: Step, free: Mapping[str, int]) -> Mapping[str, int]:
         """What the operator leaves of the room for mappings; raises NoMappingError where it has none for itself."""
@@ -211,12 +233,25 @@ class Composer:
         return {**free, last: free[last] - step.declared_bytes}
 
     def _compose(self, known: _KnownStack, edition: Edition) -> None:
-        """Map its nests and price it; raises NoMappingError."""
-        self.run.spend(SECONDS_OF_A_STEP * len(known.steps))
-        mapped = {nest: self._mapped(nest, one) for nest, one in known.rooms.items()}
-        _ensure_one_mapping_a_layer(mapped, known.rooms)
-        moved, costs = known.movements, dict[str, ComputeCost]()
-        for step, homes, free in zip(known.steps, moved.homes, moved.free_below, strict=True):
+        """Map the loop nests of a group and price it; raises NoMappingError."""
+        moved = known.movements
+        known.composed = self._composed_group(known.steps, moved, known.rooms, moved.free_bytes)
+        is_makeshift = any(one.is_makeshift for one in known.composed.mapped.values())
+        known.edition = None if is_makeshift else edition
+
+    def _composed_group(
+        self,
+        steps: Sequence[Step],
+        moved: StackMovements,
+        rooms: Mapping[NestPlace, NestRoom],
+        free_bytes: Sequence[Mapping[str, int]],
+    ) -> ComposedStack:
+        """Raises NoMappingError where a mapping, or a workspace, does not fit in the free bytes of a step."""
+        self.run.spend(SECONDS_OF_A_STEP * len(steps))
+        mapped = {nest: self._mapped(nest, one) for nest, one in rooms.items()}
+        _ensure_one_mapping_a_layer(mapped, rooms)
+        costs = dict[str, ComputeCost]()
+        for step, homes, free in zip(steps, moved.homes, free_bytes, strict=True):
             cost = costs[step.operator] = self._cost(step, homes, mapped)
             for memory, size in cost.workspace_bytes.items():
                 if size > free[memory]:
@@ -224,8 +259,64 @@ class Composer:
                     raise NoMappingError(step.operator, what)
         instructions = tuple(_with_workspaces(moved.instructions, costs))
         figures = energy_and_traffic(self.network.graph, self._prices, instructions, costs)
-        known.composed = ComposedStack(instructions, costs, known.rooms, mapped, *figures)
-        known.edition = None if any(one.is_makeshift for one in mapped.values()) else edition
+        return ComposedStack(steps, moved, instructions, costs, rooms, mapped, *figures)
+
+    def addressed(self, composition: Composition) -> Composition:
+        """Return the composition with offsets; other mappings if workspaces get less than the free bytes of their step.
+
+        Raises NoMappingError if no offsets were found, or a loop nest fits in no gap.
+        """
+        instructions = [one for part in composition.composed for one in part.instructions]
+        size_of = partial(self._size_of, composition.costs)
+        residencies = residencies_of(instructions, composition.memories, size_of)
+        offsets = offsets_of(composition.memories, residencies)
+        if offsets is None:
+            return self._in_gaps(composition)
+        placed = with_offsets(instructions, offsets)
+        return replace(
+            composition,
+            composed=tuple(
+                replace(part, instructions=tuple(islice(placed, len(part.instructions))))
+                for part in composition.composed
+            ),
+        )
+
+    def _in_gaps(self, composition: Composition) -> Composition:
+        """Pack the tensors alone, and let each workspace have the largest gap beside them."""
+        instructions = [one for part in composition.composed for one in part.movements.instructions]
+        size_of = partial(self._size_of, {})
+        residencies = residencies_of(instructions, composition.memories, size_of)
+        offsets = offsets_of(composition.memories, residencies)
+        if offsets is None:
+            raise NoMappingError(composition.stacks[0].operators[0], "no offsets were found for the tensors on chip")
+        steps = [at for at, one in enumerate(instructions) if isinstance(one, Compute)]
+        gaps = {
+            memory.name: tuple(largest_gaps(memory, residencies[memory.name], offsets, steps))
+            for memory in composition.memories
+        }
+        placed = with_offsets(instructions, offsets)
+        parts, step = list[ComposedStack](), 0
+        for part in composition.composed:
+            own = range(step, step + len(part.steps))
+            step = own.stop
+            free = [{memory: of_steps[at][1] for memory, of_steps in gaps.items()} for at in own]
+            begins = {
+                (part.steps[at - own.start].operator, memory): of_steps[at][0]
+                for memory, of_steps in gaps.items()
+                for at in own
+            }
+            found = self._composed_group(
+                part.steps, part.movements, self._rooms(part.steps, part.movements.homes, free), free
+            )
+            moved = list(islice(placed, len(part.movements.instructions)))
+            parts.append(replace(found, instructions=tuple(_with_workspaces(moved, found.costs, begins))))
+        return replace(composition, composed=tuple(parts))
+
+    def _size_of(self, costs: Mapping[str, ComputeCost], tensor: str, memory: str) -> int:
+        known = self.network.graph.tensor.get(tensor)
+        if known is not None:
+            return known.size_bytes
+        return costs[tensor.removesuffix(WORKSPACE)].workspace_bytes[memory]
 
     def _mapped(self, nest: NestPlace, one: NestRoom) -> MappedNest:
         mapped = self.mappings.best(nest, one.room)
@@ -267,14 +358,19 @@ def _of_schedule(mapped: Mapping[NestPlace, MappedNest]) -> Iterator[ScheduledMa
         yield ScheduledMapping(*key, mapping)
 
 
-def _with_workspaces(instructions: Sequence[Instruction], costs: Mapping[str, ComputeCost]) -> Iterator[Instruction]:
+def _with_workspaces(
+    instructions: Sequence[Instruction],
+    costs: Mapping[str, ComputeCost],
+    begins: Mapping[tuple[str, str], int] | None = None,
+) -> Iterator[Instruction]:
+    """Yield the instructions with each workspace around its Compute, at the offset that `begins` gives, else 0."""
     for one in instructions:
         if not isinstance(one, Compute):
             yield one
             continue
         needs = costs[one.operator].workspace_bytes
         for memory in needs:
-            yield Allocate(f"{one.operator}{WORKSPACE}", memory, 0)
+            yield Allocate(f"{one.operator}{WORKSPACE}", memory, 0 if begins is None else begins[one.operator, memory])
         yield one
         for memory in needs:
             yield Free(f"{one.operator}{WORKSPACE}", memory)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 _Place = TypeVar("_Place", str, str | None)
 StackMap = tuple[int, str]
 """The number of a stack, and a tensor of the network that it reads or writes, by name."""
+Place = tuple[int, str]
+"""The number of a stack, and a memory by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackPlaces:
-    """Of `Places` what is of one stack: pairs of a tensor and a memory."""
+    """The places of one group: pairs of a tensor and a memory, and the tensors that leave the chip behind the group."""
 
     read: frozenset[tuple[str, str]] = frozenset()
     written: frozenset[tuple[str, str]] = frozenset()
     waiting: frozenset[tuple[str, str | None]] = frozenset()
+    leaving: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,36 +29,61 @@ class Places:
 
     `read`: where a stack's operators read a tensor, else they stream it. `written`: where a stack's operator writes it.
     `waiting`: where bands of it lie that the stack's next tile but one, or a later one, reads again; if it is not
-    listed they stay where they are.
+    listed they stay where they are. `leaving`: tensors that leave the chip behind a stack although a later stack reads
+    them; DRAM gets a copy if it has none.
     """
 
     read: Mapping[StackMap, str] = field(default_factory=dict)
     written: Mapping[StackMap, str] = field(default_factory=dict)
     waiting: Mapping[StackMap, str | None] = field(default_factory=dict)
+    leaving: frozenset[StackMap] = frozenset()
 
     def by_stack(self) -> Mapping[int, StackPlaces]:
         """What is of each stack, by its number; a stack of which nothing is listed is not there."""
         read, written, waiting = _by_stack(self.read), _by_stack(self.written), _by_stack(self.waiting)
+        leaving: dict[int, list[str]] = {}
+        for stack, name in self.leaving:
+            leaving.setdefault(stack, []).append(name)
         return {
             stack: StackPlaces(
-                frozenset(read.get(stack, ())), frozenset(written.get(stack, ())), frozenset(waiting.get(stack, ()))
+                frozenset(read.get(stack, ())),
+                frozenset(written.get(stack, ())),
+                frozenset(waiting.get(stack, ())),
+                frozenset(leaving.get(stack, ())),
             )
-            for stack in {*read, *written, *waiting}
+            for stack in {*read, *written, *waiting, *leaving}
         }
 
-    def with_map(self, tensor: str, writer: int | None, readers: frozenset[int], memory: str | None) -> Places:
-        """The same, but that a tensor lies in one memory from its writer (None: DRAM has it) to these readers."""
+    def with_residency(
+        self, tensor: str, writer: Place | None, readers: Mapping[int, str], leaving: Iterable[int]
+    ) -> Places:
+        """Return these places with one tensor placed anew.
+
+        `writer` is the stack that writes it and the memory there (None: DRAM), `readers` maps the stacks that read it
+        on chip to the memory there, `leaving` are stacks behind which it leaves the chip.
+        """
         read = {key: where for key, where in self.read.items() if key[1] != tensor}
         written = {key: where for key, where in self.written.items() if key[1] != tensor}
-        if memory is not None:
-            read |= {(stack, tensor): memory for stack in readers}
-            written |= {} if writer is None else {(writer, tensor): memory}
-        return Places(read, written, self.waiting)
+        read |= {(stack, tensor): memory for stack, memory in readers.items()}
+        written |= {} if writer is None else {(writer[0], tensor): writer[1]}
+        kept = (key for key in self.leaving if key[1] != tensor)
+        return Places(read, written, self.waiting, frozenset((*kept, *((stack, tensor) for stack in leaving))))
+
+    def with_map(self, tensor: str, writer: int | None, readers: Iterable[int], memory: str | None) -> Places:
+        """Return these places with a tensor in one memory from its writer (None: DRAM has it) to these readers."""
+        if memory is None:
+            return self.with_residency(tensor, None, {}, ())
+        return self.with_residency(
+            tensor, None if writer is None else (writer, memory), dict.fromkeys(readers, memory), ()
+        )
 
     def with_all(self, others: Places) -> Places:
         """These and others, of other stacks."""
         return Places(
-            {**self.read, **others.read}, {**self.written, **others.written}, {**self.waiting, **others.waiting}
+            {**self.read, **others.read},
+            {**self.written, **others.written},
+            {**self.waiting, **others.waiting},
+            self.leaving | others.leaving,
         )
 
     def renumbered(self, numbers: Mapping[int, int]) -> Places:
@@ -64,7 +92,8 @@ class Places:
         def moved(places: Mapping[StackMap, _Place]) -> dict[StackMap, _Place]:
             return {(numbers[stack], name): one for (stack, name), one in places.items() if stack in numbers}
 
-        return Places(moved(self.read), moved(self.written), moved(self.waiting))
+        leaving = frozenset((numbers[stack], name) for stack, name in self.leaving if stack in numbers)
+        return Places(moved(self.read), moved(self.written), moved(self.waiting), leaving)
 
 
 def _by_stack(places: Mapping[StackMap, _Place]) -> Mapping[int, list[tuple[str, _Place]]]:

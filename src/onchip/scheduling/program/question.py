@@ -34,9 +34,7 @@ class FoundSchedule:
     """A schedule with what its Computes cost, the tile graph that it runs, and its figures.
 
     Where stacks are given and none were found, every operator runs alone, and `why_alone` says it. Where some runs of
-    operators have none, `left_alone` has these by their first and last. `value_of_stages` is the objective value of the
-    schedule stage by stage that it began from, with mappings that are each best alone; `are_stages_cut` is whether the
-    time was over before their counted work was done, so that another run may find others.
+    operators have none, `left_alone` has these by their first and last.
     """
 
     composition: Composition
@@ -44,5 +42,3 @@ class FoundSchedule:
     figures: ScheduleFigures
     why_alone: str | None = None
     left_alone: tuple[tuple[str, str], ...] = ()
-    value_of_stages: int | None = None
-    are_stages_cut: bool = False

@@ -36,6 +36,10 @@ class TiledNetwork:
         in_use = tuple(_in_use(tiles.graph))[::-1]
         return cls(tiles.graph, steps, tuple(numbers), in_use, tuple(_ranges([step.stack for step in steps])))
 
+    def is_same_group(self, at: int, next_read: int) -> bool:
+        """True if both steps are of one group."""
+        return self.steps[at].stack == self.steps[next_read].stack
+
     def is_soon(self, at: int, next_read: int) -> bool:
         """Whether a later step is in the same tile of the same stack, or in the next one."""
         is_same_stack = self.steps[at].stack == self.steps[next_read].stack

@@ -1,56 +1,98 @@
-"""From a question to a schedule: stage by stage first, then all choices of what was found weighed together."""
+"""From a question to a schedule: several starts, then local search over order, residencies, groups, tiles and mappings.
+
+The starts are every operator alone, the residencies of a plan, and the fused groups of the group search. Rounds of
+moves then improve the best schedule until the time is over, its value equals the bound, or rounds are in vain.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Final
 
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.result import Result, Status, Stop
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
+from onchip.model.program.rates import MemoryRates
+from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
+from onchip.scheduling.mappings.longer_look import LongerLook
 from onchip.scheduling.mappings.mapped import KnownMappings
+from onchip.scheduling.mappings.mapping_front import OptionPrices
 from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch
 from onchip.scheduling.mappings.weighing import Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
-from onchip.scheduling.moves.refining import Refiner
+from onchip.scheduling.moves.ordering import Reorderer
+from onchip.scheduling.moves.restacking import Restacker, places_of_lone
 from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAttempt
+from onchip.scheduling.program.composition import NoMappingError
+from onchip.scheduling.program.first_places import FirstPlaces
+from onchip.scheduling.program.from_plan import planned_start
+from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.usable import ensure_usable
-from onchip.scheduling.search.stage_by_stage import StageByStage
-from onchip.search.budget.limits import Run
+from onchip.scheduling.search.fused import FusionSearch, FusionStart
+from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.pool import TaskPool
 
 METHOD: Final = "composed"
-SHARE_OF_STAGES: Final = 0.75
-"""Of the time limit, without what reading and checking take, in counted work; the rest is to weigh all together."""
-SHARE_OF_CLOCK: Final = 0.95
-"""Of the time that is left, after which the stages end even if their work is not done."""
-SECONDS_TO_BEGIN: Final = 0.6
-"""Of that limit, for the program to start."""
-SECONDS_OF_AN_OPERATOR: Final = 0.005
-"""Of that limit, to read it and to check its schedule."""
-SHARE_OF_CUTTING: Final = 0.7
-"""Of what is left then, at most for other stacks of the best schedule; it takes none where none promise anything."""
-SHARE_OF_FIRST_WEIGHING: Final = 0.4
-"""Of what is left then, before the stages go on."""
-LEAST_SHARE_OF_STAGES: Final = 0.3
-"""Of the whole limit: where it is short of reading and checking there are only first schedules."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleParams:
+    """Effort of the joint search. Shares are of the time that is left when the part begins.
+
+    Attributes
+    ----------
+    share_of_residencies
+        Share for the residencies of a start. Small networks end far below it; in large ones groups matter more.
+    share_of_plan
+        Share for the plan from which a start is made.
+    share_of_groups
+        Share for the search of fused groups.
+    share_of_move
+        Share of each kind of move in a round, so that every kind has a turn.
+    rounds_in_vain
+        Rounds without a better schedule after which the search ends. Perturbations differ from round to round.
+    most_stacks_to_reorder
+        Stacks up to which all orders near the best one are tried: a trial composes the whole schedule again.
+
+    """
+
+    share_of_residencies: float = 0.15
+    share_of_plan: float = 0.1
+    share_of_groups: float = 0.6
+    share_of_move: float = 0.3
+    rounds_in_vain: int = 4
+    most_stacks_to_reorder: int = 24
 
 
 @dataclass(slots=True)
-class ScheduleSolver:
-    """Answers one question within one run; workers of a pool map nests, and layers of stacks' tiles."""
+class ScheduleSearch:
+    """Answers one question within one run; workers of a pool map loop nests, and layers of tiles.
+
+    `attempts` are the schedules that moves improve, each in its own stacks.
+    """
 
     question: ScheduleQuestion
     options: ScheduleOptions
     run: Run
     listener: Listener | None = None
     pool: TaskPool | None = None
+    params: ScheduleParams = ScheduleParams()
+    attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
     _maker: AttemptMaker = field(init=False)
-    _refiner: Refiner = field(init=False)
+    _given: GivenStacks | None = field(init=False)
+    _alone: ScheduleAttempt | None = field(default=None, init=False)
+    _why_not: str | None = field(default=None, init=False)
+    _left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
+    _fused: FusionStart | None = field(default=None, init=False)
+    _chance: Random = field(init=False)
 
     def __post_init__(self) -> None:
         question, run = self.question, self.run
@@ -59,83 +101,246 @@ class ScheduleSolver:
         self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, ahead=ahead)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
-        self._refiner = Refiner(question, self._mapper, self.mappings, run, self.options.maps_stay)
+        self._given = given_of(question.network, question.precision, self.options.of_fusion)
+        self._chance = Random(run.limits.seed)
 
     def solved(self) -> Result[FoundSchedule]:
-        """The best schedule found; UNKNOWN where not even one operator after the other has mappings in time."""
-        self._search_within(self._run_of_stages)
-        stages = StageByStage(self.question, self.options, self._refiner, self._maker)
-        why_alone = stages.search()
-        best = stages.best
-        if best is None:
-            return self._result(None, stages.why_not)
-        of_stages, is_cut = best.value, stages.run.deadline.is_cut
-        self._search_within(self.run)
-        if self._is_joined:
-            best = self._joined(stages)
-        found = replace(best.found(), why_alone=why_alone, left_alone=stages.left_alone)
-        return self._result(replace(found, value_of_stages=of_stages, are_stages_cut=is_cut))
+        """Return the best schedule found; UNKNOWN if not even one operator after the other has mappings in time."""
+        why_alone = self._start()
+        if self.best is None:
+            return self._result(None, self._why_not)
+        if self._is_weighing:
+            self._mapper.shows_others = True
+            self.mappings.weigh(OptionPrices(MemoryRates(self.question.accelerator), self.question.objective))
+        self._improve_in_rounds()
+        found = replace(self.best.found(), why_alone=why_alone, left_alone=self._left_alone)
+        return self._result(found)
 
     @property
-    def _run_of_stages(self) -> Run:
-        """The same steps with or without weighing, on every machine on which the time limit is enough for them.
+    def best(self) -> ScheduleAttempt | None:
+        """Return the best schedule so far; None if there is none yet."""
+        return min(self.attempts, key=lambda one: one.improver.best.key, default=None)
 
-        Without weighing it ends with them, too. By energy they have all of the time, and with a pool, whose workers do
-        not count. Of a run that counts work itself they have their share.
-        """
-        limit = self.run.limits.time_limit_seconds
-        if limit is None or not self.run.deadline.is_set or self.pool is not None:
-            return self.run
-        if self.question.objective is ScheduleObjective.ENERGY:
-            return self.run
-        if self.run.counts_work:
-            return self.run.within(SHARE_OF_STAGES * limit)
-        beside = SECONDS_TO_BEGIN + SECONDS_OF_AN_OPERATOR * len(self.question.network.operators)
-        work = max(SHARE_OF_STAGES * (limit - beside), LEAST_SHARE_OF_STAGES * limit)
-        return self.run.within(SHARE_OF_CLOCK * max(0.0, self.run.seconds_left)).for_work(work)
+    def _share(self, share: float) -> Run:
+        """Return the run with a share of the time that is left."""
+        return self.run.within(share * max(0.0, self.run.seconds_left)) if self._is_limited else self.run
+
+    @property
+    def _is_limited(self) -> bool:
+        return self.run.deadline.is_set
+
+    @property
+    def _is_weighing(self) -> bool:
+        """True if the best mapping of each loop nest alone need not be best for the whole schedule."""
+        return self.options.weighs_mappings and self.question.objective is not ScheduleObjective.ENERGY
+
+    # Starts
+
+    def _start(self) -> str | None:
+        """Find the first schedules; return why there are no groups as asked for, if there are none."""
+        options = self.options
+        if options.leaves_stacks_open or options.runs_layers_whole:
+            self._start_layer_by_layer()
+            self._start_from_plan()
+        if not options.runs_layers_whole:
+            self._start_from_groups()
+        lacks_groups = not self.attempts and not options.runs_layers_whole
+        is_late = self.run.stop is not None
+        if lacks_groups:
+            self._start_layer_by_layer()
+        if options.leaves_stacks_open or not lacks_groups:
+            return None
+        return f"no stacks as asked for {'in time' if is_late else 'fit, or can run in tiles'}"
+
+    def _start_layer_by_layer(self) -> None:
+        """Run every operator alone with streamed operands; those that do not fit so have some operands on chip."""
+        network = self.question.network
+        others = FirstPlaces(network, self.question.accelerator.addressed)
+        places: Places | None = Places()
+        needs: dict[str, str] = {}
+        while places is not None:
+            try:
+                self._alone = self._add(_every_operator_alone(network), places)
+                break
+            except NoMappingError as error:
+                self._why_not = needs.setdefault(error.operator, str(error))
+                may_go_on = self.options.maps_stay and self.run.stop is None
+                places = others.after(error.operator) if may_go_on else None
+        if self._alone is not None:
+            self._descend(self._alone)
+
+    def _start_from_plan(self) -> None:
+        """Take the order and the residencies of a plan with minimum traffic, if whole operators fit."""
+        if not self.options.maps_stay or self.run.stop is not None:
+            return
+        question = self.question
+        start = planned_start(question.network, question.accelerator, self._share(self.params.share_of_plan))
+        if start is None:
+            return
+        stacks = tuple(ScheduledStack((name,)) for name in start.order)
+        self._add_if_possible(stacks, start.places)
+
+    def _start_from_groups(self) -> None:
+        """Take the fused groups that the group search finds, with the residencies that it assumes."""
+        if self.run.stop is not None:
+            return
+        question = self.question
+        search = FusionSearch(
+            question.network,
+            question.accelerator,
+            question.precision,
+            question.objective,
+            self.options.of_fusion,
+            question.uses_cache,
+            self.pool,
+            self._given,
+        )
+        share = replace(self._share(self.params.share_of_groups), listener=self._listen_to_groups)
+        self._fused = fused = search.start(share)
+        if fused is None or self.run.stop is not None:
+            return
+        attempt = self._add_if_possible(fused.stacks, fused.places)
+        if attempt is None:
+            return
+        self._left_alone = () if self.options.leaves_stacks_open else fused.left_alone
+        if self._alone is not None and self.options.maps_stay:
+            with self._mapper.quick(is_quick=self._is_limited):
+                lone = places_of_lone(attempt.stacks, self._alone)
+                attempt.improver.consider(attempt.places.with_all(lone), self.run)
+
+    def _listen_to_groups(self, heard: Progress) -> None:
+        """Report the phase alone: values and bounds of the group search are not those of schedules."""
+        value = None if self.best is None else self.best.value
+        self.run.report(value, self.question.lower_bound, f"fused groups: {heard.phase}")
+
+    def _add_if_possible(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt | None:
+        try:
+            attempt = self._add(stacks, places)
+        except (NoMappingError, ScheduleError):
+            return None
+        self._descend(attempt)
+        return attempt
+
+    def _add(self, stacks: Sequence[ScheduledStack], places: Places) -> ScheduleAttempt:
+        """Compose a schedule, in limited time with mappings that are found at once, and keep it."""
+        with self._mapper.quick(is_quick=self._is_limited, is_sure=True):
+            attempt = self._maker.made(stacks, places)
+        self._keep(attempt)
+        return attempt
+
+    def _keep(self, attempt: ScheduleAttempt) -> None:
+        if not any(one is attempt for one in self.attempts):
+            self.attempts.append(attempt)
+            self.run.report(attempt.value, self.question.lower_bound, f"{len(attempt.stacks)} groups")
+
+    def _descend(self, attempt: ScheduleAttempt) -> None:
+        """Improve the residencies of a start with mappings that are found at once."""
+        if self.options.maps_stay:
+            with self._mapper.quick(is_quick=self._is_limited):
+                attempt.improver.improve(self._share(self.params.share_of_residencies))
+
+    # Rounds of moves
+
+    def _improve_in_rounds(self) -> None:
+        in_vain = 0
+        while in_vain < self.params.rounds_in_vain and self._may_go_on:
+            before = min(one.improver.best.key for one in self.attempts)
+            in_order = sorted(self.attempts, key=lambda one: one.improver.best.key)
+            self._improve(in_order[min(in_vain, len(in_order) - 1)])
+            in_vain = 0 if min(one.improver.best.key for one in self.attempts) < before else in_vain + 1
+
+    @property
+    def _may_go_on(self) -> bool:
+        best = self.best
+        return self.run.stop is None and best is not None and best.value > self.question.lower_bound
+
+    def _improve(self, attempt: ScheduleAttempt) -> None:
+        """Apply each kind of move to a schedule, in a share of the time each."""
+        for moved in self._moves(attempt):
+            if moved is not attempt:
+                self._keep(moved)
+                attempt = moved
+            if not self._may_go_on:
+                return
+
+    def _moves(self, attempt: ScheduleAttempt) -> Iterator[ScheduleAttempt]:
+        """Yield the schedule after each kind of move: groups, order, mappings, residencies, and perturbations."""
+        share, is_open = self.params.share_of_move, self.options.leaves_stacks_open
+        if is_open:
+            yield self._regrouped(attempt)
+            attempt = self._best_of(attempt)
+            yield self._cut(attempt)
+            attempt = self._best_of(attempt)
+        if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
+            with self._mapper.quick(is_quick=self._is_limited):
+                attempt = Reorderer(self._maker).improved(attempt, self._share(share))
+            yield attempt
+        self._look_longer(attempt)
+        if self._is_weighing:
+            with self._mapper.quick():
+                Weigher(self.mappings, self._mapper).weigh(attempt, self._share(share))
+        yield attempt
+        if self.options.maps_stay:
+            attempt.improver.begin_again()
+            attempt.improver.improve(self._share(share))
+            with self._mapper.quick():
+                attempt.improver.shake(self._share(share))
+            yield attempt
+        if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
+            shuffled = self._shuffled(attempt)
+            if shuffled is not None:
+                yield shuffled
+        self._look_longer(attempt)
+        yield attempt
+
+    def _best_of(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
+        best = self.best
+        return attempt if best is None or attempt.improver.best.key <= best.improver.best.key else best
+
+    def _look_longer(self, attempt: ScheduleAttempt) -> None:
+        """Search again for mappings that are not proven."""
+        look = LongerLook(self.mappings, self._mapper, self.question.objective.is_timed)
+        look.improve(attempt, self._share(self.params.share_of_move))
+
+    def _regrouped(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
+        """Return the schedule with other tiles or single operators in place of its groups, if that is better."""
+        with self._mapper.quick(is_quick=self._is_limited):
+            return Restacker(self._maker, self._alone).improved(attempt, self._share(self.params.share_of_move))
+
+    def _cut(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
+        """Return the schedule with other groups and tiles, chosen together from the fronts of its groups."""
+        if not self.question.objective.is_timed:
+            return attempt
+        run = self._share(self.params.share_of_move)
+        self._search_within(run)
+        with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
+            found = Cutter(self._maker).improved(attempt, run, self.attempts, self._tiled_runs())
+        self._search_within(self.run)
+        return found
+
+    def _shuffled(self, attempt: ScheduleAttempt) -> ScheduleAttempt | None:
+        """Return the schedule in another order near its own, after a descent, if it is better."""
+        with self._mapper.quick(is_quick=self._is_limited):
+            found = Reorderer(self._maker).shuffled(attempt, self._chance)
+        if found is None:
+            return None
+        self._descend(found)
+        return found if found.improver.best.key < attempt.improver.best.key else None
+
+    def _tiled_runs(self) -> list[TiledRun]:
+        """Return the groups of several operators of all schedules that were found, and of the group search."""
+        found = [(one.stacks, one.places) for one in self.attempts]
+        found += [] if self._fused is None else [(self._fused.stacks, self._fused.places)]
+        return [
+            TiledRun(stack, places.renumbered({number: 0}))
+            for stacks, places in found
+            for number, stack in enumerate(stacks)
+            if len(stack.operators) > 1
+        ]
 
     def _search_within(self, run: Run) -> None:
-        """All that searches has this run from now on."""
-        self._mapper.run = self._maker.run = self._refiner.run = run
-
-    def _joined(self, stages: StageByStage) -> ScheduleAttempt:
-        """From every schedule found stage by stage, the best first, as long as there is time; the best of all.
-
-        In limited time that has a part of what is left; then the stages go on, and what they find is weighed, too.
-        """
-        weigher, cutter, value = Weigher(self.mappings, self._mapper), Cutter(self._maker), None
-        self._cut(stages, cutter)
-        self._join_all(stages.attempts, weigher, self._refiner.share(SHARE_OF_FIRST_WEIGHING))
-        best = min(stages.attempts, key=lambda one: one.value)
-        while self._refiner.is_limited and self.run.stop is None and (value is None or best.value < value):
-            value = best.value
-            self._cut(stages, cutter)
-            stages.go_on()
-            self._join_all(stages.attempts, weigher, self.run)
-            best = min(stages.attempts, key=lambda one: one.value)
-        return best
-
-    def _cut(self, stages: StageByStage, cutter: Cutter) -> None:
-        """Other stacks of the best schedule, chosen from their fronts, beside what was found so far."""
-        best, may_cut = stages.best, self.options.leaves_stacks_open and stages.may_take_long
-        if best is None or not may_cut or not self.question.objective.is_timed:
-            return
-        run = self._refiner.share(SHARE_OF_CUTTING)
-        self._search_within(run)
-        with self._mapper.quick(is_quick=self._refiner.is_limited, is_hurried=True):
-            found = cutter.improved(best, run, stages.attempts, _runs_in_tiles(stages))
-        self._search_within(self.run)
-        if found is not best:
-            stages.attempts.append(found)
-
-    def _join_all(self, attempts: list[ScheduleAttempt], weigher: Weigher, run: Run) -> None:
-        """Within this run; all that searches has the whole one again after that."""
-        self._search_within(run)
-        for at, attempt in enumerate(sorted(attempts, key=lambda one: one.value)):
-            if at and self._refiner.share(1.0).stop is not None:
-                break
-            self._refiner.join(attempt, weigher)
-        self._search_within(self.run)
+        """Let everything that searches use this run from now on."""
+        self._mapper.run = self._maker.run = run
 
     def _result(self, found: FoundSchedule | None, why_not: str | None = None) -> Result[FoundSchedule]:
         stop = self.run.stop or Stop.COMPLETED
@@ -146,22 +351,9 @@ class ScheduleSolver:
         status = Status.OPTIMAL if value == bound else Status.FEASIBLE
         return Result(status, found, value, bound, self.run.seconds, METHOD, stop)
 
-    @property
-    def _is_joined(self) -> bool:
-        """Whether choices are weighed together: where energy alone counts the least of each nest is best."""
-        return self.options.weighs_mappings and self.question.objective is not ScheduleObjective.ENERGY
 
-
-def _runs_in_tiles(stages: StageByStage) -> list[TiledRun]:
-    """The stacks of several operators of all schedules that were found, and of the fusion search."""
-    found = [(one.stacks, one.places) for one in stages.attempts]
-    found += [] if stages.fused is None else [(stages.fused.stacks, stages.fused.places)]
-    return [
-        TiledRun(stack, places.renumbered({number: 0}))
-        for stacks, places in found
-        for number, stack in enumerate(stacks)
-        if len(stack.operators) > 1
-    ]
+def _every_operator_alone(network: Graph) -> tuple[ScheduledStack, ...]:
+    return tuple(ScheduledStack((operator.name,)) for operator in network.operators)
 
 
 def solve_schedule(
@@ -171,12 +363,11 @@ def solve_schedule(
     listener: Listener | None = None,
     pool: TaskPool | None = None,
 ) -> Result[FoundSchedule]:
-    """A schedule of least objective value, as far as the run allows; a `listener` hears of all that are composed.
+    """Search for a schedule with minimum objective value; a `listener` hears of every schedule that has offsets.
 
-    With a pool its workers search what is independent: loop nests at their homes, and layers of stacks' tiles.
-    The search compares energies for every objective, so the accelerator has to state them (`with_assumed_energies`).
-    Raises InputError for an accelerator that cannot be used, or options that are not of the
-    network.
+    Workers of a pool search loop nests at their homes, and layers of tiles. The search compares energies for every
+    objective, so the accelerator has to state them (`with_assumed_energies`). Raises
+    InputError for an accelerator that cannot be used, or options that are not of the network.
     """
     ensure_usable(question.accelerator, ScheduleObjective.ENERGY)
-    return ScheduleSolver(question, options, run, listener, pool).solved()
+    return ScheduleSearch(question, options, run, listener, pool).solved()

@@ -1,0 +1,194 @@
+"""Offsets of everything that a schedule's program allocates, by the packer of `plan`.
+
+Tensors and workspaces have lifetimes in instructions. First each memory is filled in program order, which is fast and
+suffices where memory is ample; then the packer searches; then workspaces get the largest gap that the packed tensors
+leave at each step, and the loop nests that do not fit there are mapped again (`composition.py`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from onchip.answer.packing import Buffer, PackingProblem
+from onchip.answer.program import Allocate, Free, Instruction
+from onchip.arch.memory import Memory
+from onchip.memory.allocate.exact.pack import pack
+from onchip.search.budget.limits import Limits, Run
+
+NODES_TO_PACK: Final = 20_000
+"""Nodes of the packer's exact search for one memory: some tenths of a second."""
+REPAIRS_TO_PACK: Final = 20
+"""Rounds of the packer's repair, each about as long as placing all buffers once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """Bytes of one memory from one instruction to another (exclusive); `at` is the number of its Allocate."""
+
+    at: int
+    until: int
+    name: str
+    size_bytes: int
+
+
+Offsets: TypeAlias = Mapping[int, int]
+"""Map from the number of an Allocate to its offset in bytes."""
+
+
+def residencies_of(
+    instructions: Sequence[Instruction], memories: Sequence[Memory], size_of: Callable[[str, str], int]
+) -> Mapping[str, Sequence[Residency]]:
+    """Return the residencies of a program by memory, in the order in which they begin."""
+    begun: dict[tuple[str, str], int] = {}
+    until: dict[int, int] = {}
+    for at, one in enumerate(instructions):
+        match one:
+            case Allocate(tensor, memory):
+                begun[tensor, memory] = at
+            case Free(tensor, memory):
+                until[begun[tensor, memory]] = at
+    found: dict[str, list[Residency]] = {memory.name: [] for memory in memories}
+    for at, one in enumerate(instructions):
+        if isinstance(one, Allocate):
+            end = until.get(at, len(instructions))
+            found[one.memory].append(Residency(at, end, one.tensor, size_of(one.tensor, one.memory)))
+    return found
+
+
+def with_offsets(instructions: Sequence[Instruction], offsets: Offsets) -> Iterator[Instruction]:
+    """Yield the instructions of a program, each Allocate at its offset."""
+    for at, one in enumerate(instructions):
+        yield replace(one, offset_bytes=offsets[at]) if isinstance(one, Allocate) else one
+
+
+def offsets_of(memories: Sequence[Memory], residencies: Mapping[str, Sequence[Residency]]) -> Offsets | None:
+    """Return offsets of all residencies; None if none were found."""
+    found: dict[int, int] = {}
+    for memory in memories:
+        own = residencies[memory.name]
+        offsets = placed_in_order(memory, own)
+        if offsets is None:
+            offsets = packed(memory, own)
+        if offsets is None:
+            return None
+        found |= offsets
+    return found
+
+
+def largest_gaps(
+    memory: Memory, residencies: Sequence[Residency], offsets: Offsets, steps: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the largest aligned gap (offset, bytes) between the residents at each of these instructions, ascending."""
+    begins = sorted(residencies, key=lambda one: one.at)
+    ends = sorted(residencies, key=lambda one: one.until)
+    alive: list[tuple[int, int]] = []
+    begun = ended = 0
+    for step in steps:
+        while begun < len(begins) and begins[begun].at <= step:
+            one = begins[begun]
+            insort(alive, (offsets[one.at], offsets[one.at] + one.size_bytes))
+            begun += 1
+        while ended < len(ends) and ends[ended].until <= step:
+            one = ends[ended]
+            alive.remove((offsets[one.at], offsets[one.at] + one.size_bytes))
+            ended += 1
+        best, at = (0, 0), 0
+        for begin, end in (*alive, (memory.capacity_bytes, memory.capacity_bytes)):
+            aligned = -(-at // memory.alignment_bytes) * memory.alignment_bytes
+            best = max(best, (begin - aligned, aligned))
+            at = end
+        yield best[1], best[0]
+
+
+def placed_in_order(memory: Memory, residencies: Sequence[Residency]) -> Offsets | None:
+    """Place each residency when it begins, in the tightest gap; None if one finds no gap."""
+    space, offsets = AddressSpace(memory), dict[int, int]()
+    ends = sorted(residencies, key=lambda one: one.until)
+    ended = 0
+    for one in residencies:
+        while ends[ended].until <= one.at:
+            space.give_back(str(ends[ended].at))
+            ended += 1
+        offset = space.take(str(one.at), one.size_bytes)
+        if offset is None:
+            return None
+        offsets[one.at] = offset
+    return offsets
+
+
+def packed(memory: Memory, residencies: Sequence[Residency]) -> Offsets | None:
+    """Search for offsets by the packer; None if it finds none with its nodes."""
+    buffers = tuple(Buffer(one.at, one.until, one.size_bytes) for one in residencies)
+    problem = PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
+    found = pack(problem, Run(Limits()), NODES_TO_PACK, REPAIRS_TO_PACK).answer
+    if found is None:
+        return None
+    return {one.at: offset for one, offset in zip(residencies, found.offsets_bytes, strict=True)}
+
+
+@dataclass(slots=True)
+class AddressSpace:
+    """The residents of one memory as half-open ranges of bytes, and the gaps between them.
+
+    Gaps are kept by length and begin, by begin, and by end; below `free_below` nothing is resident.
+    """
+
+    memory: Memory
+    free_below: int = field(init=False)
+    _taken: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _gaps: list[tuple[int, int]] = field(default_factory=list)
+    _gap_ends: dict[int, int] = field(default_factory=dict)
+    _gap_begins: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.free_below = self.memory.capacity_bytes
+
+    def take(self, tensor: str, size_bytes: int) -> int | None:
+        """Return the upper end of the tightest gap, else the highest place below all residents, else None."""
+        for at in range(bisect_left(self._gaps, (size_bytes, -1)), len(self._gaps)):
+            length, begin = self._gaps[at]
+            offset = self._aligned(begin + length - size_bytes)
+            if offset >= begin:
+                self._fill(begin)
+                self._open(begin, offset)
+                self._open(offset + size_bytes, begin + length)
+                break
+        else:
+            offset = self._aligned(self.free_below - size_bytes)
+            if offset < 0:
+                return None
+            self._open(offset + size_bytes, self.free_below)
+            self.free_below = offset
+        self._taken[tensor] = offset, offset + size_bytes
+        return offset
+
+    def give_back(self, tensor: str) -> None:
+        """End the residency of a tensor."""
+        begin, end = self._taken.pop(tensor)
+        if end in self._gap_ends:
+            end = self._fill(end)
+        if begin in self._gap_begins:
+            begin = self._gap_begins[begin]
+            self._fill(begin)
+        if begin == self.free_below:
+            self.free_below = end
+        else:
+            self._open(begin, end)
+
+    def _aligned(self, offset: int) -> int:
+        return offset // self.memory.alignment_bytes * self.memory.alignment_bytes
+
+    def _open(self, begin: int, end: int) -> None:
+        if begin < end:
+            insort(self._gaps, (end - begin, begin))
+            self._gap_ends[begin], self._gap_begins[end] = end, begin
+
+    def _fill(self, begin: int) -> int:
+        """Remove a gap; return its end."""
+        end = self._gap_ends.pop(begin)
+        del self._gap_begins[end]
+        del self._gaps[bisect_left(self._gaps, (end - begin, begin))]
+        return end
