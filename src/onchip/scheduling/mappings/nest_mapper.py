@@ -15,7 +15,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Result, Status
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
+from onchip.arch.memory import Access, Operand
 from onchip.errors import AcceleratorError, InputError
 from onchip.ir.layer import Layer
 from onchip.mapping.local_search.greedy import greedy_mapping
@@ -43,6 +43,8 @@ from onchip.verify.mapping import verify_mapping
 SECONDS_BETWEEN_LOOKS: Final = 0.05
 NestQuestion: TypeAlias = tuple[LayerProblem, MappingObjective]
 
+PICOJOULES_OF_A_DRAM_BIT: Final = 1e7
+"""Far above that of any path on chip, and far below the largest energy that an accelerator may state."""
 SECONDS_OF_A_MAKESHIFT: Final = 0.0045
 """Of a processor, to make it, to price it and to compose what runs so."""
 _NestInRoom: TypeAlias = tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]]
@@ -76,6 +78,8 @@ class BestMapper:
     shows_others: bool = False
     """Whether beside the best mapping of a nest those are handed out that are less in energy or in cycles."""
     ahead: MappedAhead | None = None
+    prices: Accelerator | None = None
+    """The machine with the energies by which mappings are searched, if these are not its own (`dram_first`)."""
     floors: CycleFloors = field(init=False)
     is_quick: bool = field(default=False, init=False)
     """Whether what is known, and LOMA, will do for now."""
@@ -122,7 +126,9 @@ class BestMapper:
         """Let workers, if there are any, search nests for each objective, each in so many seconds of limited time."""
         if self.ahead is not None:
             begun, problems = self.run.seconds, [self._problem(nest, room) for nest, room in asked]
-            questions = [(one, objective) for one in problems if one is not None for objective in objectives]
+            questions = [
+                (self._priced(one), objective) for one in problems if one is not None for objective in objectives
+            ]
             self.ahead.ask(questions, self.run, seconds)
             self.seconds += self.run.seconds - begun
 
@@ -132,6 +138,10 @@ class BestMapper:
             return LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
         except AcceleratorError:
             return None
+
+    def _priced(self, problem: LayerProblem) -> LayerProblem:
+        """Return the problem by whose energies mappings are searched."""
+        return problem if self.prices is None else replace(problem, accelerator=self.prices)
 
     def __call__(self, nest: NestPlace, room: Room, similar: Sequence[LayerMapping] = ()) -> MappedNest | None:
         """None where nothing fits, or nothing was found in time."""
@@ -215,18 +225,22 @@ class BestMapper:
         """All objectives but its own."""
         return [one for one in MappingObjective if one is not self.objective]
 
-    def value_of(self, mapped: MappedNest) -> float:
-        """What the nest costs, in the objective's unit."""
-        return self.objective.of(mapped.cost.energy_pj, mapped.cost.cycles)
+    def value_of(self, mapped: MappedNest) -> tuple[float, float]:
+        """Return what the mapper makes least, and what decides between equals."""
+        cost = mapped.cost
+        if self.prices is not None:
+            return cost.dram_read_bits + cost.dram_written_bits, cost.energy_pj
+        return self.objective.of(cost.energy_pj, cost.cycles), cost.energy_pj
 
     def _quickly(self, problem: LayerProblem, seconds: float) -> MappedNest | Status:
         """What is kept of an earlier run, or what a search finds by its first steps, fewer where seconds are few."""
         run = self._run(SECONDS_OF_LOMA)
-        kept = known_mapping_at(problem, self.objective, run, self.cache) if self.cache is not None else None
+        asked = self._priced(problem)
+        kept = known_mapping_at(asked, self.objective, run, self.cache) if self.cache is not None else None
         try:
             if kept is None and seconds < SECONDS_OF_A_FIRST_LOOK:
-                return _mapped(problem, hurried_mapping_at(problem, self.objective, run))
-            found = kept or first_mapping_at(problem, self.objective, run)
+                return _mapped(problem, hurried_mapping_at(asked, self.objective, run))
+            found = kept or first_mapping_at(asked, self.objective, run)
         except InputError:
             return Status.UNKNOWN
         self._took[problem.layer] = max(run.seconds, self.seconds_of(problem.layer))
@@ -247,7 +261,7 @@ class BestMapper:
 
         By the mapper's own objective, if no other is given.
         """
-        asked, begun = (problem, objective or self.objective), self.run.seconds
+        asked, begun = (self._priced(problem), objective or self.objective), self.run.seconds
         try:
             found = self.ahead.taken(asked) if self.ahead is not None else None
             found = found or best_mapping_at(*asked, self._run(seconds), self.cache)
@@ -275,7 +289,7 @@ class BestMapper:
     def _adapted(self, problem: LayerProblem, similar: Sequence[LayerMapping]) -> MappedNest | None:
         self.run.spend(SECONDS_OF_AN_ADAPTED * len(set(similar)))
         try:
-            mapping = best_adapted(problem, similar, self.objective)
+            mapping = best_adapted(self._priced(problem), similar, self.objective)
         except InputError:
             return None
         return None if mapping is None else MappedNest(mapping, nest_cost(problem, mapping))
@@ -287,6 +301,18 @@ class BestMapper:
         """
         found = self._makeshifts.of(nest, problem, room)
         return None if found is None else replace(found, is_makeshift=False, is_quick=True)
+
+
+def dram_first(accelerator: Accelerator) -> Accelerator:
+    """Return the machine with DRAM bits so expensive that a mapping of least energy has least DRAM traffic.
+
+    Of mappings with equal traffic it is one of least energy. Traffic counts bits, whatever the width of an access.
+    """
+    dram = accelerator.dram
+    if dram is None or dram.access is None:
+        return accelerator
+    by_bits = Access(1, PICOJOULES_OF_A_DRAM_BIT, PICOJOULES_OF_A_DRAM_BIT)
+    return replace(accelerator, dram=replace(dram, access=by_bits))
 
 
 def _mapped(problem: LayerProblem, found: Result[LayerMapping]) -> MappedNest | Status:

@@ -22,9 +22,10 @@ from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
 from onchip.scheduling.mappings.longer_look import LongerLook
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapping_front import OptionPrices
-from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch
+from onchip.scheduling.mappings.nest_mapper import BestMapper, MappedAhead, NestSearch, dram_first
 from onchip.scheduling.mappings.weighing import Weigher
 from onchip.scheduling.moves.cutting import Cutter, TiledRun
+from onchip.scheduling.moves.merging import Merger
 from onchip.scheduling.moves.ordering import Reorderer
 from onchip.scheduling.moves.restacking import Restacker, places_of_lone
 from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAttempt
@@ -39,6 +40,13 @@ from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.pool import TaskPool
 
 METHOD: Final = "composed"
+OTHERS: Final = {
+    ScheduleObjective.ENERGY: (ScheduleObjective.TRAFFIC,),
+    ScheduleObjective.TRAFFIC: (ScheduleObjective.ENERGY,),
+    ScheduleObjective.LATENCY: (ScheduleObjective.ENERGY,),
+    ScheduleObjective.EDP: (ScheduleObjective.ENERGY, ScheduleObjective.LATENCY),
+}
+"""The objectives whose answers are starts for an objective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,8 @@ class ScheduleParams:
         Share for the plan from which a start is made.
     share_of_groups
         Share for the search of fused groups.
+    share_of_others
+        Share for the searches for the other objectives, whose answers are starts, too.
     share_of_move
         Share of each kind of move in a round, so that every kind has a turn.
     rounds_in_vain
@@ -65,6 +75,7 @@ class ScheduleParams:
     share_of_residencies: float = 0.15
     share_of_plan: float = 0.1
     share_of_groups: float = 0.6
+    share_of_others: float = 0.2
     share_of_move: float = 0.3
     rounds_in_vain: int = 4
     most_stacks_to_reorder: int = 24
@@ -83,6 +94,8 @@ class ScheduleSearch:
     listener: Listener | None = None
     pool: TaskPool | None = None
     params: ScheduleParams = ScheduleParams()
+    asks_others: bool = True
+    """True if the answers for other objectives are starts. A search for such a start maps loop nests by energy."""
     attempts: list[ScheduleAttempt] = field(default_factory=list, init=False)
     mappings: KnownMappings = field(init=False)
     _mapper: BestMapper = field(init=False)
@@ -98,7 +111,9 @@ class ScheduleSearch:
         question, run = self.question, self.run
         cache = MappingCache.opened() if question.uses_cache else None
         ahead = None if self.pool is None else MappedAhead(self.pool, NestSearch(question.uses_cache))
-        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, ahead=ahead)
+        is_traffic = self.asks_others and question.objective is ScheduleObjective.TRAFFIC
+        prices = dram_first(question.accelerator) if is_traffic else None
+        self._mapper = BestMapper(question.accelerator, question.objective.of_layers, run, cache, False, ahead, prices)
         self.mappings = KnownMappings(self._mapper)
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
         self._given = given_of(question.network, question.precision, self.options.of_fusion)
@@ -144,6 +159,7 @@ class ScheduleSearch:
             self._start_from_plan()
         if not options.runs_layers_whole:
             self._start_from_groups()
+        self._start_from_others()
         lacks_groups = not self.attempts and not options.runs_layers_whole
         is_late = self.run.stop is not None
         if lacks_groups:
@@ -208,6 +224,19 @@ class ScheduleSearch:
                 lone = places_of_lone(attempt.stacks, self._alone)
                 attempt.improver.consider(attempt.places.with_all(lone), self.run)
 
+    def _start_from_others(self) -> None:
+        """Take the stacks and residencies of the answers for other objectives; mappings are those of this one."""
+        if not self.asks_others or not self.options.leaves_stacks_open or not self._may_go_on:
+            return
+        others = OTHERS[self.question.objective]
+        for at, objective in enumerate(others):
+            question = replace(self.question, objective=objective, lower_bound=0)
+            run = replace(self._share(self.params.share_of_others / (len(others) - at)), listener=lambda _: None)
+            search = ScheduleSearch(question, self.options, run, None, self.pool, self.params, asks_others=False)
+            search.solved()
+            for one in sorted(search.attempts, key=lambda one: one.improver.best.key)[:1]:
+                self._add_if_possible(tuple(one.stacks), one.places)
+
     def _listen_to_groups(self, heard: Progress) -> None:
         """Report the phase alone: values and bounds of the group search are not those of schedules."""
         value = None if self.best is None else self.best.value
@@ -269,6 +298,10 @@ class ScheduleSearch:
         if is_open:
             yield self._regrouped(attempt)
             attempt = self._best_of(attempt)
+            if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
+                with self._mapper.quick(is_quick=self._is_limited):
+                    attempt = Merger(self._maker).improved(attempt, self._share(share))
+                yield attempt
             yield self._cut(attempt)
             attempt = self._best_of(attempt)
         if len(attempt.stacks) <= self.params.most_stacks_to_reorder:

@@ -1,0 +1,113 @@
+"""Moves of groups: two stacks, one after the other, run as one fused group; an operator alone runs in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.memory import Operand
+from onchip.ir.graph import Graph
+from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.composition import NoMappingError
+from onchip.scheduling.program.places import Places, StackMap
+from onchip.search.budget.limits import Run
+
+
+@dataclass(slots=True)
+class Merger:
+    """Tries to merge adjacent stacks, in tiles of half, a quarter, ... of the rows and columns of their output."""
+
+    maker: AttemptMaker
+
+    def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
+        """Return the best schedule that merging leads to, before the run has to stop."""
+        best, at = start, 0
+        while at < len(best.stacks):
+            found = self._better_at(best, at, run)
+            if run.stop is not None or run.seconds_left <= best.seconds:
+                return best
+            if found is None:
+                at += 1
+            else:
+                best = found
+        return best
+
+    def _better_at(self, best: ScheduleAttempt, at: int, run: Run) -> ScheduleAttempt | None:
+        """Return the best schedule with the stack at a number in tiles, or merged with the one behind it."""
+        found = best
+        for numbers in ((at,), (at, at + 1)):
+            if numbers[-1] >= len(best.stacks) or (len(numbers) == 1 and best.stacks[at].tiling is not None):
+                continue
+            operators = tuple(name for number in numbers for name in best.stacks[number].operators)
+            for tiling in self._tilings(operators):
+                if run.stop is not None or run.seconds_left <= best.seconds:
+                    break
+                made = self._made(best, numbers, ScheduledStack(operators, tiling))
+                if made is None and len(operators) > 1 and not self._may_be_one(operators):
+                    break
+                if made is not None and made.improver.best.key < found.improver.best.key:
+                    run.report(made.value, best.question.lower_bound, f"{len(made.stacks)} groups")
+                    found = made
+        return None if found is best else found
+
+    def _may_be_one(self, operators: Sequence[str]) -> bool:
+        """Return True if only the last operator's output leaves the group: no other group has any tiling."""
+        network = self.maker.question.network
+        inside = set(operators)
+        return all(
+            reader.name in inside
+            for name in operators[:-1]
+            for tensor in network.operator[name].outputs
+            for reader in network.readers[tensor]
+        )
+
+    def _made(self, best: ScheduleAttempt, numbers: Collection[int], group: ScheduledStack) -> ScheduleAttempt | None:
+        """Return the schedule with a group in place of some adjacent stacks; None if it has no mappings, or is none."""
+        first, last = min(numbers), max(numbers)
+        stacks = (*best.stacks[:first], group, *best.stacks[last + 1 :])
+        new = {at: min(at, first) if at <= last else at - (last - first) for at in range(len(best.stacks))}
+        kept = best.places.renumbered(new)
+        try:
+            return self.maker.made(stacks, kept.with_all(self._inside(group, first)))
+        except (NoMappingError, ScheduleError):
+            return None
+
+    def _inside(self, group: ScheduledStack, number: int) -> Places:
+        """Return places on chip for the tensors between the operators of a group, in the largest memory for them."""
+        network: Graph = self.maker.question.network
+        holding = [
+            level.memory
+            for level in self.maker.question.accelerator.addressed
+            if {Operand.INPUT, Operand.OUTPUT} <= set(level.memory.holds)
+        ]
+        if not holding:
+            return Places()
+        memory = max(holding, key=lambda one: one.capacity_bytes).name
+        inner = [name for operator in group.operators[:-1] for name in network.operator[operator].outputs]
+        places: dict[StackMap, str] = {(number, name): memory for name in inner}
+        return Places(places, places)
+
+    def _tilings(self, operators: Sequence[str]) -> Iterator[Tiling]:
+        """Yield tilings of the last operator's output: whole rows first, then parts of rows, in every overlap mode."""
+        network = self.maker.question.network
+        shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
+        if shape is None or len(shape) < 2:
+            return
+        *_, rows, columns = shape
+        found: dict[Tiling, None] = {}
+        for width in _parts(columns):
+            for height in _parts(rows):
+                if (width, height) != (columns, rows) or len(operators) > 1:
+                    for mode in OverlapMode if len(operators) > 1 else (OverlapMode.RECOMPUTE,):
+                        found[Tiling(width, height, mode).within(columns, rows)] = None
+        yield from found
+
+
+def _parts(size: int) -> Iterator[int]:
+    """Yield a size, half of it, and so on down to 1, rounded up."""
+    while size > 1:
+        yield size
+        size = -(-size // 2)
+    yield 1
