@@ -35,6 +35,8 @@ class LongerLook:
     mappings: KnownMappings
     mapper: BestMapper
     counts_cycles: bool
+    is_wide: bool = False
+    """True if mappings beyond even ones are asked for."""
     most_seconds: float = inf
     """For one search, unless its layer was searched for as long as that before; then those alone are asked for that
     were never searched for."""
@@ -43,7 +45,7 @@ class LongerLook:
         """The best schedule has what is found, if it is better with that."""
         groups = [(sum(map(self._to_gain, alike)), alike) for alike in self._alike(best)]
         waiting = sorted((one for one in groups if one[0] > 0), key=lambda one: -one[0])
-        if left.deadline.is_set and waiting:
+        if left.deadline.is_set and waiting and not self.is_wide:
             seconds = max(left.seconds_left / len(waiting), SECONDS_OF_A_LONGER_LOOK)
             asked = [(nest, room.room) for _, alike in waiting for nest, room, _ in alike]
             self.mapper.look_ahead(asked, [self.mapper.objective], min(seconds, self.most_seconds))
@@ -62,7 +64,8 @@ class LongerLook:
         is_first = self.most_seconds < inf
         found: dict[NestKey, list[MappedAtPlace]] = {}
         for one in best.improver.best.composition.nests:
-            if not one[2].is_proven and not (is_first and self.mapper.seconds_of(one[0].layer)):
+            is_known = one[2].is_wide if self.is_wide else one[2].is_proven
+            if not is_known and not (is_first and self.mapper.seconds_of(one[0].layer)):
                 found.setdefault(key_of(one[0]), []).append(one)
         return [sorted(alike, key=lambda one: -sum(one[1].room.values())) for alike in found.values()]
 
@@ -75,16 +78,18 @@ class LongerLook:
         for at, (nest, room, known) in enumerate(alike):
             if any(is_within(room.room, larger) and mapped.fits(room.room) for larger, mapped in found):
                 continue
-            before = self.mapper.seconds_of(nest.layer)
+            before = 0.0 if self.is_wide else self.mapper.seconds_of(nest.layer)
             if left.stop is not None or left.seconds_left <= before:
                 break
             others = {tuple(one.room.items()) for _, one, _ in alike[at:] if not is_within(one.room, room.room)}
             least = max(SECONDS_OF_A_LONGER_LOOK, LONGER * before)
             seconds = max(min(share * left.seconds_left / (1 + len(others)), self.most_seconds), least)
-            mapped = self.mapper.longer(nest, room.room, min(seconds, left.seconds_left))
+            search = self.mapper.wider if self.is_wide else self.mapper.longer
+            mapped = search(nest, room.room, min(seconds, left.seconds_left))
             if mapped is not None:
                 better = min(mapped, known, key=self.mapper.value_of)
-                found.append((room.room, replace(better, is_quick=False, is_proven=mapped.is_proven)))
+                looked = replace(better, is_quick=False, is_proven=mapped.is_proven, is_wide=mapped.is_wide)
+                found.append((room.room, looked))
                 self.mappings.replace(nest, *found[-1])
         return bool(found)
 

@@ -125,7 +125,11 @@ class KnownMappings:
         front = self._front(nest)
         preferred = next((one for one in front.options if one.mapping == wanted and one.fits(room)), None)
         best = preferred or front.least(room, self.prices)
-        return found if best is None else replace(best, is_quick=found.is_quick, is_proven=found.is_proven)
+        return (
+            found
+            if best is None
+            else replace(best, is_quick=found.is_quick, is_proven=found.is_proven, is_wide=found.is_wide)
+        )
 
     def _known(self, nest: NestPlace, room: Room) -> _FoundInRoom | None:
         """What was found in a larger room, if it is what would be found in this one."""

@@ -14,7 +14,7 @@ Room = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MappedNest:
-    """A mapping, and what the nest costs with it.
+    """A mapping, and what the nest costs with it. A wide one was searched for beyond even mappings, too.
 
     A makeshift one was not searched for, since the time was over; for a quick one only what is known and LOMA were
     asked. Beside one that is not proven there may be better ones. `others` were seen beside it, and are less in
@@ -26,6 +26,7 @@ class MappedNest:
     is_makeshift: bool = False
     is_quick: bool = False
     is_proven: bool = False
+    is_wide: bool = False
     others: tuple[MappedNest, ...] = field(default=(), compare=False, repr=False)
 
     def fits(self, room: Room) -> bool:

@@ -29,6 +29,7 @@ from onchip.mapping.methods.layer_at import (
     known_mapping_at,
     mappings_of_front_at,
 )
+from onchip.mapping.methods.registry import METHODS
 from onchip.model.layer.batch import LayerCosts
 from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
@@ -204,6 +205,22 @@ class BestMapper:
         found = self._searched(problem, seconds)
         self.seconds += self.run.seconds - begun
         return found if isinstance(found, MappedNest) else None
+
+    def wider(self, nest: NestPlace, room: Room, seconds: float) -> MappedNest | None:
+        """Return what is found among all mappings without bypass, uneven ones included; None if that is nothing."""
+        begun, objective, method = self.run.seconds, self.objective, METHODS["exact"]
+        problem = LayerProblem(nest.layer, self.accelerator, nest.homes, room, nest.weight_is_an_input)
+        asked, run = self._priced(problem), self._run(seconds)
+        try:
+            found = (
+                method(asked, objective, run) if self.cache is None else self.cache.solve(method, asked, objective, run)
+            )
+        except InputError:
+            return None
+        finally:
+            self.seconds += self.run.seconds - begun
+        mapped = _mapped(problem, found)
+        return replace(mapped, is_proven=True, is_wide=True) if isinstance(mapped, MappedNest) else None
 
     def otherwise(self, nest: NestPlace, room: Room, seconds: float) -> Iterator[MappedNest]:
         """LOMA's front, and what is best by other objectives, each found in its part of so many seconds.

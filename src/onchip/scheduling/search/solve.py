@@ -106,6 +106,8 @@ class ScheduleSearch:
     _left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
     _fused: FusionStart | None = field(default=None, init=False)
     _chance: Random = field(init=False)
+    _in_vain: int = field(default=0, init=False)
+    """Rounds in a row without a better schedule."""
 
     def __post_init__(self) -> None:
         question, run = self.question, self.run
@@ -187,7 +189,7 @@ class ScheduleSearch:
 
     def _start_from_plan(self) -> None:
         """Take the order and the residencies of a plan with minimum traffic, if whole operators fit."""
-        if not self.options.maps_stay or self.run.stop is not None:
+        if not self.options.maps_stay or self._is_over:
             return
         question = self.question
         start = planned_start(question.network, question.accelerator, self._share(self.params.share_of_plan))
@@ -198,7 +200,7 @@ class ScheduleSearch:
 
     def _start_from_groups(self) -> None:
         """Take the fused groups that the group search finds, with the residencies that it assumes."""
-        if self.run.stop is not None:
+        if self._is_over:
             return
         question = self.question
         search = FusionSearch(
@@ -226,7 +228,7 @@ class ScheduleSearch:
 
     def _start_from_others(self) -> None:
         """Take the stacks and residencies of the answers for other objectives; mappings are those of this one."""
-        if not self.asks_others or not self.options.leaves_stacks_open or not self._may_go_on:
+        if not self.asks_others or not self.options.leaves_stacks_open or self._is_over:
             return
         others = OTHERS[self.question.objective]
         for at, objective in enumerate(others):
@@ -271,17 +273,18 @@ class ScheduleSearch:
     # Rounds of moves
 
     def _improve_in_rounds(self) -> None:
-        in_vain = 0
-        while in_vain < self.params.rounds_in_vain and self._may_go_on:
-            before = min(one.improver.best.key for one in self.attempts)
+        while self._in_vain < self.params.rounds_in_vain and not self._is_over:
             in_order = sorted(self.attempts, key=lambda one: one.improver.best.key)
-            self._improve(in_order[min(in_vain, len(in_order) - 1)])
-            in_vain = 0 if min(one.improver.best.key for one in self.attempts) < before else in_vain + 1
+            before = in_order[0].improver.best.key
+            self._improve(in_order[min(self._in_vain, len(in_order) - 1)])
+            is_better = min(one.improver.best.key for one in self.attempts) < before
+            self._in_vain = 0 if is_better else self._in_vain + 1
 
     @property
-    def _may_go_on(self) -> bool:
+    def _is_over(self) -> bool:
+        """True if the run has to stop, or the best schedule has the value of the lower bound."""
         best = self.best
-        return self.run.stop is None and best is not None and best.value > self.question.lower_bound
+        return self.run.stop is not None or (best is not None and best.value <= self.question.lower_bound)
 
     def _improve(self, attempt: ScheduleAttempt) -> None:
         """Apply each kind of move to a schedule, in a share of the time each."""
@@ -289,7 +292,7 @@ class ScheduleSearch:
             if moved is not attempt:
                 self._keep(moved)
                 attempt = moved
-            if not self._may_go_on:
+            if self._is_over:
                 return
 
     def _moves(self, attempt: ScheduleAttempt) -> Iterator[ScheduleAttempt]:
@@ -309,6 +312,8 @@ class ScheduleSearch:
                 attempt = Reorderer(self._maker).improved(attempt, self._share(share))
             yield attempt
         self._look_longer(attempt)
+        if self.question.objective.is_timed or self._in_vain:
+            self._look_longer(attempt, is_wide=True)
         if self._is_weighing:
             with self._mapper.quick():
                 Weigher(self.mappings, self._mapper).weigh(attempt, self._share(share))
@@ -330,9 +335,9 @@ class ScheduleSearch:
         best = self.best
         return attempt if best is None or attempt.improver.best.key <= best.improver.best.key else best
 
-    def _look_longer(self, attempt: ScheduleAttempt) -> None:
-        """Search again for mappings that are not proven."""
-        look = LongerLook(self.mappings, self._mapper, self.question.objective.is_timed)
+    def _look_longer(self, attempt: ScheduleAttempt, *, is_wide: bool = False) -> None:
+        """Search again for mappings that are not proven, or for uneven ones."""
+        look = LongerLook(self.mappings, self._mapper, self.question.objective.is_timed, is_wide)
         look.improve(attempt, self._share(self.params.share_of_move))
 
     def _regrouped(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
