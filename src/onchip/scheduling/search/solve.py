@@ -185,6 +185,8 @@ class ScheduleSearch:
                 may_go_on = self.options.maps_stay and self.run.stop is None
                 places = others.after(error.operator) if may_go_on else None
         if self._alone is not None:
+            if self.question.objective.is_timed:
+                self._look_longer(self._alone, is_wide=True)
             self._descend(self._alone)
 
     def _start_from_plan(self) -> None:
@@ -337,6 +339,8 @@ class ScheduleSearch:
 
     def _look_longer(self, attempt: ScheduleAttempt, *, is_wide: bool = False) -> None:
         """Search again for mappings that are not proven, or for uneven ones."""
+        if is_wide and not self._is_limited:  # a proof over uneven mappings may take hours
+            return
         look = LongerLook(self.mappings, self._mapper, self.question.objective.is_timed, is_wide)
         look.improve(attempt, self._share(self.params.share_of_move))
 
