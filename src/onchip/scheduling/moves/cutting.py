@@ -91,7 +91,8 @@ class Cutter:
         """
         figures = best.figures
         sources = (best, *others)
-        hopes = self._hopes(sources, LEAST_GAIN * figures.latency_cycles)
+        is_timed = best.question.objective.is_timed
+        hopes = self._hopes(sources, LEAST_GAIN * figures.latency_cycles) if is_timed else ()
         looking = run
         if run.deadline.is_set:
             left = run.seconds_left

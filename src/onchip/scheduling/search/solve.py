@@ -19,6 +19,7 @@ from onchip.ir.graph import Graph
 from onchip.mapping.methods.cache import MappingCache
 from onchip.model.program.rates import MemoryRates
 from onchip.scheduling.candidates.given_stacks import GivenStacks, given_of
+from onchip.scheduling.candidates.grouping import Grouper
 from onchip.scheduling.mappings.longer_look import LongerLook
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapping_front import OptionPrices
@@ -59,6 +60,8 @@ class ScheduleParams:
         Share for the residencies of a start. Small networks end far below it; in large ones groups matter more.
     share_of_plan
         Share for the plan from which a start is made.
+    share_of_blocks
+        Share for fused groups that grow by merging blocks of the network.
     share_of_groups
         Share for the search of fused groups.
     share_of_others
@@ -74,6 +77,7 @@ class ScheduleParams:
 
     share_of_residencies: float = 0.15
     share_of_plan: float = 0.1
+    share_of_blocks: float = 0.4
     share_of_groups: float = 0.6
     share_of_others: float = 0.2
     share_of_move: float = 0.3
@@ -159,7 +163,9 @@ class ScheduleSearch:
         if options.leaves_stacks_open or options.runs_layers_whole:
             self._start_layer_by_layer()
             self._start_from_plan()
-        if not options.runs_layers_whole:
+        if options.leaves_stacks_open:
+            self._start_from_blocks()
+        elif not options.runs_layers_whole:
             self._start_from_groups()
         self._start_from_others()
         lacks_groups = not self.attempts and not options.runs_layers_whole
@@ -199,6 +205,18 @@ class ScheduleSearch:
             return
         stacks = tuple(ScheduledStack((name,)) for name in start.order)
         self._add_if_possible(stacks, start.places)
+
+    def _start_from_blocks(self) -> None:
+        """Take fused groups that are chosen by the schedule's own cost."""
+        if self._alone is None or self._is_over or not self.options.maps_stay:
+            return
+        run = self._share(self.params.share_of_blocks)
+        self._search_within(run)
+        with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):
+            found = Grouper(self._maker, self._alone).chosen(run)
+        self._search_within(self.run)
+        if found is not None and self.run.stop is None:
+            self._add_if_possible(*found)
 
     def _start_from_groups(self) -> None:
         """Take the fused groups that the group search finds, with the residencies that it assumes."""
@@ -351,8 +369,6 @@ class ScheduleSearch:
 
     def _cut(self, attempt: ScheduleAttempt) -> ScheduleAttempt:
         """Return the schedule with other groups and tiles, chosen together from the fronts of its groups."""
-        if not self.question.objective.is_timed:
-            return attempt
         run = self._share(self.params.share_of_move)
         self._search_within(run)
         with self._mapper.quick(is_quick=self._is_limited, is_hurried=True):

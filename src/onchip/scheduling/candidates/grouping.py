@@ -1,0 +1,203 @@
+"""Fused groups by the schedule's own cost: blocks of the network are merged, and cuts chosen by shortest path.
+
+A block lies between two places of the order that a single tensor crosses. Candidates are blocks, and runs of blocks that
+grow by merging neighbours; each is composed alone, with its inputs and its output in DRAM, in a few tilings. In the end
+the cheapest cuts of the network are chosen among all candidates and all single operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from onchip.answer.schedule import ScheduledStack, ScheduleError
+from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.arch.memory import Operand
+from onchip.ir.graph import Graph
+from onchip.ir.tensor import Role
+from onchip.scheduling.fronts.stack_front import (
+    Operators,
+    StackDemand,
+    StackFront,
+    StackOption,
+    StackPrices,
+    cheapest_cuts,
+)
+from onchip.scheduling.program.attempt import AttemptMaker, ScheduleAttempt
+from onchip.scheduling.program.composition import NoMappingError
+from onchip.scheduling.program.places import Places, StackMap
+from onchip.search.budget.limits import Run
+from onchip.transform.groups.part_of_network import part_of_network
+
+
+@dataclass(slots=True)
+class Grouper:
+    """Chooses fused groups of the network that `alone` runs operator by operator."""
+
+    maker: AttemptMaker
+    alone: ScheduleAttempt
+    fronts: dict[Operators, StackFront] = field(default_factory=dict, init=False)
+    _memory: str | None = field(init=False)
+    """The largest memory for feature maps, in which groups keep theirs."""
+
+    def __post_init__(self) -> None:
+        levels = [one for one in self.maker.question.accelerator.addressed if _holds_maps(one.memory.holds)]
+        self._memory = max(levels, key=lambda one: one.memory.capacity_bytes).memory.name if levels else None
+        for stack, one in zip(self.alone.stacks, self.alone.improver.best.composition.composed, strict=True):
+            figures = StackDemand({}, one.traffic_bytes, one.cycles, one.energy_fj)
+            self.fronts[stack.operators] = StackFront((StackOption(stack, Places(), figures),))
+
+    def chosen(self, run: Run) -> tuple[Sequence[ScheduledStack], Places] | None:
+        """Return the groups of the cheapest cuts that were found in time, and their places; None if there are none."""
+        if self._memory is None:
+            return None
+        segments = list(self._blocks())
+        for segment in segments:
+            self._look(segment, run)
+        while len(segments) > 1 and run.stop is None:
+            found = self._merged(segments, run)
+            if found == segments:
+                break
+            segments = found
+        prices = self._prices
+        stacks = cheapest_cuts(self.alone.stacks, self.fronts, prices)
+        if all(len(one.stack.operators) == 1 for one in stacks):
+            return None
+        places = Places()
+        for number, one in enumerate(stacks):
+            places = places.with_all(one.places.renumbered({0: number}))
+        return tuple(one.stack for one in stacks), places
+
+    @property
+    def _prices(self) -> StackPrices:
+        composition = self.alone.improver.best.composition
+        return StackPrices(self.maker.question.objective, composition.energy_fj, composition.cycles)
+
+    def _merged(self, segments: Sequence[Operators], run: Run) -> list[Operators]:
+        """Merge neighbouring segments, first those that save most, each at most once."""
+        gains: list[tuple[int, int]] = []
+        for at in range(len(segments) - 1):
+            if run.stop is not None:
+                break
+            together = (*segments[at], *segments[at + 1])
+            self._look(together, run)
+            gains.append((self._cost(segments[at]) + self._cost(segments[at + 1]) - self._cost(together), at))
+        taken: set[int] = set()
+        for gain, at in sorted(gains, reverse=True):
+            if gain > 0 and not {at - 1, at, at + 1} & taken:
+                taken.add(at)
+        found: list[Operators] = []
+        at = 0
+        while at < len(segments):
+            found.append((*segments[at], *segments[at + 1]) if at in taken else segments[at])
+            at += 2 if at in taken else 1
+        return found
+
+    def _cost(self, operators: Operators) -> int:
+        """Return the price of the cheapest cuts of some operators in a row."""
+        prices = self._prices
+        stacks = [ScheduledStack((name,)) for name in operators]
+        return sum(prices.of(one.figures) for one in cheapest_cuts(stacks, self.fronts, prices))
+
+    def _blocks(self) -> Iterator[Operators]:
+        """Yield the operators between one place that a single tensor crosses and the next."""
+        network = self.maker.question.network
+        order = [name for stack in self.alone.stacks for name in stack.operators]
+        waiting: dict[str, int] = {}
+        block: list[str] = []
+        for name in order:
+            operator = network.operator[name]
+            block.append(name)
+            for tensor in dict.fromkeys(operator.inputs):
+                if tensor in waiting:
+                    waiting[tensor] -= 1
+                    if not waiting[tensor]:
+                        del waiting[tensor]
+            for tensor in operator.outputs:
+                if network.readers[tensor]:
+                    waiting[tensor] = len(network.readers[tensor])
+            if len(waiting) <= 1:
+                yield tuple(block)
+                block = []
+        if block:
+            yield tuple(block)
+
+    def _look(self, operators: Operators, run: Run) -> None:
+        """Compose some operators as one group, in strips of rows that get smaller until strips are no better."""
+        if len(operators) < 2 or operators in self.fronts or not self._may_be_one(operators):
+            return
+        front, best = StackFront(), None
+        prices = self._prices
+        for tiling in self._tilings(operators):
+            if run.stop is not None:
+                break
+            found = self._alone(ScheduledStack(operators, tiling), run)
+            if found is None:
+                continue
+            front = front.with_option(found)
+            price = prices.of(found.figures)
+            if best is not None and price >= best and tiling.mode is OverlapMode.FULLY_CACHED:
+                break
+            best = price if best is None else min(best, price)
+        if front.options:
+            self.fronts[operators] = front
+
+    def _alone(self, stack: ScheduledStack, run: Run) -> StackOption | None:
+        """Return what a group takes as a network of its own; None if it is none, or has no mappings."""
+        maker = self.maker
+        part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
+        places = self._inside(stack)
+        try:
+            found = AttemptMaker(part, maker.mappings, maker.mapper, run).made((stack,), places)
+        except (NoMappingError, ScheduleError):
+            return None
+        composition = found.improver.best.composition
+        cycles = found.value if maker.question.objective.is_timed else composition.cycles
+        if maker.question.objective.is_timed and composition.energy_fj and cycles > composition.energy_fj:
+            cycles //= composition.energy_fj  # the value is energy times latency
+        return StackOption(stack, places, StackDemand({}, composition.traffic_bytes, cycles, composition.energy_fj))
+
+    def _inside(self, stack: ScheduledStack) -> Places:
+        """Return places that keep all feature maps of a group on chip, but for its output."""
+        network: Graph = self.maker.question.network
+        read: dict[StackMap, str] = {}
+        written: dict[StackMap, str] = {}
+        waiting: dict[StackMap, str | None] = {}
+        inside = {name for operator in stack.operators[:-1] for name in network.operator[operator].outputs}
+        for operator in stack.operators:
+            for name in network.operator[operator].inputs:
+                if network.tensor[name].role is not Role.PARAMETER and self._memory is not None:
+                    read[0, name] = self._memory
+        for name in inside:
+            if self._memory is not None:
+                written[0, name] = waiting[0, name] = self._memory
+        return Places(read, written, waiting)
+
+    def _may_be_one(self, operators: Operators) -> bool:
+        """Return True if only the last operator's output leaves the group."""
+        network, inside = self.maker.question.network, set(operators)
+        outputs = [name for operator in operators[:-1] for name in network.operator[operator].outputs]
+        return all(
+            network.tensor[name].role is not Role.OUTPUT
+            and network.readers[name]
+            and all(reader.name in inside for reader in network.readers[name])
+            for name in outputs
+        )
+
+    def _tilings(self, operators: Operators) -> Iterator[Tiling]:
+        """Yield the whole output as one tile, then strips of half as many rows each time."""
+        network = self.maker.question.network
+        shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
+        if shape is None or len(shape) < 2:
+            return
+        *_, rows, columns = shape
+        height = rows
+        while height >= 1:
+            yield Tiling(columns, height, OverlapMode.FULLY_CACHED).within(columns, rows)
+            if height == 1:
+                return
+            height = -(-height // 2)
+
+
+def _holds_maps(holds: Sequence[Operand]) -> bool:
+    return {Operand.INPUT, Operand.OUTPUT} <= set(holds)
