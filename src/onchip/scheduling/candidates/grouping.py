@@ -123,7 +123,7 @@ class Grouper:
             yield tuple(block)
 
     def _look(self, operators: Operators, run: Run) -> None:
-        """Compose some operators as one group, in strips of rows that get smaller until strips are no better."""
+        """Compose some operators as one group, in tiles that get smaller until they are no better."""
         if len(operators) < 2 or operators in self.fronts or not self._may_be_one(operators):
             return
         front, best = StackFront(), None
@@ -136,9 +136,9 @@ class Grouper:
                 continue
             front = front.with_option(found)
             price = prices.of(found.figures)
-            if best is not None and price >= best and tiling.mode is OverlapMode.FULLY_CACHED:
+            if best is not None and price >= best:
                 break
-            best = price if best is None else min(best, price)
+            best = price
         if front.options:
             self.fronts[operators] = front
 
@@ -148,14 +148,10 @@ class Grouper:
         part = replace(maker.question, network=part_of_network(maker.question.network, stack.operators), lower_bound=0)
         places = self._inside(stack)
         try:
-            found = AttemptMaker(part, maker.mappings, maker.mapper, run).made((stack,), places)
+            found = AttemptMaker(part, maker.mappings, maker.mapper, run).without_offsets((stack,), places)
         except (NoMappingError, ScheduleError):
             return None
-        composition = found.improver.best.composition
-        cycles = found.value if maker.question.objective.is_timed else composition.cycles
-        if maker.question.objective.is_timed and composition.energy_fj and cycles > composition.energy_fj:
-            cycles //= composition.energy_fj  # the value is energy times latency
-        return StackOption(stack, places, StackDemand({}, composition.traffic_bytes, cycles, composition.energy_fj))
+        return StackOption(stack, places, StackDemand({}, found.traffic_bytes, found.cycles, found.energy_fj))
 
     def _inside(self, stack: ScheduledStack) -> Places:
         """Return places that keep all feature maps of a group on chip, but for its output."""
@@ -185,18 +181,36 @@ class Grouper:
         )
 
     def _tilings(self, operators: Operators) -> Iterator[Tiling]:
-        """Yield the whole output as one tile, then strips of half as many rows each time."""
+        """Yield tilings, the largest first: strips of rows, then parts of one row.
+
+        The first is the largest whose share of the maps of every operator fits on chip.
+        """
         network = self.maker.question.network
         shape = network.tensor[network.operator[operators[-1]].outputs[0]].shape
         if shape is None or len(shape) < 2:
             return
         *_, rows, columns = shape
-        height = rows
-        while height >= 1:
-            yield Tiling(columns, height, OverlapMode.FULLY_CACHED).within(columns, rows)
-            if height == 1:
+        most = self._largest_share(operators) * rows * columns
+        width, height = columns, rows
+        while True:
+            if width * height <= most or width * height == 1:
+                yield Tiling(width, height, OverlapMode.FULLY_CACHED).within(columns, rows)
+            if width * height == 1:
                 return
-            height = -(-height // 2)
+            if height > 1:
+                height = -(-height // 2)
+            else:
+                width = -(-width // 2)
+
+    def _largest_share(self, operators: Operators) -> float:
+        """Return the share of every feature map of a group that fits on chip beside those of the same operator."""
+        network = self.maker.question.network
+        capacity = max(one.memory.capacity_bytes for one in self.maker.question.accelerator.addressed)
+        needs = (
+            sum(network.tensor[name].size_bytes for name in (*operator.inputs, *operator.outputs))
+            for operator in map(network.operator.__getitem__, operators)
+        )
+        return min(1.0, capacity / max(1, *needs))
 
 
 def _holds_maps(holds: Sequence[Operand]) -> bool:

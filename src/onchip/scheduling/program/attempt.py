@@ -116,6 +116,21 @@ class AttemptMaker:
         And for so many tiles that, at the pace of an earlier attempt, there is no time to compose them.
         """
         question, begun, mapping = self.question, self.run.seconds, self.mapper.seconds
+        composer, tiles = self._composer(stacks)
+        composition = composer.addressed(composer.composed(places))
+        evaluator = ScheduleEvaluator(question, tiles, self.run, self.listener)
+        best = Placed(places, composition, evaluator.of(composition))
+        improver = Improver(question.network, composer, evaluator, question.lower_bound, best)
+        seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
+        self._seconds_an_operator = seconds / len(tiles.graph.operators)
+        return ScheduleAttempt(question, tiles, improver, seconds)
+
+    def without_offsets(self, stacks: Sequence[ScheduledStack], places: Places) -> Composition:
+        """Return a schedule whose capacity is counted in bytes alone, for its figures; raises what `made` raises."""
+        return self._composer(stacks)[0].composed(places)
+
+    def _composer(self, stacks: Sequence[ScheduledStack]) -> tuple[Composer, TileGraph]:
+        question = self.question
         tiles = tile_graph(question.network, stacks, question.precision)
         count = len(tiles.graph.operators)
         self.run.spend(SECONDS_OF_A_TILE_OPERATOR * count)
@@ -123,13 +138,7 @@ class AttemptMaker:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
         composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings, self.run)
         composer.floors = self.mapper.floors
-        composition = composer.addressed(composer.composed(places))
-        evaluator = ScheduleEvaluator(question, tiles, self.run, self.listener)
-        best = Placed(places, composition, evaluator.of(composition))
-        improver = Improver(question.network, composer, evaluator, question.lower_bound, best)
-        seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
-        self._seconds_an_operator = seconds / count
-        return ScheduleAttempt(question, tiles, improver, seconds)
+        return composer, tiles
 
 
 def _figures(question: ScheduleQuestion, tiles: TileGraph, composition: Composition) -> ScheduleFigures:
