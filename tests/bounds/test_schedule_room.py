@@ -127,7 +127,7 @@ def figures_of_some(chip: Accelerator, chance: random.Random) -> ScheduleFigures
         mapper = BestMapper(chip, MappingObjective.ENERGY, Run())
         with mapper.quick():
             composer = Composer(stacks, TiledNetwork.of(tiles), chip, KnownMappings(mapper))
-            found = composer.composed(random_places(chance, len(stacks)))
+            found = composer.addressed(composer.composed(random_places(chance, len(stacks))))
     except (NoMappingError, ScheduleError):
         return None
     return schedule_figures(tiles.graph, chip, found.schedule.program, found.costs)
@@ -170,7 +170,7 @@ def least_of_some(network: Graph, chip: Accelerator) -> tuple[int, int]:
         with mapper.quick():
             composer = Composer(stacks, TiledNetwork.of(tiles), chip, KnownMappings(mapper))
             try:
-                found.append(composer.composed(stays if len(stacks) == 1 else Places()))
+                found.append(composer.addressed(composer.composed(stays if len(stacks) == 1 else Places())))
             except NoMappingError:
                 continue
     return 8 * min(one.traffic_bytes for one in found), min(one.energy_fj for one in found)

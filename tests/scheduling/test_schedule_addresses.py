@@ -1,14 +1,21 @@
-"""Addresses of a schedule's residents: never overlapping, aligned, none refused that has a gap."""
+"""Offsets of a schedule's residencies: they never overlap, are aligned, and are found where there are any."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
 from onchip.arch.memory import Memory
-from onchip.scheduling.program.movements import AddressSpace
+from onchip.scheduling.program.addresses import (
+    AddressSpace,
+    Residency,
+    largest_gaps,
+    offsets_of,
+    packed,
+    placed_in_order,
+)
 from support.series import series
 
 
@@ -32,8 +39,6 @@ def test_residents_never_overlap_and_find_every_gap(seed: int) -> None:
                 assert offset in free
                 residents[f"t{turn}"] = offset, offset + size
         assert space.free_below == min((begin for begin, _ in residents.values()), default=memory.capacity_bytes)
-        assert space.taken == residents
-        assert AddressSpace.of(memory, residents) == space
 
 
 def places(memory: Memory, size: int) -> range:
@@ -55,3 +60,96 @@ def test_a_resident_lies_in_the_tightest_gap_and_else_below_all() -> None:
     assert space.take("g", 28) == 62  # in that of b
     assert space.take("h", 25) == 0  # below all
     assert space.take("i", 25) is None
+
+
+def some_residencies(chance: random.Random, count: int, largest: int) -> list[Residency]:
+    """Residencies that begin one after the other, as Allocates do."""
+    begins = sorted(chance.sample(range(3 * count), count))
+    return [Residency(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
+
+
+def is_packed(memory: Memory, residencies: Sequence[Residency], offsets: Mapping[int, int]) -> bool:
+    """True if the residencies are aligned, within the capacity, and disjoint in time or in space."""
+    for number, one in enumerate(residencies):
+        offset = offsets[one.at]
+        if offset not in places(memory, one.size_bytes):
+            return False
+        together = [other for other in residencies[:number] if one.at < other.until and other.at < one.until]
+        taken = [(offsets[other.at], offsets[other.at] + other.size_bytes) for other in together]
+        if not is_free(taken, offset, one.size_bytes):
+            return False
+    return True
+
+
+def has_offsets(memory: Memory, residencies: Sequence[Residency], placed: dict[int, int]) -> bool:
+    """True if some offsets of all residencies are a packing: every offset of each is tried."""
+    if len(placed) == len(residencies):
+        return True
+    one = residencies[len(placed)]
+    for offset in places(memory, one.size_bytes):
+        placed[one.at] = offset
+        own = residencies[: len(placed)]
+        if is_packed(memory, own, placed) and has_offsets(memory, residencies, placed):
+            return True
+        del placed[one.at]
+    return False
+
+
+@pytest.mark.parametrize("seed", series(range(300), 60))
+def test_residencies_get_offsets_if_there_are_any(seed: int) -> None:
+    chance = random.Random(seed)
+    memory = Memory("sram", chance.choice((5, 8, 12)), chance.choice((1, 1, 2)))
+    residencies = some_residencies(chance, chance.randint(1, 6), 5)
+
+    for offsets in (placed_in_order(memory, residencies), packed(memory, residencies)):
+        assert offsets is None or is_packed(memory, residencies, offsets)
+    found = offsets_of([memory], {"sram": residencies})
+
+    assert (found is not None) is has_offsets(memory, residencies, {})
+    assert found is None or is_packed(memory, residencies, found)
+
+
+def test_the_packer_finds_offsets_where_program_order_leaves_a_gap_too_few() -> None:
+    memory = Memory("sram", 4)
+    residencies = [Residency(0, 2, "a", 1), Residency(1, 5, "b", 1), Residency(3, 5, "c", 3)]
+    assert placed_in_order(memory, residencies) is None
+
+    offsets = offsets_of([memory], {"sram": residencies})
+
+    assert offsets is not None
+    assert is_packed(memory, residencies, offsets)
+
+
+def test_every_memory_has_offsets_of_its_own() -> None:
+    memories = [Memory("near", 4), Memory("far", 6, 2)]
+    residencies = {"near": [Residency(0, 9, "a", 4)], "far": [Residency(1, 9, "a", 4), Residency(2, 9, "b", 1)]}
+
+    offsets = offsets_of(memories, residencies)
+
+    assert offsets is not None
+    assert all(is_packed(memory, residencies[memory.name], offsets) for memory in memories)
+    assert offsets_of([Memory("near", 3), memories[1]], residencies) is None
+
+
+@pytest.mark.parametrize("seed", series(range(200), 50))
+def test_the_largest_gap_is_that_of_all_aligned_ranges_without_residents(seed: int) -> None:
+    chance = random.Random(seed)
+    memory = Memory("sram", chance.choice((9, 16, 30)), chance.choice((1, 2, 4)))
+    residencies = some_residencies(chance, chance.randint(0, 8), 6)
+    offsets = placed_in_order(memory, residencies)
+    if offsets is None:
+        return
+    steps = sorted(chance.sample(range(30), 12))
+
+    gaps = list(largest_gaps(memory, residencies, offsets, steps))
+
+    for step, (offset, size) in zip(steps, gaps, strict=True):
+        alive = [one for one in residencies if one.at <= step < one.until]
+        taken = [(offsets[one.at], offsets[one.at] + one.size_bytes) for one in alive]
+        fitting = [
+            length
+            for length in range(1, memory.capacity_bytes + 1)
+            if any(is_free(taken, at, length) for at in places(memory, length))
+        ]
+        assert size == max(fitting, default=0)
+        assert not size or (offset in places(memory, size) and is_free(taken, offset, size))

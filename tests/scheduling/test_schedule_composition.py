@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,15 +14,17 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.options.schedule_options import ScheduleOptions
-from onchip.answer.schedule import ScheduledStack
+from onchip.answer.schedule import WORKSPACE, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Operand
+from onchip.arch.memory import Memory, Operand
 from onchip.mapping.methods.layer_at import map_layer_at
 from onchip.model.program.figures import ScheduleFigures, schedule_figures
 from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
+from onchip.scheduling.moves.improvement import residencies_in
+from onchip.scheduling.program.addresses import Offsets, Residency, offsets_of
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
@@ -75,7 +78,12 @@ def random_places(chance: random.Random, stacks: tuple[ScheduledStack, ...]) -> 
     read = {key: chance.choice(("near", "far")) for key in keys if chance.random() < 0.6}
     written = {key: chance.choice(("near", "far")) for key in keys if chance.random() < 0.6}
     waiting = {key: chance.choice(("near", "far", None)) for key in keys if chance.random() < 0.4}
-    return Places(read, written, waiting)
+    leaving = frozenset(key for key in keys if chance.random() < 0.4)
+    return Places(read, written, waiting, leaving)
+
+
+def addressed(composing: Composer, places: Places) -> Composition:
+    return composing.addressed(composing.composed(places))
 
 
 def figures_of(tiles: TileGraph, accelerator: Accelerator, found: Composition) -> ScheduleFigures:
@@ -91,13 +99,17 @@ def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_s
     accelerator = skip_chip(chance.choice((8, 40, 60)), chance.choice((60, 90, 400)))
     tiles, composing = composer(stacks, accelerator)
     try:
-        found = composing.composed(random_places(chance, stacks))
+        found = addressed(composing, random_places(chance, stacks))
     except NoMappingError:
-        found = composing.composed(Places())
+        found = addressed(composing, Places())
+
+    assert_legal(tiles, accelerator, found)
+
+
+def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition) -> None:
+    """The verifier passes the schedule and counts the same figures."""
     setting = ScheduleSetting(skip_network(), accelerator, tiles.graph, 16)
-
     verdict = verify_schedule(setting, found.schedule, None, nest_cost)
-
     assert not verdict.violations
     assert verdict.figures is not None
     mine = figures_of(tiles, accelerator, found)
@@ -107,6 +119,45 @@ def test_whatever_the_places_the_schedule_is_legal_and_costs_what_the_verifier_s
         mine.latency_cycles,
         mine.traffic_bytes,
     )
+    assert (found.energy_fj, found.traffic_bytes) == (mine.energy_fj, mine.traffic_bytes)
+
+
+def refuses_workspaces(memories: Sequence[Memory], residencies: Mapping[str, Sequence[Residency]]) -> Offsets | None:
+    """A packer that fails when workspaces are among the residencies."""
+    names = {one.name for of_memory in residencies.values() for one in of_memory}
+    return None if any(name.endswith(WORKSPACE) for name in names) else offsets_of(memories, residencies)
+
+
+@pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("seed", series(range(12), 6))
+def test_workspaces_lie_in_gaps_beside_the_tensors_if_the_packer_fails_for_both(
+    stacks: tuple[ScheduledStack, ...], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(100 + seed)
+    accelerator = skip_chip(chance.choice((20, 40, 60)), chance.choice((90, 200, 400)))
+    tiles, composing = composer(stacks, accelerator)
+    composed = None
+    while composed is None:
+        try:
+            composed = composing.composed(random_places(chance, stacks))
+        except NoMappingError:
+            continue
+    monkeypatch.setattr("onchip.scheduling.program.composition.offsets_of", refuses_workspaces)
+
+    try:
+        found = composing.addressed(composed)
+    except NoMappingError:
+        found = composing.addressed(composing.composed(Places()))
+
+    assert_legal(tiles, accelerator, found)
+
+
+def test_no_offsets_for_the_tensors_are_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, composing = composer(STACKS["layers"], skip_chip())
+    composed = composing.composed(Places())
+    monkeypatch.setattr("onchip.scheduling.program.composition.offsets_of", lambda *_: None)
+    with pytest.raises(NoMappingError, match="no offsets"):
+        composing.addressed(composed)
 
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
@@ -123,13 +174,13 @@ def test_what_a_change_of_places_does_not_touch_is_as_if_it_were_composed_anew(
         places = chance.choice((places, other)).with_map(tensor, 0, frozenset({1}), chance.choice(("near", "far")))
         _, anew = composer(stacks, accelerator)
         try:
-            expected = anew.composed(places)
+            expected = addressed(anew, places)
         except NoMappingError as error:
             with pytest.raises(NoMappingError, match=error.operator):
-                again.composed(places)
+                addressed(again, places)
             continue
 
-        found = again.composed(places)
+        found = addressed(again, places)
 
         assert (found.schedule, found.costs) == (expected.schedule, expected.costs)
         figures = figures_of(tiles, accelerator, found)
@@ -139,7 +190,7 @@ def test_what_a_change_of_places_does_not_touch_is_as_if_it_were_composed_anew(
 def test_with_everything_in_dram_nothing_is_copied() -> None:
     tiles, composing = composer(STACKS["layers"], skip_chip())
 
-    found = figures_of(tiles, skip_chip(), composing.composed(Places()))
+    found = figures_of(tiles, skip_chip(), addressed(composing, Places()))
 
     assert found.traffic.loads == found.traffic.write_backs == 0
     assert found.traffic_bytes > 0
@@ -148,20 +199,123 @@ def test_with_everything_in_dram_nothing_is_copied() -> None:
 def test_a_map_that_stays_on_the_chip_is_not_read_from_dram() -> None:
     accelerator = skip_chip(40, 400)
     tiles, composing = composer(STACKS["layers"], accelerator)
-    streamed = figures_of(tiles, accelerator, composing.composed(Places()))
+    streamed = figures_of(tiles, accelerator, addressed(composing, Places()))
 
     places = Places().with_map("b", 1, frozenset({2}), "far")
-    kept = figures_of(tiles, accelerator, composing.composed(places))
+    kept = figures_of(tiles, accelerator, addressed(composing, places))
 
     assert streamed.traffic_bytes - kept.traffic_bytes >= 2 * 32
     assert kept.energy_fj < streamed.energy_fj
+
+
+EVERY_MAP = Places(
+    {(at, name): "far" for at, names in enumerate((("x", "w0"), ("a", "w1"), ("a", "b"), ("c",))) for name in names},
+    {(at, name): "far" for at, name in enumerate("abcy")},
+)
+"""Every operand of every layer is resident."""
+
+
+@pytest.mark.parametrize(
+    ("leaving", "moved_bytes"),
+    [
+        ((), 0),
+        (((0, "a"),), 2 * 32),  # a is written to DRAM, and loaded for the second layer
+        (((1, "a"),), 2 * 32),
+        (((0, "a"), (1, "a")), 3 * 32),  # DRAM has a when it leaves the second time
+        (((1, "b"), (2, "c")), 4 * 32),
+        (((0, "x"), (2, "a"), (3, "y")), 0),  # no later stack reads them
+    ],
+)
+def test_what_leaves_behind_a_stack_is_written_once_and_loaded_for_the_next_reader(
+    leaving: tuple[tuple[int, str], ...], moved_bytes: int
+) -> None:
+    accelerator = skip_chip(40, 400)
+    tiles, composing = composer(STACKS["layers"], accelerator)
+
+    found = addressed(composing, replace(EVERY_MAP, leaving=frozenset(leaving)))
+
+    assert_legal(tiles, accelerator, found)
+    assert found.traffic_bytes == 32 + 36 + 36 + 32 + moved_bytes  # x, w0, w1 and y, and what comes back
+
+
+def test_a_parameter_that_leaves_is_loaded_again_and_not_written() -> None:
+    plain = skip_network()
+    second = replace(plain.operators[1], parameters=("w0",))
+    network = replace(
+        plain,
+        tensors=tuple(one for one in plain.tensors if one.name != "w1"),
+        operators=(plain.operators[0], second, *plain.operators[2:]),
+    )
+    accelerator, stacks = skip_chip(40, 400), STACKS["layers"]
+    tiles = tile_graph(network, stacks, PRECISION)
+    composing = Composer(stacks, TiledNetwork.of(tiles), accelerator, KnownMappings(ProvenMapper(accelerator)))
+    read = {(stack, "w0" if name == "w1" else name): memory for (stack, name), memory in EVERY_MAP.read.items()}
+    stays = replace(EVERY_MAP, read=read)
+
+    kept, evicted = (addressed(composing, replace(stays, leaving=one)) for one in (frozenset(), frozenset({(0, "w0")})))
+
+    assert kept.traffic_bytes == 32 + 36 + 32
+    assert evicted.traffic_bytes == kept.traffic_bytes + 36
+
+
+def test_a_stack_in_tiles_evicts_its_bands_before_the_next_stack() -> None:
+    accelerator, stacks = skip_chip(40, 400), STACKS["tiled"]
+    tiles, composing = composer(stacks, accelerator)
+    places = Places(
+        {(0, name): "far" for name in ("x", "a", "b", "w0", "w1")} | {(1, "c"): "far"},
+        {(0, name): "far" for name in "abc"} | {(1, "y"): "far"},
+    )
+
+    kept, evicted = (
+        addressed(composing, replace(places, leaving=one)) for one in (frozenset(), frozenset({(0, "c"), (0, "a")}))
+    )
+
+    assert_legal(tiles, accelerator, evicted)
+    assert kept.traffic_bytes == 32 + 36 + 36 + 32
+    assert evicted.traffic_bytes == kept.traffic_bytes + 2 * 32
+
+
+@pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
+def test_every_residency_that_the_search_tries_is_a_legal_schedule(stacks: tuple[ScheduledStack, ...]) -> None:
+    chance = random.Random(7)
+    accelerator = skip_chip(40, 200)
+    tiles, composing = composer(stacks, accelerator)
+    stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
+    network, count = skip_network(), 0
+    for tensor in network.tensors:
+        producer = network.producer.get(tensor.name)
+        writer = None if producer is None else stack_of[producer.name]
+        readers = sorted({stack_of[one.name] for one in network.readers[tensor.name]})
+        users = [*readers, *(() if writer is None else (writer,))]
+        for one in residencies_in(tensor.name, (min(users), max(users)), writer, readers, "far"):
+            with suppress(NoMappingError):
+                assert_legal(tiles, accelerator, addressed(composing, one.applied(random_places(chance, stacks))))
+                count += 1
+    assert count
+
+
+def test_a_tensor_stays_for_some_of_its_readers_in_a_row_or_leaves_once_between_two() -> None:
+    found = list(residencies_in("a", (0, 4), 0, [1, 2, 4], "far"))
+
+    assert [(tuple(one.readers), one.writer is not None, one.leaving) for one in found] == [
+        ((1,), True, (1,)),
+        ((1, 2), True, (2,)),
+        ((1, 2, 4), True, ()),
+        ((2,), False, (2,)),
+        ((2, 4), False, ()),
+        ((4,), False, ()),
+        ((1, 2, 4), True, (0,)),
+        ((1, 2, 4), True, (1,)),
+        ((1, 2, 4), True, (2,)),
+    ]
+    assert len(set(map(str, found))) == len(found)
 
 
 def test_what_has_no_room_near_lies_farther_from_the_units() -> None:
     accelerator = skip_chip(8, 400)  # no map of 32 bytes fits the near memory
     _, composing = composer(STACKS["layers"], accelerator)
     near, far = (
-        composing.composed(Places().with_map("a", 0, frozenset({1, 2}), memory)).schedule.program
+        addressed(composing, Places().with_map("a", 0, frozenset({1, 2}), memory)).schedule.program
         for memory in ("near", "far")
     )
 
@@ -206,7 +360,7 @@ def test_only_what_holds_an_operand_is_its_home() -> None:
     accelerator = replace(both, levels=levels)
     tiles, composing = composer(STACKS["layers"], accelerator)
 
-    found = composing.composed(Places().with_map("a", 0, frozenset({1}), "far"))
+    found = addressed(composing, Places().with_map("a", 0, frozenset({1}), "far"))
 
     assert {one.homes.input for one in found.schedule.mappings} <= {None, "far"}
     assert not verify_schedule(

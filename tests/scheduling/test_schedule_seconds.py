@@ -1,4 +1,4 @@
-"""What is left of a search's time for checking; what is asked again and again of nests, and reckoned once."""
+"""Least cycles of loop nests, and makeshift mappings when no time is left."""
 
 from __future__ import annotations
 
@@ -8,33 +8,18 @@ import pytest
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.options.schedule_objective import ScheduleObjective
 from onchip.answer.schedule import Homes
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.layer_at import map_layer_at
 from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.mappings.cycle_floors import CycleFloors
-from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import Room
 from onchip.scheduling.mappings.nest_mapper import BestMapper
-from onchip.scheduling.moves.refining import Refiner
-from onchip.scheduling.program.question import ScheduleQuestion
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Limits, Run
-from support.skip_network import PRECISION, skip_chip, skip_network
+from support.skip_network import skip_chip
 
 CHIP = skip_chip(400, 4000)
-
-
-@pytest.mark.parametrize(("to_check", "kept"), [(0.0, 400.0), (100.0, 300.0), (400.0, 0.0), (1000.0, 0.0)])
-def test_time_to_check_is_left_once(to_check: float, kept: float) -> None:
-    """What is left beyond the run is not left within it again."""
-    objective = ScheduleObjective.LATENCY
-    question = ScheduleQuestion(skip_network(), CHIP, PRECISION, objective, seconds_to_check=to_check)
-    run = Run(Limits(2000.0))
-    mapper = BestMapper(CHIP, MappingObjective.LATENCY, run)
-    refiner = Refiner(question, mapper, KnownMappings(mapper), run, maps_stay=True, slowest=400.0)
-    assert refiner.share(0.5).seconds_left == pytest.approx(0.5 * (2000.0 - kept), abs=50.0)
 
 
 @pytest.mark.parametrize("seed", range(40))

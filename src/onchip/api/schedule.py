@@ -99,9 +99,8 @@ class ReadScheduleQuestion:
     def question(self, objective: ScheduleObjective, *, uses_cache: bool) -> ScheduleQuestion:
         """The same as the search of schedules is asked it."""
         bound = objective.value_of(self.relaxation)
-        to_check = self.seconds_to_check
         machine = with_assumed_energies(self.accelerator)
-        return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache, to_check)
+        return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache)
 
 
 @phase("scheduling")

@@ -34,8 +34,8 @@ FAULTS: Final = (
     ),
     Planted(
         "the last schedule found is taken for the best",
-        "src/onchip/scheduling/search/stage_by_stage.py",
-        "return min(self.attempts, key=lambda one: one.value, default=None)",
+        "src/onchip/scheduling/search/solve.py",
+        "return min(self.attempts, key=lambda one: one.improver.best.key, default=None)",
         "return self.attempts[-1] if self.attempts else None",
         "schedule",
     ),

@@ -15,10 +15,7 @@ from onchip.transform.groups.tile_graph import TileGraph
 
 @dataclass(frozen=True, slots=True)
 class ScheduleQuestion:
-    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least.
-
-    `seconds_to_check` is what the run's time limit leaves beyond it for checking what is found.
-    """
+    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least."""
 
     network: Graph
     accelerator: Accelerator
@@ -26,7 +23,6 @@ class ScheduleQuestion:
     objective: ScheduleObjective
     lower_bound: int = 0
     uses_cache: bool = True
-    seconds_to_check: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

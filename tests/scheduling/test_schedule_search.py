@@ -1,0 +1,150 @@
+"""The search of schedules: legal and deterministic, within its limits, no worse than with the groups that are given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from onchip.answer.options.schedule_objective import ScheduleObjective
+from onchip.answer.options.schedule_options import ScheduleOptions
+from onchip.answer.stacks import OverlapMode
+from onchip.api.schedule import ScheduleRequest, schedule_network
+from onchip.model.program.nest_cost import nest_cost
+from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
+from onchip.scheduling.search.solve import solve_schedule
+from onchip.search.budget.limits import Limits, Progress, Run
+from onchip.verify.schedule.setting import ScheduleSetting
+from onchip.verify.schedule.verifier import verify_schedule
+from support.series import series
+from support.skip_network import PRECISION, skip_chip, skip_network
+
+GRID = """format: onchip-accelerator
+version: 1
+name: grid
+array: {dimensions: {column: 8, row: 8}, mac_energy_pj: 0.5}
+memories:
+  - {name: weight_register, capacity: 1B, holds: [weight], serves: [],
+     access_bits: 8, read_energy_pj: 0.01, write_energy_pj: 0.01,
+     ports: [{direction: read, bits_per_cycle: 8}, {direction: write, bits_per_cycle: 8}]}
+  - {name: sram, capacity: 4096B, holds: [input, weight, output], serves: [column, row], scratchpad: true,
+     double_buffered: true, access_bits: 8, read_energy_pj: 20, write_energy_pj: 20,
+     ports: [{direction: read, bits_per_cycle: 16384}, {direction: write, bits_per_cycle: 16384}]}
+dram: {access_bits: 16, read_energy_pj: 1000, write_energy_pj: 1000,
+       ports: [{direction: read_write, bits_per_cycle: 16}]}
+"""
+ATTRIBUTES = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+
+
+def two_convolutions() -> str:
+    roles = ("input", "activation", "output")
+    maps = [{"name": f"t{at}", "shape": [1, 16, 16, 16], "bits": 8, "role": role} for at, role in enumerate(roles)]
+    weights = [{"name": f"w{at}", "shape": [16, 16, 3, 3], "bits": 8, "role": "parameter"} for at in range(2)]
+    operators = [
+        {"name": f"conv{at}", "kind": "Conv", "inputs": [f"t{at}"], "parameters": [f"w{at}"]}
+        | {"outputs": [f"t{at + 1}"], "attributes": ATTRIBUTES, "members": [f"conv{at}"]}
+        for at in range(2)
+    ]
+    graph = {"format": "onchip-graph", "version": 1, "name": "two", "tensors": [*maps, *weights]}
+    return json.dumps(graph | {"operators": operators})
+
+
+def value_of(folder: Path, options: ScheduleOptions) -> int:
+    request = ScheduleRequest(
+        str(folder / "two.json"),
+        str(folder / "grid.yaml"),
+        ScheduleObjective.LATENCY,
+        options,
+        partial_bits=8,
+        uses_cache=False,
+    )
+    value = schedule_network(request).result.objective_value
+    assert value is not None
+    return value
+
+
+@pytest.mark.slow
+def test_two_convolutions_end_no_later_than_in_tiles_that_were_given(tmp_path: Path) -> None:
+    (tmp_path / "two.json").write_text(two_convolutions())
+    (tmp_path / "grid.yaml").write_text(GRID)
+
+    free = value_of(tmp_path, ScheduleOptions())
+
+    assert free <= value_of(tmp_path, ScheduleOptions("one", (8, 16), OverlapMode.H_CACHED))
+
+
+def solved(
+    objective: ScheduleObjective,
+    options: ScheduleOptions,
+    case: tuple[tuple[int, int], tuple[int, int]] = ((2, 2), (40, 100)),
+    run: Run | None = None,
+) -> FoundSchedule:
+    network, chip = case
+    question = ScheduleQuestion(skip_network(*network), skip_chip(*chip), PRECISION, objective, uses_cache=False)
+    found = solve_schedule(question, options, run or Run()).answer
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("options", [ScheduleOptions("layers"), ScheduleOptions("one", (2, 2))])
+@pytest.mark.parametrize("objective", series(ScheduleObjective, 1))
+def test_two_runs_without_a_time_limit_find_the_same_schedule(
+    objective: ScheduleObjective, options: ScheduleOptions
+) -> None:
+    first, again = (solved(objective, options) for _ in range(2))
+    assert first.composition.schedule == again.composition.schedule
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", [ScheduleObjective.TRAFFIC, ScheduleObjective.EDP])
+def test_two_runs_over_every_group_find_the_same_schedule(objective: ScheduleObjective) -> None:
+    first, again = (solved(objective, ScheduleOptions()) for _ in range(2))
+    assert first.composition.schedule == again.composition.schedule
+
+
+CASES = [((4, 4), (60, 200)), ((4, 4), (24, 400)), ((8, 2), (100, 100)), ((2, 8), (60, 1000))]
+"""Networks by their channels and rows, and machines by the bytes of their two memories."""
+
+
+@pytest.mark.parametrize("seconds", series([0.02, 0.5], 1))
+@pytest.mark.parametrize("number", series(range(len(CASES)), 1))
+@pytest.mark.parametrize("objective", ScheduleObjective)
+def test_every_limited_search_ends_with_a_legal_schedule(
+    objective: ScheduleObjective, number: int, seconds: float
+) -> None:
+    case = CASES[number]
+    assert_legal(solved(objective, ScheduleOptions(), case, Run(Limits(seconds))), case)
+
+
+@pytest.mark.parametrize("after", series([2, 10, 50], 2))
+def test_an_interrupted_search_ends_with_the_best_schedule_that_it_has_told(after: int) -> None:
+    interrupt, told = Event(), list[int]()
+    case, objective = CASES[0], ScheduleObjective.ENERGY
+
+    def hear(progress: Progress) -> None:
+        if progress.best is not None:
+            told.append(progress.best)
+        if len(told) >= after:
+            interrupt.set()
+
+    run = Run(Limits(60.0), hear, interrupt=interrupt)
+    found = solved(objective, ScheduleOptions(), case, run)
+
+    assert_legal(found, case)
+    assert objective.value_of(found.figures) <= min(told)
+
+
+def assert_legal(found: FoundSchedule, case: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    network, chip = case
+    setting = ScheduleSetting(skip_network(*network), skip_chip(*chip), found.tiles.graph, PRECISION.sum_bits)
+    verdict = verify_schedule(setting, found.composition.schedule, None, nest_cost)
+    assert not verdict.violations
+    assert verdict.figures is not None
+    figures, theirs = found.figures, verdict.figures
+    assert (figures.energy_fj, figures.latency_cycles, figures.traffic_bytes) == (
+        theirs.energy_fj,
+        theirs.latency_cycles,
+        theirs.traffic_bytes,
+    )
