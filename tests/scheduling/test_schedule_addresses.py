@@ -10,7 +10,7 @@ import pytest
 from onchip.arch.memory import Memory
 from onchip.scheduling.program.addresses import (
     AddressSpace,
-    Residency,
+    BytesInMemory,
     largest_gaps,
     offsets_of,
     packed,
@@ -62,13 +62,13 @@ def test_a_resident_lies_in_the_tightest_gap_and_else_below_all() -> None:
     assert space.take("i", 25) is None
 
 
-def some_residencies(chance: random.Random, count: int, largest: int) -> list[Residency]:
+def some_residencies(chance: random.Random, count: int, largest: int) -> list[BytesInMemory]:
     """Residencies that begin one after the other, as Allocates do."""
     begins = sorted(chance.sample(range(3 * count), count))
-    return [Residency(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
+    return [BytesInMemory(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
 
 
-def is_packed(memory: Memory, residencies: Sequence[Residency], offsets: Mapping[int, int]) -> bool:
+def is_packed(memory: Memory, residencies: Sequence[BytesInMemory], offsets: Mapping[int, int]) -> bool:
     """True if the residencies are aligned, within the capacity, and disjoint in time or in space."""
     for number, one in enumerate(residencies):
         offset = offsets[one.at]
@@ -81,7 +81,7 @@ def is_packed(memory: Memory, residencies: Sequence[Residency], offsets: Mapping
     return True
 
 
-def has_offsets(memory: Memory, residencies: Sequence[Residency], placed: dict[int, int]) -> bool:
+def has_offsets(memory: Memory, residencies: Sequence[BytesInMemory], placed: dict[int, int]) -> bool:
     """True if some offsets of all residencies are a packing: every offset of each is tried."""
     if len(placed) == len(residencies):
         return True
@@ -111,7 +111,7 @@ def test_residencies_get_offsets_if_there_are_any(seed: int) -> None:
 
 def test_the_packer_finds_offsets_where_program_order_leaves_a_gap_too_few() -> None:
     memory = Memory("sram", 4)
-    residencies = [Residency(0, 2, "a", 1), Residency(1, 5, "b", 1), Residency(3, 5, "c", 3)]
+    residencies = [BytesInMemory(0, 2, "a", 1), BytesInMemory(1, 5, "b", 1), BytesInMemory(3, 5, "c", 3)]
     assert placed_in_order(memory, residencies) is None
 
     offsets = offsets_of([memory], {"sram": residencies})
@@ -122,7 +122,7 @@ def test_the_packer_finds_offsets_where_program_order_leaves_a_gap_too_few() -> 
 
 def test_every_memory_has_offsets_of_its_own() -> None:
     memories = [Memory("near", 4), Memory("far", 6, 2)]
-    residencies = {"near": [Residency(0, 9, "a", 4)], "far": [Residency(1, 9, "a", 4), Residency(2, 9, "b", 1)]}
+    residencies = {"near": [BytesInMemory(0, 9, "a", 4)], "far": [BytesInMemory(1, 9, "a", 4), BytesInMemory(2, 9, "b", 1)]}
 
     offsets = offsets_of(memories, residencies)
 

@@ -1,8 +1,8 @@
 """Fused groups by the schedule's own cost: blocks of the network are merged, and cuts chosen by shortest path.
 
-A block lies between two places of the order that a single tensor crosses. Candidates are blocks, and runs of blocks that
-grow by merging neighbours; each is composed alone, with its inputs and its output in DRAM, in a few tilings. In the end
-the cheapest cuts of the network are chosen among all candidates and all single operators.
+A block lies between two places of the order that a single tensor crosses. Candidates are blocks, and runs of blocks
+that grow by merging neighbours; each is composed alone, with its inputs and its output in DRAM, in a few tilings. In
+the end the cheapest cuts of the network are chosen among all candidates and all single operators.
 """
 
 from __future__ import annotations

@@ -45,12 +45,12 @@ class Placed:
 
     @property
     def value(self) -> int:
-        """Return the objective value."""
+        """Return the objective value of the schedule."""
         return self.key[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
+class ResidencyMove:
     """Where one tensor is on chip: the stack that writes it with its memory, the reading stacks with theirs.
 
     Behind the stacks `leaving` it leaves the chip, to come back for a later reader. `span` is the first and the last
@@ -80,7 +80,7 @@ class Improver:
     evaluator: Evaluator
     lower_bound: int
     best: Placed
-    _residencies: Sequence[Residency] = field(init=False)
+    _residencies: Sequence[ResidencyMove] = field(init=False)
     _next: int = field(default=0, init=False)
     _in_vain: int = field(default=0, init=False)
     """Number of residencies in a row that were no better."""
@@ -169,7 +169,7 @@ class Improver:
         finally:
             self._longest = max(self._longest, run.seconds - begun)
 
-    def _all_residencies(self) -> Iterator[Residency]:
+    def _all_residencies(self) -> Iterator[ResidencyMove]:
         """Yield, for every tensor that is used, DRAM alone and each run of readers in each memory that may hold it."""
         stacks = self.composer.stacks
         stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
@@ -181,19 +181,19 @@ class Improver:
             if not users:
                 continue
             span = min(users), max(users)
-            yield Residency(tensor.name, span)
+            yield ResidencyMove(tensor.name, span)
             is_whole = all(stacks[number].tiling is None for number in users)
             for level in self.composer.accelerator.addressed:
                 if _may_hold(level, tensor) and not (is_whole and tensor.size_bytes > level.memory.capacity_bytes):
                     yield from residencies_in(tensor.name, span, writer, readers, level.memory.name)
 
-    def _weight(self, one: Residency) -> int:
+    def _weight(self, one: ResidencyMove) -> int:
         return self.network.tensor[one.tensor].size_bytes * (len(one.readers) + 1)
 
 
 def residencies_in(
     tensor: str, span: tuple[int, int], writer: int | None, readers: Sequence[int], memory: str
-) -> Iterator[Residency]:
+) -> Iterator[ResidencyMove]:
     """Yield the residencies of a tensor in one memory: each run of its readers, and all of them with one eviction.
 
     A run that begins with the first reader begins with the writer, if that is another stack.
@@ -204,7 +204,7 @@ def residencies_in(
         for end in range(begin + 1, count + 1):
             if count <= MOST_READERS or begin == 0 or end == count:
                 some = dict.fromkeys(readers[begin:end], memory)
-                yield Residency(
+                yield ResidencyMove(
                     tensor,
                     span,
                     place if begin == 0 else None,
@@ -214,7 +214,7 @@ def residencies_in(
     every = dict.fromkeys(readers, memory)
     users = [*(() if writer is None or writer in readers else (writer,)), *readers]
     for behind in users[:-1]:
-        yield Residency(tensor, span, place, every, (behind,))
+        yield ResidencyMove(tensor, span, place, every, (behind,))
 
 
 def _may_hold(level: MemoryLevel, tensor: Tensor) -> bool:

@@ -25,7 +25,7 @@ REPAIRS_TO_PACK: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
+class BytesInMemory:
     """Bytes of one memory from one instruction to another (exclusive); `at` is the number of its Allocate."""
 
     at: int
@@ -40,7 +40,7 @@ Offsets: TypeAlias = Mapping[int, int]
 
 def residencies_of(
     instructions: Sequence[Instruction], memories: Sequence[Memory], size_of: Callable[[str, str], int]
-) -> Mapping[str, Sequence[Residency]]:
+) -> Mapping[str, Sequence[BytesInMemory]]:
     """Return the residencies of a program by memory, in the order in which they begin."""
     begun: dict[tuple[str, str], int] = {}
     until: dict[int, int] = {}
@@ -50,11 +50,11 @@ def residencies_of(
                 begun[tensor, memory] = at
             case Free(tensor, memory):
                 until[begun[tensor, memory]] = at
-    found: dict[str, list[Residency]] = {memory.name: [] for memory in memories}
+    found: dict[str, list[BytesInMemory]] = {memory.name: [] for memory in memories}
     for at, one in enumerate(instructions):
         if isinstance(one, Allocate):
             end = until.get(at, len(instructions))
-            found[one.memory].append(Residency(at, end, one.tensor, size_of(one.tensor, one.memory)))
+            found[one.memory].append(BytesInMemory(at, end, one.tensor, size_of(one.tensor, one.memory)))
     return found
 
 
@@ -64,7 +64,7 @@ def with_offsets(instructions: Sequence[Instruction], offsets: Offsets) -> Itera
         yield replace(one, offset_bytes=offsets[at]) if isinstance(one, Allocate) else one
 
 
-def offsets_of(memories: Sequence[Memory], residencies: Mapping[str, Sequence[Residency]]) -> Offsets | None:
+def offsets_of(memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]]) -> Offsets | None:
     """Return offsets of all residencies; None if none were found."""
     found: dict[int, int] = {}
     for memory in memories:
@@ -79,7 +79,7 @@ def offsets_of(memories: Sequence[Memory], residencies: Mapping[str, Sequence[Re
 
 
 def largest_gaps(
-    memory: Memory, residencies: Sequence[Residency], offsets: Offsets, steps: Sequence[int]
+    memory: Memory, residencies: Sequence[BytesInMemory], offsets: Offsets, steps: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield the largest aligned gap (offset, bytes) between the residents at each of these instructions, ascending."""
     begins = sorted(residencies, key=lambda one: one.at)
@@ -103,7 +103,7 @@ def largest_gaps(
         yield best[1], best[0]
 
 
-def placed_in_order(memory: Memory, residencies: Sequence[Residency]) -> Offsets | None:
+def placed_in_order(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:
     """Place each residency when it begins, in the tightest gap; None if one finds no gap."""
     space, offsets = AddressSpace(memory), dict[int, int]()
     ends = sorted(residencies, key=lambda one: one.until)
@@ -119,7 +119,7 @@ def placed_in_order(memory: Memory, residencies: Sequence[Residency]) -> Offsets
     return offsets
 
 
-def packed(memory: Memory, residencies: Sequence[Residency]) -> Offsets | None:
+def packed(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:
     """Search for offsets by the packer; None if it finds none with its nodes."""
     buffers = tuple(Buffer(one.at, one.until, one.size_bytes) for one in residencies)
     problem = PackingProblem(buffers, memory.capacity_bytes, memory.alignment_bytes)
