@@ -122,7 +122,10 @@ def test_the_packer_finds_offsets_where_program_order_leaves_a_gap_too_few() -> 
 
 def test_every_memory_has_offsets_of_its_own() -> None:
     memories = [Memory("near", 4), Memory("far", 6, 2)]
-    residencies = {"near": [BytesInMemory(0, 9, "a", 4)], "far": [BytesInMemory(1, 9, "a", 4), BytesInMemory(2, 9, "b", 1)]}
+    residencies = {
+        "near": [BytesInMemory(0, 9, "a", 4)],
+        "far": [BytesInMemory(1, 9, "a", 4), BytesInMemory(2, 9, "b", 1)],
+    }
 
     offsets = offsets_of(memories, residencies)
 

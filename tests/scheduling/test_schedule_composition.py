@@ -24,7 +24,7 @@ from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.mappings.mapped import KnownMappings
 from onchip.scheduling.mappings.mapped_nest import MappedNest, Room
 from onchip.scheduling.moves.improvement import residencies_in
-from onchip.scheduling.program.addresses import Offsets, ResidencyMove, offsets_of
+from onchip.scheduling.program.addresses import BytesInMemory, Offsets, offsets_of
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import ScheduleQuestion
@@ -122,7 +122,9 @@ def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition)
     assert (found.energy_fj, found.traffic_bytes) == (mine.energy_fj, mine.traffic_bytes)
 
 
-def refuses_workspaces(memories: Sequence[Memory], residencies: Mapping[str, Sequence[ResidencyMove]]) -> Offsets | None:
+def refuses_workspaces(
+    memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]]
+) -> Offsets | None:
     """A packer that fails when workspaces are among the residencies."""
     names = {one.name for of_memory in residencies.values() for one in of_memory}
     return None if any(name.endswith(WORKSPACE) for name in names) else offsets_of(memories, residencies)
