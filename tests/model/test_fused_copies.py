@@ -93,5 +93,7 @@ def test_together_copies_cost_the_energy_of_each_and_no_more_time(seed: int) -> 
     ]
     alone = [copies_cost([copy], accelerator) for copy in copies]
     found = copies_cost(copies, accelerator)
-    assert sum(energy for _, energy in found.accesses) == sum(energy for one in alone for _, energy in one.accesses)
+    assert sum(energy or 0.0 for _, energy in found.accesses) == sum(
+        energy or 0.0 for one in alone for _, energy in one.accesses
+    )
     assert max(one.cycles for one in alone) <= found.cycles <= sum(one.cycles for one in alone)

@@ -189,8 +189,8 @@ def test_together_the_movements_are_the_schedule_s_traffic_and_its_energy_at_dra
     assert moved_bytes(MovementKind.STREAMED_IN) == figures.traffic.streamed_reads
     assert moved_bytes(MovementKind.STREAMED_OUT) == figures.traffic.streamed_writes
     streamed = (MovementKind.STREAMED_IN, MovementKind.STREAMED_OUT)
-    copied_pj = sum(one.energy_pj for one in found if one.kind not in streamed)
-    streamed_pj = sum(one.energy_pj for one in found if one.kind in streamed)
+    copied_pj = sum(one.energy_pj or 0.0 for one in found if one.kind not in streamed)
+    streamed_pj = sum(one.energy_pj or 0.0 for one in found if one.kind in streamed)
     at_dram = {key: part for key, part in figures.energy.compute_access_pj.items() if key[0] == DRAM}
     assert copied_pj == pytest.approx(sum(figures.energy.copy_access_pj.values()))
     assert streamed_pj == pytest.approx(sum(at_dram.values()))

@@ -33,12 +33,14 @@ from onchip.scheduling.program.attempt import AttemptMaker, Listener, ScheduleAt
 from onchip.scheduling.program.composition import NoMappingError
 from onchip.scheduling.program.first_places import FirstPlaces
 from onchip.scheduling.program.from_plan import planned_start
+from onchip.scheduling.program.from_schedule import decisions_of_schedule
 from onchip.scheduling.program.places import Places
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.fused import FusionSearch, FusionStart
 from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.pool import TaskPool
+from onchip.transform.groups.tiled import tile_graph
 
 METHOD: Final = "composed"
 OTHERS: Final = {
@@ -160,6 +162,7 @@ class ScheduleSearch:
     def _start(self) -> str | None:
         """Find the first schedules; return why there are no groups as asked for, if there are none."""
         options = self.options
+        self._start_from_earlier()
         if options.leaves_stacks_open or options.runs_layers_whole:
             self._start_layer_by_layer()
             self._start_from_plan()
@@ -194,6 +197,18 @@ class ScheduleSearch:
             if self.question.objective.is_timed:
                 self._look_longer(self._alone, is_wide=True)
             self._descend(self._alone)
+
+    def _start_from_earlier(self) -> None:
+        """Take the stacks and the residencies of the schedule that the options give, with mappings for this machine."""
+        earlier, question = self.options.start, self.question
+        if earlier is None or not self.options.leaves_stacks_open or not self.options.maps_stay:
+            return
+        try:
+            tiles = tile_graph(question.network, earlier.stacks, question.precision)
+        except ScheduleError:
+            return
+        decisions = decisions_of_schedule(earlier, tiles, question.accelerator)
+        self._add_if_possible(decisions.stacks, decisions.places)
 
     def _start_from_plan(self) -> None:
         """Take the order and the residencies of a plan with minimum traffic, if whole operators fit."""
