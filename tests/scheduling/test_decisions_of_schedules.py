@@ -82,9 +82,9 @@ def random_places(chance: random.Random, stacks: int) -> Places:
 
 def composed(composing: Composer, chance: random.Random, stacks: int) -> Composition:
     try:
-        return composing.composed(random_places(chance, stacks))
+        return composing.addressed(composing.composed(random_places(chance, stacks)))
     except NoMappingError:
-        return composing.composed(Places())
+        return composing.addressed(composing.composed(Places()))
 
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
@@ -97,7 +97,7 @@ def test_a_schedule_composed_again_moves_no_more_and_takes_no_more_energy(
     tiles, composing = composer(stacks, accelerator)
     found = composed(composing, chance, len(stacks))
     decisions = decisions_of_schedule(found.schedule, tiles, accelerator)
-    again = composing.composed(decisions.places)
+    again = composing.addressed(composing.composed(decisions.places))
     assert decisions.stacks == stacks
     assert again.traffic_bytes <= found.traffic_bytes
     assert again.energy_fj <= found.energy_fj
@@ -122,7 +122,7 @@ def test_decisions_of_one_machine_compose_a_legal_schedule_on_a_larger_one(
     found = composed(composing, chance, len(stacks))
     decisions = decisions_of_schedule(found.schedule, tiles, large)
     _, on_large = composer(stacks, large)
-    again = on_large.composed(decisions.places)
+    again = on_large.addressed(on_large.composed(decisions.places))
     assert not verify_schedule(
         ScheduleSetting(skip_network(), large, tiles.graph, 16), again.schedule, None, nest_cost
     ).violations
