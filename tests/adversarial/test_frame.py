@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from adversary.found import read_found
+from adversary.found import Found, read_found
 from adversary.frame import Facts, Level, Program, Verdict
 from adversary.levels import LEVELS
-from adversary.plant import ROOT, Planted, all_planted
+from adversary.plant import ROOT, Outcome, Planted, all_planted, outcome_of
+from adversary.session import NEVER_ENDS
 from adversary.shrinking import smaller_values, weight
 from adversary.worker import Worker
 
@@ -81,3 +82,20 @@ def test_the_same_seed_makes_the_same_case(level: Level) -> None:
 def test_the_text_that_a_planted_fault_replaces_stands_once_in_its_file(fault: Planted) -> None:
     assert (ROOT / fault.file).read_text().count(fault.old) == 1
     assert fault.level in {level.name for level in LEVELS}
+
+
+@pytest.mark.parametrize(
+    ("faults", "outcome"),
+    [
+        ((), Outcome.MISSED),
+        ((f"{NEVER_ENDS}: seed 1",), Outcome.NEVER_ENDS),
+        (("false bound: 3 above 2",), Outcome.FOUND),
+        ((f"{NEVER_ENDS}: seed 1", "false bound: 3 above 2"), Outcome.FOUND),
+    ],
+)
+def test_a_case_that_never_ends_does_not_count_as_a_fault_found(
+    tmp_path: Path, faults: tuple[str, ...], outcome: Outcome
+) -> None:
+    for number, fault in enumerate(faults):
+        Found("toy", fault, {"number": number}).write(tmp_path)
+    assert outcome_of(tmp_path) is outcome

@@ -1,4 +1,4 @@
-"""Faults planted one at a time, each in a copy of the program, to see that the adversary finds it: `make planted`."""
+"""Plant faults one at a time, each in a copy of the program, to see that the adversary finds it: `make planted`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from adversary import planted
+from adversary.found import read_found
+from adversary.session import NEVER_ENDS
 
 ROOT = Path(__file__).parents[2]
 NOT_IN_PLACE = """\
@@ -64,29 +68,38 @@ def _modules() -> Iterator[pkgutil.ModuleInfo]:
     yield from pkgutil.iter_modules(planted.__path__)
 
 
+class Outcome(StrEnum):
+    """How the adversary's run on a planted fault ended; a case that only never ends shows no wrong answer."""
+
+    FOUND = "found"
+    NEVER_ENDS = "a case never ends"
+    MISSED = "missed"
+
+
 def main() -> int:
-    """Print how long each took to be found; return 1 if one was not."""
+    """Print the outcome of each fault and the seconds it took; return 1 if a fault was not found."""
     parser = argparse.ArgumentParser(prog="adversary.plant", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each fault")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these alone")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="plant these faults only")
     asked = parser.parse_args()
     faults = [fault for fault in all_planted() if asked.only is None or fault.name in asked.only]
-    print("| fault | level | found after |\n|---|---|---|", flush=True)
-    missed = 0
+    print("| fault | level | outcome | seconds |\n|---|---|---|---|", flush=True)
+    outcomes: Counter[Outcome] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for fault in faults:
-            seconds = seconds_to_find(fault, Path(folder), asked.seconds, asked.workers)
-            missed += seconds is None
-            print(
-                f"| {fault.name} | {fault.level} | {'never' if seconds is None else f'{seconds:.0f} s'} |", flush=True
-            )
-    print(f"{len(faults) - missed} of {len(faults)} found")
-    return int(missed > 0)
+            outcome, seconds = hunt(fault, Path(folder), asked.seconds, asked.workers)
+            outcomes[outcome] += 1
+            print(f"| {fault.name} | {fault.level} | {outcome} | {seconds:.0f} |", flush=True)
+    print(", ".join(f"{outcome}: {outcomes[outcome]}" for outcome in Outcome))
+    return int(outcomes[Outcome.FOUND] < len(faults))
 
 
-def seconds_to_find(fault: Planted, folder: Path, seconds: float, workers: int) -> float | None:
-    """Plant a fault in a copy of the program below `folder`; None if it is not found in so many seconds."""
+def hunt(fault: Planted, folder: Path, seconds: float, workers: int) -> tuple[Outcome, float]:
+    """Run the adversary on a copy of the program with the fault, for `seconds` at most; return how long it took, too.
+
+    The copy lies below `folder`.
+    """
     found = folder / "found"
     shutil.rmtree(found, ignore_errors=True)
     found.mkdir()
@@ -95,10 +108,19 @@ def seconds_to_find(fault: Planted, folder: Path, seconds: float, workers: int) 
     paths = os.pathsep.join((str(program), str(ROOT / "tests")))
     environment = {**os.environ, "PYTHONPATH": paths, "ONCHIP_CACHE": str(folder)}
     command = [sys.executable, "-m", "adversary", "--levels", fault.level, "--seconds", str(seconds)]
-    started = time.monotonic()
     run = [*command, "--workers", str(workers), "--stop-at-first", "--shrink-seconds", "0", "--found", str(found)]
+    started = time.monotonic()
     ended = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
-    return time.monotonic() - started if ended.returncode == 1 and any(found.iterdir()) else None
+    taken = time.monotonic() - started
+    return (outcome_of(found) if ended.returncode == 1 else Outcome.MISSED), taken
+
+
+def outcome_of(found: Path) -> Outcome:
+    """Return the outcome that the cases in the folder `found` show."""
+    faults = [read_found(path).fault for path in found.iterdir()]
+    if any(not fault.startswith(NEVER_ENDS) for fault in faults):
+        return Outcome.FOUND
+    return Outcome.NEVER_ENDS if faults else Outcome.MISSED
 
 
 def _planted_program(fault: Planted, folder: Path) -> Path:

@@ -21,6 +21,8 @@ from adversary.worker import Tally, Worker
 
 SECONDS_OF_A_CASE = 300.0
 """A case that takes longer never ends."""
+NEVER_ENDS = "never ends"
+"""The beginning of the fault of a case that never ends."""
 
 
 def main() -> int:
@@ -125,7 +127,7 @@ class Crew:
 
 def _never_ends(note: Path) -> Found:
     fields = json.loads(note.read_text())
-    fault = f"never ends: seed {fields['seed']} was at it for {SECONDS_OF_A_CASE:g} seconds"
+    fault = f"{NEVER_ENDS}: seed {fields['seed']} was at it for {SECONDS_OF_A_CASE:g} seconds"
     return Found(fields["level"], fault, fields["facts"])
 
 

@@ -16,12 +16,16 @@ from adversary.levels.map_told_otherwise import loops_of, renamed, turned_layer,
 from onchip.answer.layer_mapping import Kept, LayerMapping, Loop
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.operands_kept import leaves_something_out
+from onchip.answer.options.mapping_objective import MappingObjective
+from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
+from onchip.mapping.tile_search.exact import solve_exactly
 from onchip.model.layer.batch import LayerCosts
+from onchip.search.budget.limits import Limits, Run
 from onchip.verify.mapping import verify_mapping
 from oracles.mapping import energy_and_cycles
 from oracles.mapspace import all_mappings
@@ -52,6 +56,7 @@ class MapLevel:
         facts["objectives"] = list(OBJECTIVES) if question == "best" else [chance.choice(OBJECTIVES)]
         facts["bits"] = chance.choice((8, 8, 8, 8, 4, 1, 5))
         facts["partial_bits"] = chance.choice((None, None, facts["bits"], facts["bits"] + 3, 24))
+        facts["nodes"] = chance.choice((0, 1, 2, 5, 20, 100))
         if question == "any order":
             facts["objectives"] = ["energy"]
         if question == "baseline":
@@ -138,6 +143,8 @@ class MapCase:
         if ended.code == 2:
             return Verdict(refused=True)
         fault = self.false_value(objective, ended, mapping) or self.false_claim(objective, ended)
+        if fault is None and "nodes" in self.facts:
+            fault = self.cut_short(objective)
         asked_again = {
             "cached": self.cached, "renamed": self.renamed, "wider": self.wider, "turned": self.turned,
             "baseline": self.beaten,
@@ -253,6 +260,21 @@ class MapCase:
         before, after = ended.answer.get("objective_value"), again.answer.get("objective_value")
         agrees = before is after if before is None or after is None else is_same(before, after)
         return None if agrees else f"turned it costs otherwise: {before} and {after}"
+
+    def cut_short(self, objective: str) -> str | None:
+        """A search of so many nodes ends at the same place on every machine, and claims nothing false there.
+
+        The command has no limit of nodes, and a tiny layer is searched before its time limit is looked at.
+        """
+        run = Run(Limits(node_limit=self.facts["nodes"]))
+        found = solve_exactly(self.problem, MappingObjective(objective), run)
+        least = self.least(objective)
+        if least is None or not isfinite(least):
+            return None
+        if found.status is Status.INFEASIBLE:
+            return f"false infeasible when cut short: {least} can be had"
+        is_false = found.lower_bound > rounded_up(least)
+        return f"false bound when cut short: {found.lower_bound} above {least}" if is_false else None
 
     def beaten(self, objective: str, ended: Ended) -> str | None:
         """A baseline's mapping, or its like in the mapspace, costs no less."""
