@@ -4,6 +4,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SOURCES := src tests benchmarks examples tools
 
+# Tests start hundreds of processes: without bytecode files each process compiles all modules that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 SECONDS ?= 240
 # What is compiled: a change of it installs onchip again.
 NATIVE := $(wildcard src/onchip/native/*.?pp src/onchip/native/CMakeLists.txt)
