@@ -158,16 +158,52 @@ def test_a_product_of_torch_with_a_turned_parameter_has_a_nest(
     assert derived.layers[0].bounds == layer.bounds
 
 
-def test_several_products_added_to_a_map_have_no_nest_of_one_product() -> None:
+@pytest.mark.parametrize(
+    ("names", "parameters", "expected"),
+    [
+        ("bias a b", "", ("a", "b")),
+        ("a b", "bias", ("a", "b")),
+        ("bias a", "b", ("a", "b")),
+        ("b", "bias a", ("b", "a")),
+    ],
+)
+def test_a_product_added_to_a_map_has_the_nest_of_the_product(
+    names: str, parameters: str, expected: tuple[str, str]
+) -> None:
     shapes = {"bias": (2, 3, 5), "a": (2, 3, 4), "b": (2, 4, 5), "y": (2, 3, 5)}
-    roles = {**dict.fromkeys(shapes, Role.INPUT), "y": Role.OUTPUT}
+    roles = {name: Role.PARAMETER if name in parameters.split() else Role.INPUT for name in shapes} | {"y": Role.OUTPUT}
     tensors = tuple(Tensor.of_shape(name, shape, 8, roles[name]) for name, shape in shapes.items())
     attributes: dict[str, AttributeValue] = {"input_shapes": [[2, 3, 4], [2, 4, 5]]}
-    operator = Operator("product", "Gemm", ("bias", "a", "b"), ("y",), (), attributes)
-    graph = Graph("one", tensors, (operator,))
+    reads = tuple(names.split()), ("y",), tuple(parameters.split())
+    graph = Graph("one", tensors, (Operator("product", "Gemm", *reads, attributes),))
+    (layer,) = layers_of(graph).layers.values()
+    assert layer.macs == MacCount(graph).macs(graph.operators[0]) == 2 * 3 * 4 * 5
+    derived, operands = NestDerivation(graph, 32).of(graph.operators[0]), nest_operands(graph, graph.operators[0])
+    assert derived is not None
+    assert derived.layers[0].bounds == layer.bounds
+    assert (derived.input, derived.weight) == (operands.input, operands.weight)
+    assert {operands.input, operands.weight} == {*expected}
+
+
+def test_a_product_whose_factors_and_addend_have_one_shape_has_no_nest() -> None:
+    names = ("bias", "a", "b")
+    tensors = [Tensor.of_shape(name, (2, 3, 3), 8, Role.INPUT) for name in names]
+    operator = Operator("product", "Gemm", names, ("y",), (), {"input_shapes": [[2, 3, 3], [2, 3, 3]]})
+    graph = Graph("one", (*tensors, Tensor.of_shape("y", (2, 3, 3), 8, Role.OUTPUT)), (operator,))
     assert [one.operator for one in layers_of(graph).left_out] == ["product"]
     assert NestDerivation(graph, 32).of(operator) is None
-    assert MacCount(graph).macs(operator) == 2 * 3 * 4 * 5
+
+
+def test_a_product_added_to_an_input_multiplies_by_the_parameter() -> None:
+    shapes = {"x": ((1, 90), Role.INPUT), "c": ((1, 2), Role.INPUT), "w": ((90, 2), Role.PARAMETER)}
+    tensors = [Tensor.of_shape(name, shape, 8, role) for name, (shape, role) in shapes.items()]
+    operator = Operator("product", "Gemm", ("x", "c"), ("y",), ("w",))
+    graph = Graph("one", (*tensors, Tensor.of_shape("y", (1, 2), 8, Role.OUTPUT)), (operator,))
+    (layer,) = layers_of(graph).layers.values()
+    assert layer.macs == MacCount(graph).macs(operator) == 180
+    derived = NestDerivation(graph, 32).of(operator)
+    assert derived is not None
+    assert (derived.layers[0].bounds, derived.weight) == (layer.bounds, nest_operands(graph, operator).weight)
 
 
 def test_operations_of_a_contraction_without_a_nest_are_its_multiply_accumulates() -> None:

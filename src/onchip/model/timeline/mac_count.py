@@ -14,6 +14,7 @@ multiply-accumulates of an operator's tiles add up to the operator's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import ceil, gcd, prod
 
 from onchip.arch.accelerator import Accelerator
@@ -23,10 +24,12 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
-from onchip.ir.window import product_of, shapes_as_read, shapes_computed, stated_factors
-from onchip.ops.contractions.products import PRODUCTS, product
+from onchip.ir.window import shapes_as_read, shapes_computed
+from onchip.ops.contractions.contractions import nests_of
+from onchip.ops.contractions.products import MATRIX_KINDS
 from onchip.ops.derive.visited_elements import elements_visited
-from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError
+from onchip.ops.registry.entries import ENTRIES
+from onchip.ops.windows.sliding_windows import NoLayerError
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
 
@@ -92,8 +95,8 @@ class MacCount:
         """The same of the operator of which one is a tile, or of the operator itself."""
         tile = operator.tile
         if tile is not None:
-            names = (tile.outputs[0], *tile.inputs, *tile.parameters)
-            return _loops(operator, _seen(operator, [tile.shape[name] for name in names]))
+            whole = replace(operator, inputs=tile.inputs, parameters=tile.parameters, outputs=tile.outputs, tile=None)
+            return _loops(whole, _shapes_of_tile(whole, tile))
         shapes = [self._shape(name) for name in (operator.outputs[0], *operator.inputs, *operator.parameters)]
         if any(shape is None for shape in shapes[:2]):
             return None
@@ -101,6 +104,10 @@ class MacCount:
 
     def _shape(self, name: str) -> tuple[int, ...] | None:
         return self._graph.tensor[name].shape
+
+
+def _shapes_of_tile(whole: Operator, tile: Tile) -> Sequence[tuple[int, ...]]:
+    return _seen(whole, [tile.shape[name] for name in (tile.outputs[0], *tile.inputs, *tile.parameters)])
 
 
 def _seen(operator: Operator, stored: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
@@ -128,18 +135,12 @@ def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str
     """Of an operator whose operands have these shapes, the output's first."""
     if len(shapes) < 2:
         return None
-    output, first, *others = shapes
+    output, _, *others = shapes
     match operator.kind:
         case kind if kind in _CONVOLUTIONS:
             return _convolution(operator, shapes)
-        case kind if kind in PRODUCTS and (depth := _met_depth(operator, shapes)):
-            return _product(output, depth)
-        case "Gemm" if output and (factors := stated_factors(operator)) and min(map(len, factors)) > 1:
-            return _product(output, factors[0][-1])
-        case "Gemm" | "MatMul" | "QLinearMatMul" | "MatMulInteger":
-            return _product(output, _depth(first, others, output)) if output and first else None
-        case "FULLY_CONNECTED" if others and others[0]:
-            return _product((prod(output) // others[0][0], others[0][0]), others[0][-1])
+        case kind if kind in MATRIX_KINDS:
+            return _matrix_product(operator, shapes)
         case "Attention" if output and (keys := _keys(operator, others)):
             # Scores and their weighted sum: an output element takes as many products as there are keys, twice.
             return _product(output, 2 * keys)
@@ -192,16 +193,15 @@ def _depth_of_tile(operator: Operator, tile: Tile, depth: int) -> int:
     if tile.reduction is None:
         return depth
     units = tile.reduction[1] - tile.reduction[0]
-    source, weight, *_ = (tile.shape[name] for name in (*tile.inputs, *tile.parameters))
-    written = tile.shape[tile.outputs[0]]
-    layout = product_of(operator, source, weight, written, is_model=False) if operator.kind == "Gemm" else None
-    return units if layout is None else units * layout.features_per_unit
+    entry = ENTRIES[operator.kind](operator, _shapes_of_tile(operator, tile)) if operator.kind in MATRIX_KINDS else None
+    weight = () if entry is None else entry.operands.get(entry.factors[-1], ())
+    return units * next((one.terms[entry.summed] for one in weight if entry and entry.summed in one.terms), 1)
 
 
 def _convolution(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
     """Further dimensions of space count with the height; a transposed one has its loops over the input's pixels."""
     try:
-        loops = WINDOWS[operator.kind](operator, shapes).loops
+        loops = ENTRIES[operator.kind](operator, shapes).loops
     except NoLayerError:
         return None
     pixels, window = ([loops[f"{letter}{at}"] for at in range(2, len(shapes[0]))] for letter in "PR")
@@ -209,30 +209,17 @@ def _convolution(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mappi
     return {"N": loops["N"], "K": loops["K"], "C": loops["C"], **sizes, "G": loops.get("G", 1)}
 
 
+def _matrix_product(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:
+    try:
+        (nest,) = nests_of(ENTRIES[operator.kind](operator, shapes)).values()
+    except NoLayerError:
+        return None
+    return _product((nest.n, nest.k) if operator.kind == "FULLY_CONNECTED" else shapes[0] or (1,), nest.c)
+
+
 def _product(output: tuple[int, ...], depth: int) -> Mapping[str, int]:
     """Rows as output width: every row meets the same weights."""
     return {"N": 1, "K": output[-1], "C": depth, "P": 1, "Q": prod(output[:-1]), "R": 1, "S": 1, "G": 1}
-
-
-def _met_depth(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> int | None:
-    """Return the number of features that both factors of matrices have; None if no order of them fits."""
-    try:
-        return product(operator, shapes).loops["C"]
-    except NoLayerError:
-        return None
-
-
-def _depth(first: tuple[int, ...], others: list[tuple[int, ...]], output: tuple[int, ...]) -> int:
-    """How many products are added up: the elements of a weight for each column, of the first operand for each row.
-
-    Either counts whatever view of it is read; a first operand that a batch shares has them last. Of a weight that is
-    the left factor, though it is listed last, the rows are the output's.
-    """
-    if others and len(others[0]) == 2:
-        rows, columns, weights = prod(output[:-1]), output[-1], prod(others[0])
-        is_left = weights * columns == prod(first) * rows and weights * rows != prod(first) * columns
-        return max(1, weights // (rows if is_left else columns))
-    return first[-1] if len(first) < len(output) else max(1, prod(first) // prod(output[:-1]))
 
 
 def _keys(operator: Operator, others: list[tuple[int, ...]]) -> int:

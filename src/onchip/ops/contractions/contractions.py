@@ -10,6 +10,7 @@ from typing import Final
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
+from onchip.ops.registry.entry import OperatorEntry
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 ELEMENT_BY_ELEMENT: Final = frozenset(
@@ -53,7 +54,16 @@ def contraction(axes: Iterable[MetAxis]) -> Layer:
     return Layer(n=n, k=k, c=c, g=g)
 
 
-def spread(first: Shape, second: Shape) -> list[MetAxis]:
+def nests_of(entry: OperatorEntry) -> Mapping[str, Layer]:
+    """Return the loop nests of an entry of two factors; raises NoLayerError if an axis of one factor is added up."""
+    if entry.stated:
+        return entry.stated
+    having = [{loop for one in entry.operands[place] for loop in one.terms} for place in (*entry.factors, 0)]
+    axes = (MetAxis(size, *(loop in loops for loops in having)) for loop, size in entry.loops.items())
+    return {"": contraction(axes)}
+
+
+def _spread(first: Shape, second: Shape) -> list[MetAxis]:
     """The axes of two shapes that spread over each other, as ONNX does; raises NoLayerError where they do not."""
     axes = []
     for one, other in zip_longest(reversed(first), reversed(second), fillvalue=1):
@@ -94,7 +104,7 @@ def element_by_element(operator: Operator, shapes: Sequence[Shape]) -> Mapping[s
     if len(others) > 1:
         raise NoLayerError("its operands are not one or two of the output's size")
     if prod(first) != prod(output):
-        layer = contraction(spread(first, others[0] if others else ()))
+        layer = contraction(_spread(first, others[0] if others else ()))
         if layer.macs != prod(output):
             raise NoLayerError("its operands are not one or two of the output's size")
         return {"": layer}

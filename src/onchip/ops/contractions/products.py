@@ -3,43 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import permutations, zip_longest
 from math import prod
 from typing import Final
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ir.window import integer
-from onchip.ops.contractions.contractions import MetAxis, contraction
-from onchip.ops.registry.entry import AffineDimension, OperatorEntry
+from onchip.ir.window import Product, integer, product_of, stated_factors
+from onchip.ops.contractions.contractions import nests_of
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, spread
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
+MATRIX_KINDS: Final = PRODUCTS | {"Gemm", "FULLY_CONNECTED"}
 PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
 """The kind whose weights, of a few bits each, lie in blocks: its loop nest has more elements than their tensor."""
 
 
-def rows_of_weights(shapes: Sequence[Shape], stated: Sequence[Shape] = ()) -> Mapping[str, Layer]:
-    """Return the nest of a Gemm: the weight is its second factor or, if that is the input, its first one.
+def gemm(operator: Operator, shapes: Sequence[Shape], *, is_model: bool = True) -> OperatorEntry:
+    """Return the entry of a Gemm: N the rows, C the features, K the columns. Raises NoLayerError if shapes do not fit.
 
-    The input may be larger than what the product reads of it. Raises NoLayerError if shapes do not fit, or the first
-    operand is not one of the `stated` factors, or these are several matrices.
+    Of three operands the matrix is the last if that is a parameter behind an addend, or the other is a row. Where
+    neither is a matrix of the input's features as they lie, the shapes state the extents alone (`_sized_gemm`).
     """
-    if stated and (max(map(len, stated)) > 2 or prod(shapes[1]) not in map(prod, stated)):
+    factors = stated_factors(operator)
+    if factors and (max(map(len, factors)) > 2 or prod(shapes[1]) not in map(prod, factors)):
+        return _product_and_addend(operator, factors, shapes)
+    is_behind = len(shapes) > 3 and (len(shapes[2]) < 2 or (is_model and len(operator.inputs) == 2))
+    for place in (2, 3) if is_behind else range(2, min(len(shapes), 3)):
+        layout = product_of(operator, shapes[1], shapes[place], shapes[0], is_model=is_model)
+        if layout is not None:
+            return _gemm_as_laid_out(layout, shapes, place)
+    return _sized_gemm(shapes)
+
+
+def _product_and_addend(operator: Operator, factors: Sequence[Shape], shapes: Sequence[Shape]) -> OperatorEntry:
+    """Matrices in batches, or factors behind an addend, which an export lists: addend, left and right in any order.
+
+    Raises NoLayerError if the shapes do not say which operand is which factor.
+    """
+    pairs = [*permutations(range(1, len(shapes)), 2)]
+    exact = [pair for pair in pairs if [shapes[place] for place in pair] == [*factors]]
+    fitting = exact or [pair for pair in pairs if [prod(shapes[place]) for place in pair] == [*map(prod, factors)]]
+    if len(shapes) != 4 or len(fitting) != 1:
         raise NoLayerError("its first operand is no factor of one product")
-    output, source, *_ = shapes
-    weight = shapes[matrix_place(shapes)]
+    entry = product(operator, [shapes[0], *factors])
+    first, second = (fitting[0][place - 1] for place in entry.factors)
+    return OperatorEntry(factors=(first, second), stated=nests_of(entry))
+
+
+def _gemm_as_laid_out(layout: Product, shapes: Sequence[Shape], place: int) -> OperatorEntry:
+    """Features of a flat source lie in several dimensions, of which the first that is longer than one may be cut."""
+    output, source, matrix = shapes[0], shapes[1], shapes[place]
+    depths = source[1:] if layout.is_flat else (matrix[int(layout.is_weight_transposed)],)
+    loops = {f"N{at}": size for at, size in enumerate(output[:-1])} | {"K": output[-1]}
+    loops |= {f"C{at}": size for at, size in enumerate(depths, 1)}
+    rows = tuple(AffineDimension(size, {f"N{at}": 1}) for at, size in enumerate(output[:-1]))
+    columns = AffineDimension(output[-1], {"K": 1})
+    read = (*rows, *(AffineDimension(size, {f"C{at}": 1}) for at, size in enumerate(depths, 1)))
+    features = AffineDimension(prod(depths), {f"C{at}": prod(depths[at:]) for at in range(1, len(depths) + 1)})
+    weight = (columns, features) if layout.is_weight_transposed else (features, columns)
+    others = {at: spread((*rows, columns), shape) for at, shape in enumerate(shapes) if at not in (0, 1, place)}
+    operands = {
+        **{at: dimensions for at, dimensions in others.items() if dimensions is not None},
+        0: (*rows, columns),
+        1: read[::-1] if layout.is_source_transposed else read,
+        place: weight,
+    }
+    return OperatorEntry(loops, operands, (1, place), f"C{layout.unit if layout.is_flat else 1}")
+
+
+def _sized_gemm(shapes: Sequence[Shape]) -> OperatorEntry:
+    """The weight is the second factor or, if that is the input, the first one.
+
+    The input may be larger than what the product reads of it. Raises NoLayerError if shapes do not fit.
+    """
+    output, source, place = shapes[0], shapes[1], matrix_place(shapes)
+    weight = shapes[place]
     if not output:
         raise NoLayerError("its weight is no matrix")
     rows, columns = prod(output[:-1]), output[-1]
-    if rows * prod(weight) != columns * prod(source) and columns * prod(weight) == rows * prod(source):
-        return {"": Layer(n=columns, k=rows, c=prod(weight) // rows)}
+    fits, is_left = (one * prod(weight) == other * prod(source) for one, other in ((rows, columns), (columns, rows)))
+    if is_left and not fits and prod(weight) % rows == 0:
+        return OperatorEntry(factors=(1, place), stated={"": Layer(n=columns, k=rows, c=prod(weight) // rows)})
     if prod(weight) % columns:
         raise NoLayerError("its weight is no matrix")
     layer = Layer(n=rows, k=columns, c=prod(weight) // columns)
     if layer.n * layer.c > prod(source):
         raise NoLayerError("its operands do not fit its output")
-    return {"": layer}
+    return OperatorEntry(factors=(1, place), stated={"": layer})
 
 
 def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
@@ -67,37 +119,30 @@ def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     first = _factor(loops, batch, "CN" if is_turned[0] else "NC")
     second = _factor(loops, other, "KC" if is_turned[1] else "CK")
     write = _factor(loops, many[::-1], "NK")
-    return OperatorEntry(loops, {0: write, places[0]: first, places[1]: second}, "C")
+    return OperatorEntry(loops, {0: write, places[0]: first, places[1]: second}, _factors(shapes, max(places)), "C")
 
 
 def _factor(loops: Mapping[str, int], batch: Sequence[int], inner: str) -> tuple[AffineDimension, ...]:
     """Matrices along two loops; a batch is along the loops that count from its last dimension."""
     outer = ((f"B{at}", size) for at, size in reversed([*enumerate(reversed(batch))]))
-    spread = [AffineDimension(size, {loop: 1} if size == loops[loop] else {}) for loop, size in outer]
-    return (*spread, *(AffineDimension(loops[loop], {loop: 1}) for loop in inner))
+    batches = [AffineDimension(size, {loop: 1} if size == loops[loop] else {}) for loop, size in outer]
+    return (*batches, *(AffineDimension(loops[loop], {loop: 1}) for loop in inner))
 
 
-def nest_of_product(entry: OperatorEntry) -> Mapping[str, Layer]:
-    """Return the nest of a MatMul: matrices that a batch shares are weights, a batch of both is groups.
-
-    Of a second operand that alone is a batch, the columns are the rows that meet the first one's weights.
-    """
-    _, first, second = sorted(entry.operands)
-    batches = [prod(one.size for one in entry.operands[place][:-2]) for place in (first, second)]
-    places = (second, first, 0) if batches[0] == 1 != batches[1] else (first, second, 0)
-    having = [{loop for one in entry.operands[place] for loop in one.terms} for place in places]
-    axes = (MetAxis(size, *(loop in loops for loops in having)) for loop, size in entry.loops.items())
-    return {"": contraction(axes)}
+def _factors(shapes: Sequence[Shape], second: int) -> tuple[int, int]:
+    """Matrices that a batch shares are the weight: of a second operand that alone is a batch, the first one."""
+    return (second, 1) if prod(shapes[second][:-2]) != 1 == prod(shapes[1][:-2]) else (1, second)
 
 
-def rows_of_units(shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """Return the nest of a FULLY_CONNECTED, whose weight has a row of features for each unit. Raises NoLayerError."""
+def rows_of_units(_operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a FULLY_CONNECTED, whose weight has a row of features for each unit. Raises NoLayerError."""
     output, source, *_ = shapes
-    units, features = shapes[matrix_place(shapes)][-2:]
+    place = matrix_place(shapes)
+    units, features = shapes[place][-2:]
     rows, rest = divmod(prod(output), units)
     if rest or rows * features != prod(source):
         raise NoLayerError("its operands do not fit its output")
-    return {"": Layer(n=rows, k=units, c=features)}
+    return OperatorEntry(factors=(1, place), stated={"": Layer(n=rows, k=units, c=features)})
 
 
 def _turned(shape: Shape, is_turned: bool) -> Shape:
@@ -112,13 +157,13 @@ def is_product(output: Shape, left: Shape, right: Shape) -> bool:
     return left[-1] == depth and prod(rows) * prod(columns) * prod(batch) == prod(output)
 
 
-def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     """A MatMulNBits: the weights' sizes are its attributes, as they lie in blocks. Raises NoLayerError."""
     depth, columns = (integer(operator, name, 0) for name in ("K", "N"))
     rows, left = divmod(prod(shapes[1]), max(depth, 1))
     if min(depth, columns, rows) < 1 or left or rows * columns != prod(shapes[0]):
         raise NoLayerError("its operands do not fit its output")
-    return {"": Layer(n=rows, c=depth, k=columns)}
+    return OperatorEntry(factors=(1, 2), stated={"": Layer(n=rows, c=depth, k=columns)})
 
 
 def matrix_place(shapes: Sequence[Shape]) -> int:
@@ -138,20 +183,16 @@ def second_place(shapes: Sequence[Shape]) -> int:
     raise NoLayerError("its operands are no matrices")
 
 
-def is_first_shared(shapes: Sequence[Shape]) -> bool:
-    """Whether a MatMul's second operand alone is a batch of matrices, so that the first one is the weight."""
-    first, second = shapes[1], shapes[second_place(shapes)]
-    return prod(second[:-2]) != 1 == prod(first[:-2])
-
-
-def products_of_heads(operator: Operator) -> Mapping[str, Layer]:
+def products_of_heads(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
     """As its attributes say: `batch` products of `rows` x `depth` times `depth` x `columns`. Raises NoLayerError."""
     sizes = [operator.attributes.get(name) for name in ("rows", "columns", "depth", "batch")]
     whole = [size for size in sizes if isinstance(size, int) and size > 0]
     if len(whole) < len(sizes):
         raise NoLayerError("nothing says how large its products are")
+    if len(shapes) < 3:
+        raise NoLayerError("it reads less than its kind does")
     rows, columns, depth, batch = whole
-    return {"": Layer(n=rows, k=columns, c=depth, g=batch)}
+    return OperatorEntry(factors=(1, 2), stated={"": Layer(n=rows, k=columns, c=depth, g=batch)})
 
 
 def _above_one(batch: Sequence[int]) -> list[int]:

@@ -15,20 +15,11 @@ from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import whole_region
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import shapes_computed, stated_factors
+from onchip.ir.window import shapes_computed
 from onchip.ops.contractions.attention import ATTENTION, attention, present_keys
-from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element
-from onchip.ops.contractions.products import (
-    PACKED_PRODUCT,
-    PRODUCTS,
-    nest_of_product,
-    product,
-    product_of_packed_weights,
-    products_of_heads,
-    rows_of_units,
-    rows_of_weights,
-)
+from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element, nests_of
 from onchip.ops.derive.without_nest import why_without_nest
+from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.sequences.recurrences import RECURRENT, recurrence
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape, loop_nests, window_of_channels
 
@@ -196,20 +187,12 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
             return loop_nests(WINDOWS[kind](operator, shapes), whole_region(shapes[0][2:]))
         case kind if kind in REDUCTIONS:
             return _reduction(shapes)
-        case "Gemm":
-            return rows_of_weights(shapes, stated_factors(operator))
-        case kind if kind in PRODUCTS:
-            return nest_of_product(product(operator, shapes))
-        case "FULLY_CONNECTED":
-            return rows_of_units(shapes)
         case kind if kind in ATTENTION:
             return attention(operator, shapes, present_keys(graph, operator))
-        case kind if kind == PACKED_PRODUCT:
-            return product_of_packed_weights(operator, shapes)
-        case "HeadProducts":
-            return products_of_heads(operator)
         case kind if kind in RECURRENT:
             return recurrence(operator, shapes).layers
+        case kind if kind in ENTRIES:
+            return nests_of(ENTRIES[kind](operator, shapes))
         case "LRN":
             return window_of_channels(operator, shapes)
         case "Einsum":

@@ -10,9 +10,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ops.contractions.contractions import element_places
-from onchip.ops.contractions.products import PRODUCTS, is_first_shared, matrix_place, second_place
 from onchip.ops.derive.layers_of import REDUCTIONS, shapes_of
-from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape
+from onchip.ops.registry.entries import ENTRIES
+from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,8 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     """What the loop nests of an operator read; raises NoLayerError for one that has none."""
     shapes = shapes_of(graph, operator)
     names = (operator.outputs[0], *operator.inputs, *operator.parameters)
-    if len(names) < (3 if operator.kind == "HeadProducts" else 2):
+    if len(names) < 2:
         raise NoLayerError("it reads less than its kind does")
-    if operator.kind == "HeadProducts":
-        return NestOperands(names[1], names[2])
     outside = nests_of_plugin(operator, tuple(shapes))
     source, weight = (outside.input, outside.weight) if outside else _places(operator, shapes)
     return NestOperands(names[source], None if weight is None else names[weight])
@@ -44,13 +42,9 @@ def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
 def _places(operator: Operator, shapes: Sequence[Shape]) -> tuple[int, int | None]:
     """Where input and weight stand among the operands, the output at place 0."""
     kind = operator.kind
-    if kind in WINDOWS:
-        return 1, next((place for place in WINDOWS[kind](operator, shapes).operands if place > 1), None)
-    if kind in ("Gemm", "FULLY_CONNECTED"):
-        return 1, matrix_place(shapes)
-    if kind in PRODUCTS:
-        second = second_place(shapes)
-        return (second, 1) if is_first_shared(shapes) else (1, second)
+    if kind in ENTRIES:
+        source, weight, *_ = (*ENTRIES[kind](operator, shapes).factors, None)
+        return source, weight
     if kind in REDUCTIONS | {"LRN"}:
         return 1, None
     if kind == "Einsum":

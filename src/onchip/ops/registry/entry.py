@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from onchip.ir.layer import Layer
 from onchip.ir.window import Shape
 from onchip.ops.derive.geometry import Span
 
@@ -13,7 +14,8 @@ from onchip.ops.derive.geometry import Span
 class AffineDimension:
     """A dimension of an operand: each iteration meets the element `offset` + the sum of loop index * coefficient.
 
-    `terms` maps loops to coefficients, the outermost loop first. Elements outside [0, size) are padding.
+    `terms` maps loops to coefficients, the outermost loop first. Elements outside [0, size) are padding. Without
+    terms, an iteration may meet any element.
     """
 
     size: int
@@ -23,19 +25,27 @@ class AffineDimension:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEntry:
-    """Loops with their extents, and the dimensions of each operand by its place: the output 0, the input 1, a weight.
+    """Loops with their extents, and the dimensions of each operand by its place.
 
-    Loops have the names of a Layer's loops; those of pixels end in a number (P2, R2). Operands at other places are
-    scales and biases. `summed` is the reduction loop that slices may cut, or empty.
+    The first output has place 0, further outputs -1, -2, ...; inputs, then parameters, have 1, 2, ... Loops have the
+    names of a Layer's loops, and numbers where there are several of one kind (P2, R2). `factors` are the places of
+    the input and of the weight of the loop nest, none if the kind has no nest. `summed` is the reduction loop that
+    slices may cut, or empty; no slice cuts the loops `uncut`. Where shapes give the extents of a nest and do not say
+    which element meets which, the nests are `stated`.
     """
 
-    loops: Mapping[str, int]
-    operands: Mapping[int, tuple[AffineDimension, ...]]
+    loops: Mapping[str, int] = field(default_factory=dict)
+    operands: Mapping[int, tuple[AffineDimension, ...]] = field(default_factory=dict)
+    factors: tuple[int, ...] = ()
     summed: str = ""
+    uncut: frozenset[str] = frozenset()
+    stated: Mapping[str, Layer] = field(default_factory=dict)
 
-    def fits(self, shapes: Sequence[Shape]) -> bool:
+    def fits(self, shapes: Mapping[int, Shape]) -> bool:
         """True if the operands have the sizes that attributes and the other operands say."""
-        return all(tuple(one.size for one in each) == shapes[place] for place, each in self.operands.items())
+        return 0 in self.operands and all(
+            tuple(one.size for one in each) == shapes.get(place) for place, each in self.operands.items()
+        )
 
     def span(self, dimension: AffineDimension, summed: int | None) -> Span:
         """Return what ranges of the axes need of a dimension; the axes are the output's dimensions, and `summed`.
@@ -44,7 +54,9 @@ class OperatorEntry:
         o // s + ceil((-offset - excess) / s) and o // s + (s - 1 - offset) // s.
         """
         for axis, written in enumerate(self.operands[0]):
-            if written.terms == dimension.terms:
+            if not self.uncut.isdisjoint(written.terms):
+                continue
+            if written.terms and (written.terms, written.offset) == (dimension.terms, dimension.offset):
                 return Span(dimension.size, axis)
             outer = next(iter(written.terms), "")
             if outer in dimension.terms:
@@ -53,8 +65,30 @@ class OperatorEntry:
                 last = (per - 1 - written.offset) // per
                 extent = 1 + step * (last - first) + self._excess(dimension, outer)
                 return Span(dimension.size, axis, per, step, dimension.offset + step * first, extent)
-        return Span(dimension.size, summed if self.summed in dimension.terms else None)
+        if summed is None or self.summed not in dimension.terms:
+            return Span(dimension.size)
+        times, extent = dimension.terms[self.summed], 1 + self._excess(dimension, self.summed)
+        return Span(dimension.size, summed, step=times, extent=extent)
 
     def _excess(self, dimension: AffineDimension, outer: str) -> int:
         """Return how far the loops inside `outer` reach from their first element to their last."""
         return sum((self.loops[loop] - 1) * times for loop, times in dimension.terms.items() if loop != outer)
+
+
+def spread(written: Sequence[AffineDimension], shape: Shape) -> tuple[AffineDimension, ...] | None:
+    """Return the dimensions of an operand that is broadcast over `written` as ONNX does; None if it does not fit."""
+    missing = len(written) - len(shape)
+    if missing < 0 or any(size not in (1, one.size) for size, one in zip(shape, written[missing:], strict=True)):
+        return None
+    met = zip(shape, written[missing:], strict=True)
+    return tuple(one if size == one.size else AffineDimension(1, {}) for size, one in met)
+
+
+def per_channel(written: Sequence[AffineDimension], shape: Shape) -> tuple[AffineDimension, ...] | None:
+    """Return the dimensions of an operand that has one element for each channel, or is broadcast; None otherwise."""
+    return (written[1],) if len(written) > 1 and shape == (written[1].size,) else spread(written, shape)
+
+
+def unknown(shape: Shape) -> tuple[AffineDimension, ...]:
+    """Return the dimensions of an operand of which any iteration may meet any element, such as a table."""
+    return tuple(AffineDimension(size, {}) for size in shape)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Final
 
 from onchip.ir.graph import Graph
 from onchip.ir.operator import UPPER_BOUND, Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import integer, integers, product_of
-from onchip.ops.contractions.products import product
+from onchip.ir.window import integer, integers
+from onchip.ops.contractions.products import gemm, product
 from onchip.ops.derive.geometry import Geometry, Span
 from onchip.ops.pointwise.joined_kinds import JOINED
 from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.pointwise.step_kinds import STEPS
 from onchip.ops.pointwise.strided_copies import STRIDED
+from onchip.ops.registry.entry import per_channel, spread, unknown
 from onchip.ops.registry.outline import Outline, Shape, whole
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed_with_bias
@@ -69,64 +71,32 @@ def _windows(outline: Outline) -> Geometry | None:
         entry = WINDOWS.get(operator.kind, transposed_with_bias)(operator, shapes)
     except NoLayerError:
         return None
-    last, as_model = max(entry.operands), outline.is_model or operator.kind != "ConvTranspose"
-    is_one = len(operator.outputs) == 1 or (last == 1 and outline.is_model)
-    if not entry.fits(shapes) or ("U2" in entry.loops and not as_model) or not is_one:
+    last, as_model = max(entry.factors), outline.is_model or operator.kind != "ConvTranspose"
+    if "U2" in entry.loops and not as_model:
         return None
     pixels = [at for at, one in enumerate(entry.operands[0]) if any(loop.startswith("P") for loop in one.terms)]
-    outline.cut_along_output(pixels[1:])
-    summed = outline.reduce(entry.loops[entry.summed]) if entry.summed and as_model else None
-    reads: list[tuple[Span, ...] | None] = [*whole(shapes[1:])]
+    operands, write = dict(entry.operands), entry.operands[0]
     for place, shape in enumerate(shapes[1:], 1):
-        if place in entry.operands:
-            reads[place - 1] = tuple(entry.span(one, summed) for one in entry.operands[place])
-        elif 1 < last < place and pixels[0] > 1:
-            reads[place - 1] = outline.along_channels(shape)
-    known = outline.beside(shapes[1:], reads)
-    written = [outline.along_output(shapes[0]) or ()] * len(operator.outputs)
-    return None if known is None else outline.finish(known, written)
+        if place not in operands:
+            lies = per_channel(write, shape) if 1 < last < place and pixels[0] > 1 else unknown(shape)
+            operands |= {} if lies is None else {place: lies}
+    if last == 1 and outline.is_model:
+        operands |= dict.fromkeys(range(1 - len(operator.outputs), 0), write)
+    return outline.cut(replace(entry, operands=operands, summed=entry.summed if as_model else ""), pixels[1:])
 
 
 def _gemm(outline: Outline) -> Geometry | None:
-    """Features that lie in several dimensions are known as they are stored, or else, and of parts, as they are seen.
-
-    Of three operands a constant matrix stands behind what is added where that is an input, or a row of parameters.
-    """
+    """Features that lie in several dimensions are known as they are stored, or else, and of parts, as they are seen."""
     shown = [outline.shapes()] if any(outline.parts) else [outline.stored_shapes(), outline.shapes()]
-    ways = [(shapes, 1) for shapes in shown if len(shapes) > 1]
-    if len(shapes := outline.shapes()) > 2:
-        is_behind = outline.is_model and len(outline.operator.inputs) == 2
-        ways += [(shapes, 2)] if is_behind or len(shapes[1]) < 2 else []
-    return next((found for shapes, place in ways if (found := _gemm_of(outline, shapes, place)) is not None), None)
-
-
-def _gemm_of(outline: Outline, shapes: Sequence[Shape], place: int) -> Geometry | None:
-    """With the matrix at that place."""
-    source, weight, others = shapes[0], shapes[place], [*shapes[1:place], *shapes[place + 1 :]]
-    written = outline.written
-    product = product_of(outline.operator, source, weight, written, is_model=outline.is_model)
-    if product is None or len(outline.operator.outputs) > 1:
-        return None
-    rows = [index for index, size in enumerate(written[:-1]) if size > 1]
-    outline.cut_along_output(rows[1:])
-    rest = outline.beside(others, [outline.along_output(shape) for shape in others])
-    if rest is None:
-        return None
-    unit, per_unit = product.unit, product.features_per_unit
-    summed = outline.reduce(source[0] if product.is_source_transposed else source[unit])
-    features = Span(weight[int(product.is_weight_transposed)], summed, step=per_unit, extent=per_unit)
-    columns = Span(written[-1], len(written) - 1)
-    if product.is_flat:
-        cut = [
-            Span(source[0], 0),
-            *(Span(size, summed if at == unit else None) for at, size in enumerate(source) if at),
-        ]
-    else:
-        cut = [*(Span(size, index) for index, size in enumerate(written[:-1])), Span(features.size, summed)]
-    if product.is_source_transposed:
-        cut.reverse()
-    matrix = (columns, features) if product.is_weight_transposed else (features, columns)
-    return outline.finish([cut, *rest[: place - 1], matrix, *rest[place - 1 :]])
+    for shapes in shown:
+        try:
+            entry = gemm(outline.operator, [outline.written, *shapes], is_model=outline.is_model)
+        except NoLayerError:
+            continue
+        rows = [at for at, size in enumerate(outline.written[:-1]) if size > 1]
+        if (found := outline.cut(entry, rows[1:], shapes)) is not None:
+            return found
+    return None
 
 
 def _matmul(outline: Outline) -> Geometry | None:
@@ -140,21 +110,16 @@ def _matmul(outline: Outline) -> Geometry | None:
     except NoLayerError:
         return None
     place, is_left_first = max(entry.operands), any("N" in one.terms for one in entry.operands[1])
-    if not entry.fits(shapes) or not is_left_first or len(operator.outputs) > 1 or prod(map(prod, shapes[2:place])) > 1:
+    if not is_left_first or prod(map(prod, shapes[2:place])) > 1:
         return None
-    is_square = bool(operator.parameters) and shapes[1][-2:] == shapes[place][-2:]
+    if operator.parameters and shapes[1][-2:] == shapes[place][-2:]:
+        entry = replace(entry, uncut=frozenset("NK"), summed="")
     many = [index for index, size in enumerate(shapes[0][:-1]) if size > 1]
-    outline.cut_along_output(many[:-2])
-    reads = whole(shapes)
-    if is_square:
-        outline.leave_whole((-2, -1))
-    else:
-        reads[place + 1 :] = map(outline.along_output_or_whole, shapes[place + 1 :])
-    summed = None if is_square else outline.reduce(entry.loops["C"])
-    for at, dimensions in entry.operands.items():
-        cut = dimensions[:-2] if is_square else dimensions
-        reads[at] = (*(entry.span(one, summed) for one in cut), *reads[at][len(cut) :])
-    return outline.finish(reads[1:], reads[:1])
+    write, last = entry.operands[0], max(entry.factors)
+    others = {at: unknown(shape) for at, shape in enumerate(shapes) if at not in entry.operands}
+    if not entry.uncut:
+        others |= {at: spread(write, shape) or unknown(shape) for at, shape in enumerate(shapes) if at > last}
+    return outline.cut(replace(entry, operands={**entry.operands, **others}), many[:-2])
 
 
 def _elementwise(outline: Outline) -> Geometry | None:

@@ -12,6 +12,7 @@ from onchip.ir.tensor import Role
 from onchip.ir.window import parts_read, shapes_as_read
 from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.ops.pointwise.partial_sums import REDUCTIONS, SUMS_OF_STEPS, has_partial_results
+from onchip.ops.registry.entry import OperatorEntry
 from onchip.ops.views.view_spans import spans_as_stored, spans_of_part
 
 Shape = tuple[int, ...]
@@ -83,6 +84,29 @@ class Outline:
             return None
         self.axes.append(TileAxis(size, is_reduction=True, is_last_resort=self.is_model))
         return len(self.axes) - 1
+
+    def cut(
+        self, entry: OperatorEntry, last_resorts: Sequence[int] = (), shapes: Sequence[Shape] | None = None
+    ) -> Geometry | None:
+        """Return the geometry of an entry; None if operands have other sizes, or an output is not stated.
+
+        Of a model's node an operand that is not stated is read whole; elsewhere there is no geometry then. `shapes`
+        are those of what is read, as it is seen if none are given.
+        """
+        reads = self.shapes() if shapes is None else shapes
+        others = {-at: self.shape(name) for at, name in enumerate(self.operator.outputs) if at}
+        sizes = {**others, 0: self.written, **dict(enumerate(reads, 1))}
+        if not entry.fits(sizes) or not entry.operands.keys() >= others.keys():
+            return None
+        self.axes = [
+            TileAxis(size if entry.uncut.isdisjoint(one.terms) else 1, is_last_resort=at in last_resorts)
+            for at, (size, one) in enumerate(zip(self.written, entry.operands[0], strict=True))
+        ]
+        summed = self.reduce(entry.loops[entry.summed]) if entry.summed else None
+        spans = {at: tuple(entry.span(one, summed) for one in each) for at, each in entry.operands.items()}
+        spans[0] = tuple(Span(size, at if self.axes[at].size == size else None) for at, size in enumerate(self.written))
+        known = self.beside(reads, [spans.get(place) for place in range(1, len(reads) + 1)])
+        return None if known is None else self.finish(known, [spans[-at] for at in range(len(others) + 1)])
 
     def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:
         """Return the geometry; without `writes` there is one output, along all axes.

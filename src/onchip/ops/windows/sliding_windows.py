@@ -270,12 +270,12 @@ def _entry(
     """Loops that make up a dimension alone have its size; C may be cut where it is not that of several groups."""
     alone = {loop: one.size for each in operands.values() for one in each for loop in one.terms if len(one.terms) == 1}
     summed = "C" if "C" in loops and "G" not in loops else summed
-    return OperatorEntry({**alone, **loops}, operands, summed)
+    return OperatorEntry({**alone, **loops}, operands, tuple(place for place in operands if place), summed)
 
 
 def _nest_of_channels(entry: OperatorEntry) -> Layer:
     k, c, g = (entry.loops.get(loop, 1) for loop in ("K", "C", "G"))
-    return Layer(k=k, c=c, g=g, has_weight=len(entry.operands) > 2)
+    return Layer(k=k, c=c, g=g, has_weight=len(entry.factors) > 1)
 
 
 def _layers(channels: Layer, batch: int, slides: Sequence[Slide]) -> Mapping[str, Layer]:

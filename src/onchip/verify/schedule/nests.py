@@ -14,7 +14,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.window import integer, integers, shapes_computed, stated_factors
+from onchip.ir.window import integer, integers, shapes_computed
 from onchip.verify.schedule.products import (
     Derived,
     NoNest,
@@ -138,7 +138,7 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
             added = prod(shapes[1]) // prod(shapes[0])
             return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
         case "Gemm":
-            return matrix(shapes, stated_factors(operator))
+            return matrix(operator, shapes)
         case "HeadProducts":
             rows, columns, depth, batch = (integer(operator, name, 0) for name in ("rows", "columns", "depth", "batch"))
             return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2

@@ -7,7 +7,9 @@ from math import prod
 from typing import Final
 
 from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
 from onchip.ir.region import Region
+from onchip.ir.window import product_of, stated_factors
 from onchip.verify.schedule.windows import Shape
 
 
@@ -20,20 +22,20 @@ Derived = tuple[tuple[Layer, ...], int, int | None]
 """The nests, and where the input and the weight stand among the operands, the output at place 0."""
 
 
-def matrix(shapes: Sequence[Shape], factors: Sequence[Shape] = ()) -> Derived:
+def matrix(operator: Operator, shapes: Sequence[Shape]) -> Derived:
     """Return the nest of a Gemm: rows N, columns K, features C, which the weight gives. Raises NoNest.
 
-    If only the product in the other order fits the input, the weight is the left factor, and its rows are K. Where
-    `factors` are known, the input has to be one of them.
+    If only the product in the other order fits the input, the weight is the left factor, and its rows are K. An
+    export may list the factors: if they are batches, or the input is neither, an addend stands beside them.
     """
+    factors = stated_factors(operator)
     if any(len(shape) > 2 for shape in factors) or (factors and prod(shapes[1]) not in [prod(one) for one in factors]):
-        raise NoNest("factors")
-    output = shapes[0]
-    weight = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
+        return _beside_an_addend(factors, shapes)
+    output, weight = shapes[0], _place_of_matrix(operator, shapes)
     if weight is None or not output:
         raise NoNest("weight")
     rows, columns, size, features = prod(output[:-1]), output[-1], prod(shapes[weight]), prod(shapes[1])
-    if size * columns == features * rows and size * rows != features * columns:
+    if size * columns == features * rows and size * rows != features * columns and size % rows == 0:
         return (Layer(n=columns, k=rows, c=features // columns),), 1, weight
     if size % columns:
         raise NoNest("weight")
@@ -41,6 +43,27 @@ def matrix(shapes: Sequence[Shape], factors: Sequence[Shape] = ()) -> Derived:
     if layer.n * layer.c > features:
         raise NoNest("view")
     return (layer,), 1, weight
+
+
+def _beside_an_addend(factors: Sequence[Shape], shapes: Sequence[Shape]) -> Derived:
+    """Return the nest of the two operands of three that alone have the factors' shapes, or their sizes."""
+    if len(shapes) != 4:
+        raise NoNest("factors")
+    orders = [(left, right) for left in (1, 2, 3) for right in (1, 2, 3) if left != right]
+    alike = [order for order in orders if (shapes[order[0]], shapes[order[1]]) == (factors[0], factors[1])]
+    sizes = prod(factors[0]), prod(factors[1])
+    alike = alike or [order for order in orders if (prod(shapes[order[0]]), prod(shapes[order[1]])) == sizes]
+    if len(alike) != 1:
+        raise NoNest("factors")
+    layers, source, weight = matrix_product([shapes[0], *factors])
+    return layers, alike[0][source - 1], None if weight is None else alike[0][weight - 1]
+
+
+def _place_of_matrix(operator: Operator, shapes: Sequence[Shape]) -> int | None:
+    """Where the weight stands: behind an addend that is an input, if the parameter alone is a matrix that fits."""
+    first = next((place for place in range(2, len(shapes)) if len(shapes[place]) > 1), None)
+    fits = [product_of(operator, shapes[1], shape, shapes[0], is_model=True) is not None for shape in shapes[2:4]]
+    return 3 if fits == [False, True] and len(operator.inputs) == 2 else first
 
 
 def units(shapes: Sequence[Shape]) -> Derived:
