@@ -18,7 +18,7 @@ from onchip.ir.region import Range, Region, whole_region
 from onchip.ir.window import Shape, integer, integers, product_of, windows_of
 from onchip.ops.derive.geometry import Geometry, Span
 from onchip.ops.pointwise.partial_sums import SUMS_OF_STEPS
-from onchip.ops.registry.kinds import ELEMENTWISE
+from onchip.ops.registry.entries import ELEMENTWISE
 from onchip.simulate.call import Call
 from onchip.simulate.parts import Integers, RegionValues
 from onchip.simulate.placed_values import placed_sum, ranges_of_axes, spread

@@ -13,8 +13,8 @@ from onchip.formats.onnx.runtime import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region
+from onchip.ops.contractions.contractions import kept_dimensions, longest_reduced
 from onchip.ops.pointwise.partial_sums import COMPARED, MULTIPLIED
-from onchip.ops.pointwise.placed_kinds import kept_dimensions, longest_reduced
 from onchip.ops.registry.outline import Outline
 from onchip.transform.slices.tile_bytes import Bytes
 
@@ -41,7 +41,8 @@ class ReducedPart:
     def of(cls, original: Operator, graph: Graph, part: Range) -> Self:
         """Raise GraphError for an operator whose kept dimensions are not known: it is never cut."""
         outline = Outline(original, graph, is_model=True)
-        seen, kept = outline.shapes()[0], kept_dimensions(outline)
+        seen = outline.shapes()[0]
+        kept = kept_dimensions(original, seen, outline.written)
         longest = None if kept is None else longest_reduced(seen, kept)
         if kept is None or longest is None:
             raise GraphError("it has no parts", place=f"operator {original.name!r}", expected="a reduction")

@@ -24,7 +24,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.ir.operator import Operator
 from onchip.ir.tile import Tile
-from onchip.ir.window import shapes_as_read, shapes_computed
+from onchip.ir.window import shapes_computed
 from onchip.ops.contractions.contractions import nests_of
 from onchip.ops.contractions.products import MATRIX_KINDS
 from onchip.ops.derive.visited_elements import elements_visited
@@ -82,7 +82,8 @@ class MacCount:
     def macs(self, operator: Operator) -> int:
         """Return the number of multiply-accumulates; 0 for what multiplies no matrices."""
         if operator.kind == "Einsum":
-            return _axes_of_einsum(operator, [self._shape(name) or () for name in operator.reads])
+            names = (operator.outputs[0], *operator.inputs, *operator.parameters)
+            return _axes_of_einsum(operator, _seen(operator, [self._shape(name) or () for name in names]))
         loops = self.loops(operator)
         return prod(loops.values()) if loops else 0
 
@@ -115,20 +116,12 @@ def _seen(operator: Operator, stored: Sequence[tuple[int, ...]]) -> Sequence[tup
     return [stored[0], *shapes_computed(operator, stored[1:])]
 
 
-def _axes_of_einsum(operator: Operator, stored: Sequence[tuple[int, ...]]) -> int:
-    """Return the product of the sizes of all named axes, 0 if the equation does not name the axes of all operands.
-
-    Terms are matched to operands in both directions, since parameters stand behind inputs.
-    """
-    equation = str(operator.attributes.get("equation", "")).replace(" ", "").partition("->")[0]
-    terms = equation.split(",")
-    shapes = shapes_as_read(operator, stored)
-    for listed in (terms, terms[::-1]):
-        if [len(term) for term in listed] == [len(shape) for shape in shapes]:
-            axes = [axis for pair in zip(listed, shapes, strict=True) for axis in zip(*pair, strict=True)]
-            if all(size == dict(axes)[name] for name, size in axes):
-                return prod(dict(axes).values())
-    return 0
+def _axes_of_einsum(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> int:
+    """Return the product of the sizes of all named axes, 0 if the equation does not name the axes of all operands."""
+    try:
+        return prod(ENTRIES[operator.kind](operator, shapes).loops.values())
+    except NoLayerError:
+        return 0
 
 
 def _loops(operator: Operator, shapes: Sequence[tuple[int, ...]]) -> Mapping[str, int] | None:

@@ -10,7 +10,9 @@ from typing import Final
 
 from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
-from onchip.ops.registry.entry import OperatorEntry
+from onchip.ir.window import integer
+from onchip.ops.pointwise.partial_sums import COMPARED, MULTIPLIED, SUMMED
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, per_channel, spread, unknown
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
 ELEMENT_BY_ELEMENT: Final = frozenset(
@@ -18,6 +20,10 @@ ELEMENT_BY_ELEMENT: Final = frozenset(
     | {"Reciprocal", "Relu", "Selu", "Sigmoid", "Silu", "Softplus", "Sqrt", "Swish", "Tanh"}
     | {"Add", "Div", "Max", "Mean", "Min", "Mul", "Pow", "Sub", "Sum"}
     | {"QuantizeLinear", "DequantizeLinear", "PRelu", "BatchNormalization"}
+)
+REDUCTIONS: Final = frozenset(
+    {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
+    | {"ReduceLogSum"}
 )
 _OF_TWO: Final = frozenset({"Add", "Div", "Mul", "Pow", "PRelu", "Sub"})
 """What they read beyond two operands an activation that was fused into them reads."""
@@ -55,10 +61,18 @@ def contraction(axes: Iterable[MetAxis]) -> Layer:
 
 
 def nests_of(entry: OperatorEntry) -> Mapping[str, Layer]:
-    """Return the loop nests of an entry of two factors; raises NoLayerError if an axis of one factor is added up."""
+    """Return the loop nests of an entry; raises NoLayerError if it has none.
+
+    Of one factor that is summed up, the loops of the output are groups.
+    """
     if entry.stated:
         return entry.stated
+    if not entry.factors:
+        raise NoLayerError(entry.why)
     having = [{loop for one in entry.operands[place] for loop in one.terms} for place in (*entry.factors, 0)]
+    if len(entry.factors) == 1:
+        kept = prod(size for loop, size in entry.loops.items() if loop in having[1])
+        return {"": Layer(g=kept, c=prod(entry.loops.values()) // kept, has_weight=False)}
     axes = (MetAxis(size, *(loop in loops for loops in having)) for loop, size in entry.loops.items())
     return {"": contraction(axes)}
 
@@ -74,7 +88,59 @@ def _spread(first: Shape, second: Shape) -> list[MetAxis]:
     return axes
 
 
-def element_places(operator: Operator, shapes: Sequence[Shape]) -> list[int]:
+def elementwise(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a kind that computes an element of the output from those at its place in the operands.
+
+    Operands are broadcast as ONNX does; scales of a quantisation lie along the channels. Behind views shapes give
+    the extents of the nest alone, which are those of `_met_elements`.
+    """
+    write = along(shapes[0])
+    is_scaled = operator.kind in ("QuantizeLinear", "DequantizeLinear") and integer(operator, "axis", 1) == 1
+    lies = per_channel if is_scaled else spread
+    reads = {place: lies(write, shape) or unknown(shape) for place, shape in enumerate(shapes[1:], 1)}
+    return _with_met_elements(operator, shapes, {0: write, **reads})
+
+
+def batch_normalization(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a normalisation by the statistics of a training; its nest is the product with the scales.
+
+    An operator that is fused into it may write the same map with more dimensions of one element, or fewer.
+    """
+    output, source, *parameters = shapes
+    write, places = along(output), _places_but_for_ones(source, output)
+    if places is None or len(source) < 2 or any(shape not in ((source[1],), (1,), ()) for shape in parameters):
+        return _with_met_elements(operator, shapes, {})
+    read = tuple(AffineDimension(1, {}) if at is None else write[at] for at in places)
+    lies = {at: (read[1],) if shape == (source[1],) else unknown(shape) for at, shape in enumerate(parameters, 2)}
+    return _with_met_elements(operator, shapes, {0: write, 1: read, **lies})
+
+
+def _places_but_for_ones(source: Shape, written: Shape) -> list[int | None] | None:
+    """Map each dimension of the source to that of the output, None for one of one element; None if others differ."""
+    if source == written:
+        return [*range(len(written))]
+    longer = [at for at, size in enumerate(written) if size > 1]
+    if [size for size in source if size > 1] != [written[at] for at in longer]:
+        return None
+    left = iter(longer)
+    return [next(left) if size > 1 else None for size in source]
+
+
+def _with_met_elements(
+    operator: Operator, shapes: Sequence[Shape], operands: Mapping[int, tuple[AffineDimension, ...]]
+) -> OperatorEntry:
+    loops = lone_loops(operands)
+    if operator.kind not in ELEMENT_BY_ELEMENT:
+        return OperatorEntry(loops, operands)
+    try:
+        places = _met_places(operator, shapes)
+        layer = _met_elements(shapes[0], [shapes[place] for place in places])
+    except NoLayerError as error:
+        return OperatorEntry(loops, operands, why=str(error))
+    return OperatorEntry(loops, operands, tuple(places[: 1 + layer.has_weight]), stated={"": layer})
+
+
+def _met_places(operator: Operator, shapes: Sequence[Shape]) -> list[int]:
     """Return where the operands that meet element by element stand, the larger first, the output at place 0.
 
     Single elements beside two operands are constants (the scales of quantised ones); of a normalisation by the
@@ -93,28 +159,27 @@ def element_places(operator: Operator, shapes: Sequence[Shape]) -> list[int]:
     return [first, *others]
 
 
-def element_by_element(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
+def _met_elements(output: Shape, operands: Sequence[Shape]) -> Layer:
     """Each element of two operands meets one of the other: all loops are groups, so that no operand is used again.
 
     Of a smaller one each meets as many as there are rows, wherever they stand; a single element is a constant. Of two
     that spread over each other each element of the one meets those of the other's axes. Raises NoLayerError.
     """
-    output = shapes[0]
-    first, *others = (shapes[place] for place in element_places(operator, shapes))
+    first, *others = operands
     if len(others) > 1:
         raise NoLayerError("its operands are not one or two of the output's size")
     if prod(first) != prod(output):
         layer = contraction(_spread(first, others[0] if others else ()))
         if layer.macs != prod(output):
             raise NoLayerError("its operands are not one or two of the output's size")
-        return {"": layer}
+        return layer
     if others and prod(others[0]) == prod(output):
-        return {"": Layer(g=prod(output))}
+        return Layer(g=prod(output))
     if not others or prod(others[0]) == 1:
-        return {"": _of_one_operand(output)}
+        return _of_one_operand(output)
     if prod(output) % prod(others[0]):
         raise NoLayerError("its second operand does not spread over the output")
-    return {"": Layer(n=prod(output) // prod(others[0]), g=prod(others[0]))}
+    return Layer(n=prod(output) // prod(others[0]), g=prod(others[0]))
 
 
 def _of_one_operand(shape: Shape) -> Layer:
@@ -123,8 +188,65 @@ def _of_one_operand(shape: Shape) -> Layer:
     return Layer(n=batch, g=channels, p=prod(pixels[:-1]), q=pixels[-1] if pixels else 1, has_weight=False)
 
 
+def reduction(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a reduction: loops G are kept, loops C are summed up, of which slices may cut the longest.
+
+    Raises NoLayerError if the sizes are those of no reduction.
+    """
+    output, source = shapes[:2]
+    if prod(source) % prod(output):
+        raise NoLayerError("its output does not divide its input")
+    kept, factors = kept_dimensions(operator, source, output), (1,) if operator.kind in REDUCTIONS else ()
+    if kept is None:
+        layer = Layer(g=prod(output), c=prod(source) // prod(output), has_weight=False)
+        return OperatorEntry(factors=factors, stated={"": layer})
+    write, reads, longest = along(output, "G"), along(source, "C"), longest_reduced(source, kept)
+    read = tuple(write[kept[at]] if at in kept else one for at, one in enumerate(reads))
+    operands = {0: write, 1: read, **{at: unknown(shape) for at, shape in enumerate(shapes[2:], 2)}}
+    in_parts = longest is not None and operator.kind in SUMMED | COMPARED | MULTIPLIED
+    return OperatorEntry(lone_loops(operands), operands, factors, f"C{longest}" if in_parts else "")
+
+
+def kept_dimensions(operator: Operator, source: Shape, written: Shape) -> dict[int, int] | None:
+    """Map the input's dimensions that a reduction keeps to the output's; None if its attributes do not say them."""
+    if len(source) == len(written):
+        is_known = all(size in (of, 1) for size, of in zip(written, source, strict=True))
+        return {at: at for at, size in enumerate(source) if size == written[at]} if is_known else None
+    axes = operator.attributes.get("axes", operator.attributes.get("axis"))
+    listed = axes if isinstance(axes, list) else [axes]
+    reduced = {one % len(source) for one in listed if isinstance(one, int)} if source else set[int]()
+    places = [at for at in range(len(source)) if at not in reduced]
+    is_known = [source[at] for at in places] == list(written)
+    return {at: axis for axis, at in enumerate(places)} if is_known else None
+
+
+def longest_reduced(source: Shape, kept: Mapping[int, int]) -> int | None:
+    """Return the dimension along which a reduction is summed up in parts; None if it reduces none."""
+    return max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
+
+
+def einsum(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of an Einsum, a loop for each letter; it has a nest if it is a product of two, or a sum of one.
+
+    Raises NoLayerError if its equation does not name the axes of its operands.
+    """
+    equation = operator.attributes.get("equation")
+    left, arrow, written = (equation if isinstance(equation, str) else ".").replace(" ", "").partition("->")
+    if "." in left + written:
+        raise NoLayerError("its equation does not name all axes")
+    terms, sizes = _sized_terms(left.split(","), written if arrow else None, shapes)
+    named = (written, *terms) if arrow else ("", *terms)
+    operands = {at: tuple(AffineDimension(sizes[one], {one: 1}) for one in term) for at, term in enumerate(named)}
+    why = "" if arrow else "its equation does not name all axes"
+    if len(terms) > 2 or any(len(set(term)) < len(term) for term in terms):
+        why = why or "it is no product of two operands"
+    elif len(terms) == 1 and prod(shapes[0]) == prod(shapes[1]):
+        why = why or "it moves elements and multiplies none"
+    return OperatorEntry(sizes, operands, () if why else tuple(range(1, len(named))), why=why)
+
+
 def _sized_terms(
-    terms: Sequence[str], written: str, shapes: Sequence[Shape]
+    terms: Sequence[str], written: str | None, shapes: Sequence[Shape]
 ) -> tuple[Sequence[str], Mapping[str, int]]:
     """Return the terms in the order of the operands, and the size of each axis; raises NoLayerError if none fits.
 
@@ -136,25 +258,7 @@ def _sized_terms(
             axes = [pair for each in zip(listed, operands, strict=True) for pair in zip(*each, strict=True)]
             sizes = dict(axes)
             is_one_size = all(sizes[axis] == size for axis, size in axes)
-            if is_one_size and set(written) <= set(sizes) and tuple(sizes[axis] for axis in written) == output:
+            fits = written is None or tuple(sizes.get(axis) for axis in written) == output
+            if is_one_size and fits:
                 return listed, sizes
     raise NoLayerError("its operands are views of other shapes")
-
-
-def einsum(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """Return the nest of one that is a product of two operands, or adds up one; raises NoLayerError for another."""
-    equation = operator.attributes.get("equation")
-    if not isinstance(equation, str) or "->" not in equation or "." in equation:
-        raise NoLayerError("its equation does not name all axes")
-    left, _, written = equation.replace(" ", "").partition("->")
-    terms: Sequence[str] = left.split(",")
-    if len(terms) > 2 or any(len(set(term)) < len(term) for term in terms):
-        raise NoLayerError("it is no product of two operands")
-    terms, sizes = _sized_terms(terms, written, shapes)
-    if len(terms) == 1:
-        kept = prod(sizes[axis] for axis in written)
-        if kept == prod(shapes[1]):
-            raise NoLayerError("it moves elements and multiplies none")
-        return {"": Layer(g=kept, c=prod(shapes[1]) // kept, has_weight=False)}
-    axes = (MetAxis(size, axis in terms[0], axis in terms[1], axis in written) for axis, size in sizes.items())
-    return {"": contraction(axes)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
 from typing import Final
 
 from onchip.arch.accelerator import Accelerator
@@ -17,20 +16,15 @@ from onchip.ir.region import whole_region
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import shapes_computed
 from onchip.ops.contractions.attention import ATTENTION, attention, present_keys
-from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT, einsum, element_by_element, nests_of
+from onchip.ops.contractions.contractions import nests_of
 from onchip.ops.derive.without_nest import why_without_nest
 from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.sequences.recurrences import RECURRENT, recurrence
-from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape, loop_nests, window_of_channels
+from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, Shape, loop_nests
 
 PLAIN_BITS: Final = 8
 """Of an element, where nothing says it."""
 _WIDEST_SUM: Final = 32
-REDUCTIONS: Final = frozenset(
-    {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"}
-    | {"ReduceLogSum"}
-)
-_Parts = Mapping[str, Layer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,23 +176,15 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
     shapes = shapes_of(graph, operator)
     if len(shapes) < 2:
         raise NoLayerError("it reads nothing")
-    match operator.kind:
-        case kind if kind in WINDOWS:
-            return loop_nests(WINDOWS[kind](operator, shapes), whole_region(shapes[0][2:]))
-        case kind if kind in REDUCTIONS:
-            return _reduction(shapes)
-        case kind if kind in ATTENTION:
-            return attention(operator, shapes, present_keys(graph, operator))
-        case kind if kind in RECURRENT:
-            return recurrence(operator, shapes).layers
-        case kind if kind in ENTRIES:
-            return nests_of(ENTRIES[kind](operator, shapes))
-        case "LRN":
-            return window_of_channels(operator, shapes)
-        case "Einsum":
-            return einsum(operator, shapes)
-        case kind if kind in ELEMENT_BY_ELEMENT:
-            return element_by_element(operator, shapes)
+    kind = operator.kind
+    if kind in WINDOWS:
+        return loop_nests(WINDOWS[kind](operator, shapes), whole_region(shapes[0][2:]))
+    if kind in ATTENTION:
+        return attention(operator, shapes, present_keys(graph, operator))
+    if kind in RECURRENT:
+        return recurrence(operator, shapes).layers
+    if kind in ENTRIES and ((entry := ENTRIES[kind](operator, shapes)).factors or entry.why):
+        return nests_of(entry)
     nests = nests_of_plugin(operator, tuple(shapes))
     if nests is None:
         raise NoLayerError(why_without_nest(operator.kind))
@@ -217,10 +203,3 @@ def shapes_of(graph: Graph, operator: Operator) -> list[Shape]:
             raise NoLayerError(f"tensor {name!r} has no shape")
         stored.append(shape)
     return [stored[0], *shapes_computed(operator, stored[1:])]
-
-
-def _reduction(shapes: list[Shape]) -> _Parts:
-    output, source = prod(shapes[0]), prod(shapes[1])
-    if source % output:
-        raise NoLayerError("its output does not divide its input")
-    return {"": Layer(g=output, c=source // output, has_weight=False)}

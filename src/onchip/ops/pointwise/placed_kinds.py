@@ -11,7 +11,6 @@ from typing import Final
 from onchip.ir.operator import OF_ONE_AXIS, Operator
 from onchip.ir.window import integer, integers
 from onchip.ops.derive.geometry import Geometry, Span
-from onchip.ops.pointwise.partial_sums import COMPARED, MULTIPLIED, SUMMED
 from onchip.ops.registry.outline import Outline, Shape, whole
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
@@ -59,50 +58,6 @@ def _channels_normalised(outline: Outline) -> Geometry | None:
     outline.cut_along_output()
     is_by_channel = outline.operator.kind == "InstanceNormalization"
     return _uncut_from(outline, _CHANNELS + 1 if is_by_channel else _CHANNELS)
-
-
-def _across_channels(outline: Outline) -> Geometry | None:
-    """A local response: all channels of a pixel."""
-    if outline.shapes()[0] != outline.written:
-        return None
-    outline.cut_along_output()
-    return _uncut_from(outline, _CHANNELS, _CHANNELS + 1)
-
-
-def _reduction(outline: Outline) -> Geometry | None:
-    """Of what is reduced, the longest dimension may be summed up in parts; the others are read whole."""
-    source, kept = outline.shapes()[0], kept_dimensions(outline)
-    if kept is None:
-        return None
-    outline.cut_along_output()
-    longest = longest_reduced(source, kept)
-    in_parts = outline.operator.kind in SUMMED | COMPARED | MULTIPLIED
-    summed = outline.reduce(source[longest]) if longest is not None and in_parts else None
-    along = tuple(Span(size, summed if at == longest else kept.get(at)) for at, size in enumerate(source))
-    return _beside(outline, along)
-
-
-def kept_dimensions(outline: Outline) -> dict[int, int] | None:
-    """Of a reduction, the input's dimensions that stay, and which of the output's each is; None where that is open."""
-    source, written = outline.shapes()[0], outline.written
-    if len(source) == len(written):
-        is_known = all(size in (of, 1) for size, of in zip(written, source, strict=True))
-        return {at: at for at, size in enumerate(source) if size == written[at]} if is_known else None
-    reduced = _reduced(outline.operator, len(source))
-    places = [at for at in range(len(source)) if at not in reduced]
-    is_known = [source[at] for at in places] == list(written)
-    return {at: axis for axis, at in enumerate(places)} if is_known else None
-
-
-def longest_reduced(source: Shape, kept: Mapping[int, int]) -> int | None:
-    """The dimension along which a reduction is summed up in parts; None where none is reduced."""
-    return max((at for at in range(len(source)) if at not in kept), key=lambda at: source[at], default=None)
-
-
-def _reduced(operator: Operator, rank: int) -> set[int]:
-    axes = operator.attributes.get("axes", operator.attributes.get("axis"))
-    listed = axes if isinstance(axes, list) else [axes]
-    return {one % rank for one in listed if isinstance(one, int)}
 
 
 def slice_of(operator: Operator, source: Shape, written: Shape) -> tuple[list[int], list[int]] | None:
@@ -241,15 +196,9 @@ def _place(operator: Operator, name: str, rank: int, default: int | None = None)
     return axis % rank if isinstance(axis, int) and rank and -rank <= axis < rank else None
 
 
-_REDUCTIONS: Final[Sequence[str]] = (
-    *("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare"),
-    *("ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin"),
-)
 PLACED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"), _rows),
     **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), _channels_normalised),
-    "LRN": _across_channels,
-    **dict.fromkeys(_REDUCTIONS, _reduction),
     "Slice": _slice,
     "Pad": _pad,
     **dict.fromkeys(("Resize", "Upsample"), _resize),

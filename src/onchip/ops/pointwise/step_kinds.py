@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from onchip.ops.contractions.contractions import kept_dimensions
 from onchip.ops.derive.geometry import Geometry, Span, TileAxis
 from onchip.ops.pointwise.partial_sums import ATTENTION_VALUES, STATISTICS
-from onchip.ops.pointwise.placed_kinds import kept_dimensions
 from onchip.ops.registry.outline import Outline, Shape, all_known
 
 NORMALISED: Final = "Normalised"
@@ -35,7 +35,8 @@ def summed_dimension(outline: Outline) -> int | None:
 
     Through a view a part may be more as it is stored: a model's kernels tell which of it is the part.
     """
-    source, kept = outline.shapes()[0], kept_dimensions(outline)
+    source = outline.shapes()[0]
+    kept = kept_dimensions(outline.operator, source, outline.written)
     if kept is None:
         return None
     longest_first = sorted(
@@ -56,7 +57,7 @@ def _as_stored(outline: Outline, place: int, dimension: int) -> Span | None:
 def _statistic(outline: Outline) -> Geometry | None:
     """Of what is put together one dimension is cut; every part reads what was found before."""
     source, *found = outline.shapes()
-    kept, at_once = kept_dimensions(outline), summed_dimension(outline)
+    kept, at_once = kept_dimensions(outline.operator, source, outline.written), summed_dimension(outline)
     if kept is None or any(shape != outline.written for shape in found):
         return None
     outline.cut_along_output()

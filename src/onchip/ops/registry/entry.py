@@ -31,7 +31,7 @@ class OperatorEntry:
     names of a Layer's loops, and numbers where there are several of one kind (P2, R2). `factors` are the places of
     the input and of the weight of the loop nest, none if the kind has no nest. `summed` is the reduction loop that
     slices may cut, or empty; no slice cuts the loops `uncut`. Where shapes give the extents of a nest and do not say
-    which element meets which, the nests are `stated`.
+    which element meets which, the nests are `stated`. `why` says why shapes give no nest, if the kind has nests.
     """
 
     loops: Mapping[str, int] = field(default_factory=dict)
@@ -40,6 +40,7 @@ class OperatorEntry:
     summed: str = ""
     uncut: frozenset[str] = frozenset()
     stated: Mapping[str, Layer] = field(default_factory=dict)
+    why: str = ""
 
     def fits(self, shapes: Mapping[int, Shape]) -> bool:
         """True if the operands have the sizes that attributes and the other operands say."""
@@ -73,6 +74,20 @@ class OperatorEntry:
     def _excess(self, dimension: AffineDimension, outer: str) -> int:
         """Return how far the loops inside `outer` reach from their first element to their last."""
         return sum((self.loops[loop] - 1) * times for loop, times in dimension.terms.items() if loop != outer)
+
+
+def along(shape: Shape, loop: str = "P") -> tuple[AffineDimension, ...]:
+    """Return the dimensions of an operand that has a loop for each, which are numbered."""
+    return tuple(AffineDimension(size, {f"{loop}{at}": 1}) for at, size in enumerate(shape))
+
+
+def lone_loops(operands: Mapping[int, tuple[AffineDimension, ...]]) -> dict[str, int]:
+    """Return the loops that make up a dimension of the output, or else of another operand, with its size."""
+    loops: dict[str, int] = {}
+    for place in sorted(operands):
+        for one in operands[place]:
+            loops |= {loop: one.size for loop in one.terms if len(one.terms) == 1 and loop not in loops}
+    return loops
 
 
 def spread(written: Sequence[AffineDimension], shape: Shape) -> tuple[AffineDimension, ...] | None:

@@ -10,31 +10,19 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import UPPER_BOUND, Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import integer, integers
+from onchip.ir.window import integers
 from onchip.ops.contractions.products import gemm, product
 from onchip.ops.derive.geometry import Geometry, Span
 from onchip.ops.pointwise.joined_kinds import JOINED
 from onchip.ops.pointwise.placed_kinds import PLACED
 from onchip.ops.pointwise.step_kinds import STEPS
 from onchip.ops.pointwise.strided_copies import STRIDED
+from onchip.ops.registry.entries import ELEMENTWISE, ENTRIES, REDUCING
 from onchip.ops.registry.entry import per_channel, spread, unknown
-from onchip.ops.registry.outline import Outline, Shape, whole
+from onchip.ops.registry.outline import Outline, whole
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed_with_bias
 
-UNARY = frozenset(
-    {
-        *("Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Silu", "Swish", "Mish", "Tanh"),
-        *("Gelu", "Softplus", "Identity", "Neg", "Abs", "Exp", "Log", "Sqrt", "Erf", "Reciprocal", "Celu", "Softsign"),
-        *("Cast", "Ceil", "Cos", "Floor", "IsInf", "IsNaN", "Not", "Round", "Sign", "Sin", "ThresholdedRelu"),
-    }
-)
-ELEMENTWISE = (
-    UNARY
-    | {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Max", "Min", "Mean", "Clip", "PRelu", "Where"}
-    | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
-    | {"QuantizeLinear", "DequantizeLinear"}
-)
 POOLS = frozenset({"MaxPool", "AveragePool"})
 GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
 
@@ -122,37 +110,13 @@ def _matmul(outline: Outline) -> Geometry | None:
     return outline.cut(replace(entry, operands={**entry.operands, **others}), many[:-2])
 
 
-def _elementwise(outline: Outline) -> Geometry | None:
-    outline.cut_along_output()
-    is_scaled = outline.operator.kind in ("QuantizeLinear", "DequantizeLinear")
-    along = outline.along_channels if is_scaled and integer(outline.operator, "axis", 1) == 1 else outline.along_output
-    reads = [along(shape) or outline.along_output_or_whole(shape) for shape in outline.shapes()]
-    return None if len(outline.operator.outputs) > 1 else outline.finish(reads)
-
-
-def _batch_normalization(outline: Outline) -> Geometry | None:
-    """What is fused behind it may write the same map with more dimensions of one element, or fewer."""
-    source, *parameters = outline.shapes()
-    places = _places_but_for_ones(source, outline.written)
-    if places is None or len(source) < 2 or len(outline.operator.outputs) > 1:
+def _stated(outline: Outline) -> Geometry | None:
+    """The geometry of a kind whose entry says all of it."""
+    try:
+        entry = ENTRIES[outline.operator.kind](outline.operator, [outline.written, *outline.shapes()])
+    except NoLayerError:
         return None
-    if any(shape not in ((source[1],), (1,), ()) for shape in parameters):
-        return None
-    outline.cut_along_output()
-    channel = Span(source[1], places[1])
-    channels = [(channel,) if shape == (source[1],) else tuple(map(Span, shape)) for shape in parameters]
-    return outline.finish([tuple(Span(size, at) for size, at in zip(source, places, strict=True)), *channels])
-
-
-def _places_but_for_ones(source: Shape, written: Shape) -> list[int | None] | None:
-    """For each dimension of the source that of the output, None for one of one element; None if others differ."""
-    if source == written:
-        return [*range(len(written))]
-    longer = [at for at, size in enumerate(written) if size > 1]
-    if [size for size in source if size > 1] != [written[at] for at in longer]:
-        return None
-    left = iter(longer)
-    return [next(left) if size > 1 else None for size in source]
+    return outline.cut(entry)
 
 
 def _transpose(outline: Outline) -> Geometry | None:
@@ -169,9 +133,8 @@ _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "custom.Convolution2DTransposeBias"), _windows),
     "Gemm": _gemm,
     "MatMul": _matmul,
-    "BatchNormalization": _batch_normalization,
     "Transpose": _transpose,
     **dict.fromkeys(POOLS | GLOBAL_POOLS, _windows),
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(ELEMENTWISE | REDUCING | {"BatchNormalization", "LRN"}, _stated),
 }
 _ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STEPS, STRIDED)

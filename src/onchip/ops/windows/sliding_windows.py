@@ -12,7 +12,7 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range
 from onchip.ir.window import Window, integer, integers, windows_of
-from onchip.ops.registry.entry import AffineDimension, OperatorEntry
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, unknown
 
 Shape = tuple[int, ...]
 
@@ -174,18 +174,25 @@ def _phases(entry: OperatorEntry, pixels: Sequence[Range]) -> Mapping[str, Layer
     return layers
 
 
-def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> Mapping[str, Layer]:
-    """The squares that a local response normalisation adds up: a window of `size` channels around each element.
+def window_of_channels(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
+    """Return the entry of a local response normalisation: the nest adds up the squares of a window of channels.
 
-    What is done with the sum element by element costs nothing. Raises NoLayerError where shapes do not fit.
+    What is done with the sum element by element costs nothing. A slice has all channels. Raises NoLayerError where
+    shapes do not fit.
     """
     output, source, size = shapes[0], shapes[1], integer(operator, "size", 0)
-    if output != source or len(source) < 2 or size < 1:
+    if output != source or not source:
         raise NoLayerError("its windows do not fit its input")
+    write = along(output)
+    operands = {0: write, 1: write, **{at: unknown(shape) for at, shape in enumerate(shapes[2:], 2)}}
+    loops, uncut = lone_loops(operands), frozenset({"P1"})
+    if len(source) < 2 or size < 1:
+        return OperatorEntry(loops, operands, uncut=uncut, why="its windows do not fit its input")
     batch, channels, *pixels = source
     slide = Slide.of(Window(size, 1, 1, (size - 1) // 2), channels, channels)
     beside = Slide(prod(pixels), Window(1, 1, 1, 0), 0)
-    return {"": _on_two_axes(Layer(has_weight=False), batch, (slide, beside))}
+    nest = _on_two_axes(Layer(has_weight=False), batch, (slide, beside))
+    return OperatorEntry(loops, operands, (1,), uncut=uncut, stated={"": nest})
 
 
 def _phase(remainder: int, kernel: int, stride: int, pad: int, inputs: int, outputs: Range) -> Slide:

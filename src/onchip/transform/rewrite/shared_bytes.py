@@ -14,7 +14,7 @@ from onchip.ir.operator import SEEN_SHAPES, InPlace, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers
 from onchip.ops.pointwise.placed_kinds import slice_of
-from onchip.ops.registry.kinds import ELEMENTWISE
+from onchip.ops.registry.entries import ELEMENTWISE
 
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
     *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
