@@ -235,6 +235,16 @@ def test_the_reason_is_that_of_the_kind(kind: str, why: str) -> None:
     assert why in why_not(kind, [(2, 3)], [], (2, 3))
 
 
+def test_kinds_that_onnxruntime_fuses_are_the_nests_of_their_products() -> None:
+    turned: dict[str, AttributeValue] = {"transA": 1, "transB": 1}
+    expected = layer_of("MatMul", [(4, 8)], [(8, 6)], (4, 6))
+    assert layer_of("com.microsoft::FusedMatMul", [(8, 4)], [(6, 8)], (4, 6), turned) == expected
+    assert layer_of("com.microsoft::FusedGemm", [(8, 4)], [(6, 8)], (4, 6), turned) == expected
+    pads: dict[str, AttributeValue] = {"pads": [1, 1, 1, 1]}
+    conv = layer_of("Conv", [(1, 6, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), pads)
+    assert layer_of("com.microsoft::FusedConv", [(1, 6, 4, 4)], [(8, 6, 3, 3)], (1, 8, 4, 4), pads) == conv
+
+
 def test_packed_weights_have_the_sizes_that_are_said() -> None:
     """64 x 24 weights of 4 bits in blocks of 32, two in a byte."""
     attributes: dict[str, AttributeValue] = {"K": 64, "N": 24, "bits": 4, "block_size": 32}

@@ -58,6 +58,26 @@ PRODUCTS = {
         ("x0", "w2"),
         replace(X_W, n=3, c=5, k=7),
     ),
+    "of two turned matrices of onnxruntime": (
+        LoneOperator("com.microsoft::FusedMatMul", [(5, 3)], (3, 7), [(7, 5)], {"transA": 1, "transB": 1}),
+        ("x0", "w0"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
+    "of a fused Gemm": (
+        LoneOperator("com.microsoft::FusedGemm", [(3, 5)], (3, 7), [(5, 7)]),
+        ("x0", "w0"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
+    "of a batch beside an addend": (
+        LoneOperator("Gemm", [(2, 3, 7), (2, 3, 5)], (2, 3, 7), [(2, 5, 7)], {"input_shapes": [[2, 3, 5], [2, 5, 7]]}),
+        ("x1", "w0"),
+        replace(X_W, n=3, c=5, k=7, g=2),
+    ),
+    "of a parameter behind an addend": (
+        LoneOperator("Gemm", [(3, 5), (3, 7)], (3, 7), [(5, 7)]),
+        ("x0", "w0"),
+        replace(X_W, n=3, c=5, k=7),
+    ),
     "of heads": (
         LoneOperator(
             "HeadProducts", [(6, 5), (6, 5)], (2, 3, 3), (), {"rows": 3, "columns": 4, "depth": 5, "batch": 2}
@@ -156,6 +176,15 @@ NONE = {
     "that reads nothing": LoneOperator("Relu", [], (4,)),
     "of another kind": LoneOperator("Softmax", [(4,)], (4,)),
     "heads of which nothing is known": LoneOperator("HeadProducts", [(6, 5), (6, 5)], (2, 3, 3)),
+    "a product whose batch lies inside its matrices": LoneOperator(
+        "com.microsoft::FusedMatMul", [(3, 2, 5)], (2, 3, 7), [(2, 5, 7)], {"transBatchA": 1}
+    ),
+    "a product whose factors and addend are alike": LoneOperator(
+        "Gemm", [(2, 3, 3)] * 3, (2, 3, 3), (), {"input_shapes": [[2, 3, 3], [2, 3, 3]]}
+    ),
+    "a product beside two addends": LoneOperator(
+        "Gemm", [(2, 3, 7), (2, 3, 5)], (2, 3, 7), [(2, 5, 7), (7,)], {"input_shapes": [[2, 3, 5], [2, 5, 7]]}
+    ),
     "a product of one operand": LoneOperator("Gemm", [(3, 5)], (3, 7), [(7,)]),
     "a product that is a number": LoneOperator("Gemm", [(5,)], (), [(5, 1)]),
     "a product of a part of the features": LoneOperator("Gemm", [(3, 5)], (3, 7), [(5, 6)]),

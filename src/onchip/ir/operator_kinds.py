@@ -20,6 +20,7 @@ OWN_KINDS: Final = frozenset(
     | {"LSTM", "GRU", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}
     | {"UNIDIRECTIONAL_SEQUENCE_RNN", "com.microsoft::Attention", "com.microsoft::MultiHeadAttention"}
     | {"com.microsoft::GroupQueryAttention", "PRelu", "BatchNormalization", "Einsum", "LRN", "GlobalLpPool"}
+    | {"com.microsoft::FusedConv", "com.microsoft::FusedGemm", "com.microsoft::FusedMatMul"}
     | {"com.microsoft::MatMulNBits", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"}
 )
 """Kinds whose loop nests onchip derives itself, if they have any: no plug-in is asked about them."""

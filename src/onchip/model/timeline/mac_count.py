@@ -31,7 +31,7 @@ from onchip.ops.derive.visited_elements import elements_visited
 from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.windows.sliding_windows import NoLayerError
 
-_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger"})
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "QLinearConv", "ConvInteger", "com.microsoft::FusedConv"})
 
 
 class SimpleCost:

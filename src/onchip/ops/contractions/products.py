@@ -14,8 +14,10 @@ from onchip.ops.contractions.contractions import nests_of
 from onchip.ops.registry.entry import AffineDimension, OperatorEntry, spread
 from onchip.ops.windows.sliding_windows import NoLayerError, Shape
 
-PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL"})
-MATRIX_KINDS: Final = PRODUCTS | {"Gemm", "FULLY_CONNECTED"}
+FUSED_PRODUCT: Final = "com.microsoft::FusedMatMul"
+PRODUCTS: Final = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "BATCH_MATMUL", FUSED_PRODUCT})
+GEMMS: Final = frozenset({"Gemm", "com.microsoft::FusedGemm"})
+MATRIX_KINDS: Final = PRODUCTS | GEMMS | {"FULLY_CONNECTED"}
 PACKED_PRODUCT: Final = "com.microsoft::MatMulNBits"
 """The kind whose weights, of a few bits each, lie in blocks: its loop nest has more elements than their tensor."""
 
@@ -95,11 +97,15 @@ def _sized_gemm(shapes: Sequence[Shape]) -> OperatorEntry:
 
 
 def product(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """Return the entry of a MatMul or of TFLite's, whose attributes say which factors are transposed.
+    """Return the entry of a MatMul, or of TFLite's or onnxruntime's, whose attributes say which factors are transposed.
 
+    A batch that lies between the dimensions of a matrix is not described.
     Parameters stand behind inputs, so the second operand may be the left factor. Raises NoLayerError.
     """
-    places, is_turned = (1, second_place(shapes)), [bool(integer(operator, name, 0)) for name in ("adj_x", "adj_y")]
+    names = ("transA", "transB") if operator.kind == FUSED_PRODUCT else ("adj_x", "adj_y")
+    if integer(operator, "transBatchA", 0) or integer(operator, "transBatchB", 0):
+        raise NoLayerError("its batch lies inside its matrices")
+    places, is_turned = (1, second_place(shapes)), [bool(integer(operator, name, 0)) for name in names]
     left, right = (_turned(shapes[place], turned) for place, turned in zip(places, is_turned, strict=True))
     if not is_product(shapes[0], left, right):
         factors = [_turned(shapes[place], turned) for place, turned in zip(places[::-1], is_turned, strict=True)]

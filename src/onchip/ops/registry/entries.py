@@ -16,6 +16,7 @@ from onchip.ops.contractions.contractions import (
     reduction,
 )
 from onchip.ops.contractions.products import (
+    GEMMS,
     PACKED_PRODUCT,
     PRODUCTS,
     gemm,
@@ -44,7 +45,7 @@ REDUCING: Final = REDUCTIONS | {"ReduceLogSumExp", "ArgMax", "ArgMin"}
 ENTRIES: Final[Mapping[str, Callable[[Operator, Sequence[Shape]], OperatorEntry]]] = {
     **WINDOWS,
     **dict.fromkeys(PRODUCTS, product),
-    "Gemm": gemm,
+    **dict.fromkeys(GEMMS, gemm),
     "FULLY_CONNECTED": rows_of_units,
     PACKED_PRODUCT: product_of_packed_weights,
     "HeadProducts": products_of_heads,

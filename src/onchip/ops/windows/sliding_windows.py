@@ -341,7 +341,7 @@ def _on_two_axes(channels: Layer, batch: int, slides: Sequence[Slide]) -> Layer:
 
 
 WINDOWS: Final[Mapping[str, Callable[[Operator, Sequence[Shape]], OperatorEntry]]] = {
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), convolution),
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "com.microsoft::FusedConv"), convolution),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), pool_of_all),
     "ConvTranspose": transposed_convolution,

@@ -123,7 +123,7 @@ class NestDerivation:
 
 def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Derived:
     match operator.kind:
-        case kind if kind in CONVOLUTIONS:
+        case kind if kind in CONVOLUTIONS or kind == "com.microsoft::FusedConv":
             weight = _weight(shapes)
             return _convolution(operator, shapes, shapes[weight], region), 1, weight
         case "ConvTranspose":
@@ -137,13 +137,17 @@ def _derived(operator: Operator, shapes: Sequence[Shape], region: Region) -> Der
         case kind if kind in REDUCTIONS and prod(shapes[1]) % prod(shapes[0]) == 0:
             added = prod(shapes[1]) // prod(shapes[0])
             return (Layer(g=prod(shapes[0]), c=added, has_weight=False),), 1, None
-        case "Gemm":
+        case "Gemm" | "com.microsoft::FusedGemm":
             return matrix(operator, shapes)
         case "HeadProducts":
             rows, columns, depth, batch = (integer(operator, name, 0) for name in ("rows", "columns", "depth", "batch"))
             return (Layer(n=rows, k=columns, c=depth, g=batch),), 1, 2
         case kind if kind in PRODUCTS:
             return matrix_product(shapes)
+        case "com.microsoft::FusedMatMul":
+            if integer(operator, "transBatchA", 0) or integer(operator, "transBatchB", 0):
+                raise NoNest("batch")
+            return matrix_product(shapes, (bool(integer(operator, "transA", 0)), bool(integer(operator, "transB", 0))))
         case "BATCH_MATMUL":
             return matrix_product(shapes, (bool(integer(operator, "adj_x", 0)), bool(integer(operator, "adj_y", 0))))
         case "FULLY_CONNECTED":
