@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 from onchip.api.networks import read_network
 from onchip.ir.graph import Graph
-from onchip.ops.pointwise.joined_kinds import JOINED
+from onchip.ops.pointwise.placed_kinds import JOINED
 from onchip.ops.registry.kinds import geometry_of
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from support.onnx_networks import integers, make_node, model, value

@@ -1,17 +1,20 @@
-"""Kinds whose elements come from other places: rows that are normalised, reductions, slices, pads, resized maps.
+"""Kinds whose elements come from other places: rows that are normalised, slices, pads, resized maps, joins.
 
-An element of the output depends on a range of each dimension of an operand, which follows from the element's place.
+They have no loop nest. An element of the output depends on a range of each dimension of an operand, which follows from
+the element's place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from onchip.ir.operator import OF_ONE_AXIS, Operator
 from onchip.ir.window import integer, integers
-from onchip.ops.derive.geometry import Geometry, Span
-from onchip.ops.registry.outline import Outline, Shape, whole
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, unknown
+from onchip.ops.registry.outline import Outline, Shape
+from onchip.ops.views.views import paces_of
 
 _MARGINS: Final = {"nearest": 1, "linear": 1, "cubic": 3}
 """By how many elements the source of a resized one may lie beside its place, however coordinates are rounded."""
@@ -20,183 +23,196 @@ _REACH_OF_PADDING: Final = {"constant": 0, "edge": 1, "reflect": 2, "symmetric":
 _DEFAULT_AXES: Final = {"LayerNormalization": -1, "RMSNormalization": -1}
 """Where a file may leave it out; that of a softmax differs by ONNX's version."""
 _CHANNELS: Final = 1
+_Dimensions = tuple[AffineDimension, ...]
 
 
-def _beside(outline: Outline, first: tuple[Span, ...]) -> Geometry | None:
-    """The first operand lies along the output, all others are read whole by every tile."""
-    if len(outline.operator.outputs) > 1 or not outline.axes:
-        return None
-    return outline.finish([first, *whole(outline.shapes()[1:])])
+def placed(
+    outline: Outline,
+    first: _Dimensions,
+    write: _Dimensions | None = None,
+    loops: Mapping[str, int] | None = None,
+    uncut: Sequence[int] = (),
+) -> OperatorEntry:
+    """Return an entry whose first operand lies as `first` says; every slice reads the others whole.
 
-
-def _rows(outline: Outline) -> Geometry | None:
-    """What is normalised begins with `axis` and is never cut; what stands before it is."""
-    source, rank = outline.shapes()[0], len(outline.written)
-    axis = _place(outline.operator, "axis", rank, _DEFAULT_AXES.get(outline.operator.kind))
-    if source != outline.written or axis is None:
-        return None
-    outline.cut_along_output()
-    return _uncut_from(outline, axis, axis + 1 if outline.operator.attributes.get(OF_ONE_AXIS) is True else None)
-
-
-def _uncut_from(outline: Outline, axis: int, stop: int | None = None) -> Geometry | None:
-    """Element by element along the axes before, and behind `stop`; those between are in every tile as a whole."""
-    shape = outline.written
-    cut = [at for at in range(len(shape)) if at < axis or (stop is not None and at >= stop)]
-    along = tuple(Span(size, at if at in cut else None) for at, size in enumerate(shape))
-    if len(outline.operator.outputs) > 1:
-        return None
-    outline.leave_whole([at for at in range(len(shape)) if at not in cut])
-    return outline.finish([along, *whole(outline.shapes()[1:])], [along])
-
-
-def _channels_normalised(outline: Outline) -> Geometry | None:
-    """All pixels of a channel belong together; every channel, or group of them, is one by itself."""
-    source = outline.shapes()[0]
-    if source != outline.written or len(source) < 3:
-        return None
-    outline.cut_along_output()
-    is_by_channel = outline.operator.kind == "InstanceNormalization"
-    return _uncut_from(outline, _CHANNELS + 1 if is_by_channel else _CHANNELS)
-
-
-def slice_of(operator: Operator, source: Shape, written: Shape) -> tuple[list[int], list[int]] | None:
-    """Return along each axis of `source` the first element that a Slice leaves, and how far the next one is.
-
-    None where its attributes do not say that, or say something else than its output.
+    Without `write`, each dimension of the output has a loop, of which those of the dimensions `uncut` are never cut.
     """
-    starts = operator.attributes.get("starts")
-    if not isinstance(starts, list) or len(source) != len(written):
-        return None
-    firsts, steps = [0] * len(source), [1] * len(source)
-    axes = integers(operator, "axes", tuple(range(len(starts))))
-    each = zip(
-        axes, integers(operator, "starts", (0,) * len(axes)), integers(operator, "steps", (1,) * len(axes)), strict=True
-    )
-    for axis, start, step in each:
-        at = axis % len(source)
-        firsts[at], steps[at] = min(max(start + source[at] if start < 0 else start, 0), source[at]), step
-    lasts = [first + (size - 1) * step for first, size, step in zip(firsts, written, steps, strict=True)]
-    if min(steps, default=1) < 1 or any(last >= size for last, size in zip(lasts, source, strict=True)):
-        return None
-    return firsts, steps
+    operands = {0: write or along(outline.written), 1: first}
+    operands |= {at: unknown(shape) for at, shape in enumerate(outline.shapes()[1:], 2)}
+    return OperatorEntry({**lone_loops(operands), **(loops or {})}, operands, uncut=frozenset(f"P{at}" for at in uncut))
 
 
-def _slice(outline: Outline) -> Geometry | None:
+def _rows(outline: Outline) -> OperatorEntry | None:
+    """What is normalised begins with `axis` and is never cut; what stands before it is."""
+    operator, rank = outline.operator, len(outline.written)
+    axis = _place(operator, "axis", rank, _DEFAULT_AXES.get(operator.kind))
+    if outline.shapes()[0] != outline.written or axis is None:
+        return None
+    stop = axis + 1 if operator.attributes.get(OF_ONE_AXIS) is True else rank
+    return placed(outline, along(outline.written), uncut=range(axis, stop))
+
+
+def _channels_normalised(outline: Outline) -> OperatorEntry | None:
+    """All pixels of a channel belong together; every channel, or group of them, is one by itself."""
+    rank = len(outline.written)
+    if outline.shapes()[0] != outline.written or rank < 3:
+        return None
+    is_by_channel = outline.operator.kind == "InstanceNormalization"
+    return placed(outline, along(outline.written), uncut=range(_CHANNELS + is_by_channel, rank))
+
+
+def _slice(outline: Outline) -> OperatorEntry | None:
     source = outline.shapes()[0]
-    left = slice_of(outline.operator, source, outline.written)
-    if left is None:
+    paces = paces_of(outline.operator, source, outline.written)
+    if paces is None:
         return None
-    firsts, steps = left
-    outline.cut_along_output()
-    spans = zip(source, steps, firsts, strict=True)
-    return _beside(
-        outline, tuple(Span(size, at, step=step, offset=first) for at, (size, step, first) in enumerate(spans))
-    )
+    each = enumerate(zip(source, paces, strict=True))
+    return placed(outline, tuple(AffineDimension(size, {f"P{at}": pace.step}, pace.first) for at, (size, pace) in each))
 
 
-def _pad(outline: Outline) -> Geometry | None:
-    """Constants around; what repeats its edge, or is mirrored there, reads so much more beside."""
-    operator, source, written = outline.operator, outline.shapes()[0], outline.written
-    rank = len(source)
-    pads = integers(operator, "pads", (0,) * (2 * rank))
-    if len(written) != rank:
-        return None
-    grown = [size + pads[at] + pads[rank + at] for at, size in enumerate(source)]
-    if grown != list(written):
-        return None
-    outline.cut_along_output()
-    reach = _REACH_OF_PADDING.get(str(operator.attributes.get("mode", "constant")))
-    each = zip(source, pads[:rank], pads[rank:], strict=True)
-    return _beside(outline, tuple(_padded(size, at, pads, reach) for at, (size, *pads) in enumerate(each)))
-
-
-def _padded(size: int, axis: int, pads: Sequence[int], reach: int | None) -> Span:
+def _pad(outline: Outline) -> OperatorEntry | None:
     """Padding of n elements shows what lies at most `reach` times n farther in; without a reach, anything."""
-    if pads == [0, 0]:
-        return Span(size, axis)
-    before, behind = (0 if reach is None else reach * max(pad, 0) for pad in pads)
-    is_known = reach is not None and before + behind < size
-    return Span(size, axis, offset=-pads[0] - behind, extent=1 + before + behind) if is_known else Span(size)
+    operator, source, written = outline.operator, outline.shapes()[0], outline.written
+    rank, reach = len(source), _REACH_OF_PADDING.get(str(outline.operator.attributes.get("mode", "constant")))
+    pads = integers(operator, "pads", (0,) * (2 * rank))
+    if [size + pads[at] + pads[rank + at] for at, size in enumerate(source)] != list(written):
+        return None
+    read, loops = list[AffineDimension](), dict[str, int]()
+    for at, (size, *ends) in enumerate(zip(source, pads[:rank], pads[rank:], strict=True)):
+        before, behind = (0 if reach is None else reach * max(pad, 0) for pad in ends)
+        is_known = ends == [0, 0] or (reach is not None and before + behind < size)
+        loops[f"R{at}"] = 1 + before + behind
+        read.append(AffineDimension(size, {f"P{at}": 1, f"R{at}": 1} if is_known else {}, -ends[0] - behind))
+    return placed(outline, tuple(read), loops=loops)
 
 
-def _resize(outline: Outline) -> Geometry | None:
+def _resize(outline: Outline) -> OperatorEntry | None:
+    """By a whole factor up or down; by another, all of the dimension is read."""
     operator, source, written = outline.operator, outline.shapes()[0], outline.written
     margin = _MARGINS.get(str(operator.attributes.get("mode", "nearest")))
     is_cropped = operator.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     if margin is None or is_cropped or operator.attributes.get("antialias") or len(source) != len(written):
         return None
-    outline.cut_along_output()
-    return _beside(outline, tuple(_resized(size, written[at], at, margin) for at, size in enumerate(source)))
+    write, read, loops = list[AffineDimension](), list[AffineDimension](), dict[str, int]()
+    for at, (size, after) in enumerate(zip(source, written, strict=True)):
+        pixels, inside, seen = f"P{at}", f"Q{at}", f"R{at}"
+        up, down = (after // size, 1) if after % size == 0 else (1, size // after)
+        is_known = size * up == after * down
+        loops |= {pixels: after // up, inside: up, seen: down + 2 * margin}
+        write.append(AffineDimension(after, {pixels: up, inside: 1} if up > 1 else {pixels: 1}))
+        terms, offset = ({pixels: 1}, 0) if size == after else ({pixels: down, seen: 1}, -margin)
+        read.append(AffineDimension(size, terms if is_known else {}, offset))
+    return placed(outline, tuple(read), tuple(write), loops)
 
 
-def _resized(size: int, written: int, axis: int, margin: int) -> Span:
-    """By a whole factor up or down; by another, all of it is read."""
-    if size == written:
-        return Span(size, axis)
-    if written % size == 0:
-        return Span(size, axis, per=written // size, offset=-margin, extent=2 * margin + 1)
-    if size % written == 0:
-        factor = size // written
-        return Span(size, axis, step=factor, offset=-margin, extent=factor + 2 * margin)
-    return Span(size)
-
-
-def _repeated(outline: Outline) -> Geometry | None:
+def _repeated(outline: Outline) -> OperatorEntry | None:
     """Along a dimension that keeps its size each element is the one at its place; of others all may be read."""
-    source, written = outline.shapes()[0], outline.written
-    missing = len(written) - len(source)
+    source, write = outline.shapes()[0], along(outline.written)
+    missing = len(write) - len(source)
     if missing < 0:
         return None
-    outline.cut_along_output()
-    spans = (Span(size, at + missing if size == written[at + missing] else None) for at, size in enumerate(source))
-    return _beside(outline, tuple(spans))
+    met = zip(source, write[missing:], strict=True)
+    return placed(outline, tuple(one if size == one.size else AffineDimension(size, {}) for size, one in met))
 
 
-def _gather(outline: Outline) -> Geometry | None:
-    """The dimension that is picked from is read whole; the indices lie along the dimensions in its place."""
-    shapes, written, operator = outline.shapes(), outline.written, outline.operator
-    if len(shapes) < 2 or len(operator.outputs) > 1:
-        return None
-    first, second, *others = shapes
+def _gather(outline: Outline) -> OperatorEntry | None:
+    """The dimension that is picked from is read whole; the indices lie along the dimensions in its place.
+
+    A table that is a parameter stands behind the indices.
+    """
+    shapes, written = outline.shapes(), outline.written
     fitting = [
-        (is_second, axis)
-        for is_second, data, indices in ((False, first, second), (True, second, first))
-        if (axis := _place(operator, "axis", len(data), 0)) is not None
-        and (*data[:axis], *indices, *data[axis + 1 :]) == written
+        (data, indices, axis)
+        for data, indices in ((1, 2), (2, 1))
+        if len(shapes) > 1
+        and (axis := _place(outline.operator, "axis", len(shapes[data - 1]), 0)) is not None
+        and (*shapes[data - 1][:axis], *shapes[indices - 1], *shapes[data - 1][axis + 1 :]) == written
     ]
-    if len(fitting) != 1:  # a table that is a parameter stands behind the indices
+    if len(fitting) != 1:
         return None
-    (is_second, axis), rank = fitting[0], len(first if fitting[0][0] else second)
-    data = second if is_second else first
-    outline.cut_along_output()
-    places = [at if at < axis else at + rank - 1 for at in range(len(data))]
-    picked = tuple(Span(size, None if at == axis else places[at]) for at, size in enumerate(data))
-    named = tuple(Span(size, axis + at) for at, size in enumerate(first if is_second else second))
-    return outline.finish([*((named, picked) if is_second else (picked, named)), *whole(others)])
+    (data, indices, axis), write = fitting[0], along(written)
+    size, rank = shapes[data - 1][axis], len(shapes[indices - 1])
+    picked = (*write[:axis], AffineDimension(size, {}), *write[axis + rank :])
+    others = {at: unknown(shape) for at, shape in enumerate(shapes[2:], 3)}
+    operands = {0: write, data: picked, indices: write[axis : axis + rank], **others}
+    return OperatorEntry(lone_loops(operands), operands)
 
 
-def _blocks(outline: Outline) -> Geometry | None:
+def _blocks(outline: Outline) -> OperatorEntry | None:
     """Pixels to channels or back: rows and columns of blocks; all channels of a pixel are read."""
     source, written = outline.shapes()[0], outline.written
     size = integer(outline.operator, "blocksize", 0)
     if size < 1 or len(source) != 4 or len(written) != 4:
         return None
-    outline.cut_along_output()
-    if outline.operator.kind == "DepthToSpace":
-        pixels = [Span(source[at], at, per=size) for at in (2, 3)]
-    else:
-        pixels = [Span(source[at], at, step=size, extent=size) for at in (2, 3)]
-    return _beside(outline, (Span(source[0], 0), Span(source[1]), *pixels))
+    is_pixels = outline.operator.kind == "DepthToSpace"
+    small, large = (source, written) if is_pixels else (written, source)
+    blocks = tuple(AffineDimension(small[at], {f"P{at}": 1}) for at in (2, 3))
+    pixels = tuple(AffineDimension(large[at], {f"P{at}": size, f"Q{at}": 1}) for at in (2, 3))
+    batch, channels = along(written[:2])
+    first = AffineDimension(source[0], {"P0": 1}), AffineDimension(source[1], {})
+    loops = {"P2": small[2], "P3": small[3], "Q2": size, "Q3": size}
+    read, write = (blocks, pixels) if is_pixels else (pixels, blocks)
+    return placed(outline, (*first, *read), (batch, channels, *write), loops)
+
+
+def _transpose(outline: Outline) -> OperatorEntry | None:
+    source, write = outline.shapes()[0], along(outline.written)
+    order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
+    if tuple(source[index] for index in order) != outline.written:
+        return None
+    return placed(outline, tuple(write[order.index(at)] for at in range(len(source))))
+
+
+def _concat(outline: Outline) -> OperatorEntry | None:
+    """Inputs one after the other, cut anywhere; constants may stand between them."""
+    seen, count, written = outline.shapes(), len(outline.operator.inputs), outline.written
+    if (axis := _joined_axis(outline, written)) is None:
+        return None
+    if not _make_up(written, seen[:count], axis):
+        return across(outline, axis, [written], seen) if _make_up(written, seen, axis) else None
+    write, starts = along(written), accumulate((part[axis] for part in seen), initial=0)
+    operands = {0: write}
+    for place, (shape, start) in enumerate(zip(seen, starts, strict=False), 1):
+        part = AffineDimension(shape[axis], {f"P{axis}": 1}, -start) if place <= count else None
+        operands[place] = unknown(shape) if part is None else (*write[:axis], part, *write[axis + 1 :])
+    return OperatorEntry(lone_loops(operands), operands)
+
+
+def _split(outline: Outline) -> OperatorEntry | None:
+    """Cut along the dimensions that it does not split."""
+    source, parts = outline.shapes()[0], [outline.shape(name) for name in outline.operator.outputs]
+    axis = _joined_axis(outline, source)
+    return None if axis is None or not _make_up(source, parts, axis) else across(outline, axis, parts, [source])
+
+
+def across(outline: Outline, axis: int, writes: Sequence[Shape], reads: Sequence[Shape]) -> OperatorEntry:
+    """Return an entry whose operands have all of an axis in every slice; other dimensions lie side by side."""
+    operands = {at: along(shape) for at, shape in enumerate(reads, 1)} | {
+        -at: along(one) for at, one in enumerate(writes)
+    }
+    operands |= {at: unknown(shape) for at, shape in enumerate(outline.shapes()[len(reads) :], len(reads) + 1)}
+    return OperatorEntry(lone_loops(operands), operands, uncut=frozenset({f"P{axis}"}))
+
+
+def _joined_axis(outline: Outline, joined: Shape) -> int | None:
+    return integer(outline.operator, "axis", 0) % len(joined) if joined else None
+
+
+def _make_up(joined: Shape, parts: Sequence[Shape], axis: int) -> bool:
+    """True if the parts, one after the other along the axis, are as large as what is joined."""
+    if {len(part) for part in parts} != {len(joined)}:
+        return False
+    alike = {(*part[:axis], *part[axis + 1 :]) for part in parts} == {(*joined[:axis], *joined[axis + 1 :])}
+    return alike and sum(part[axis] for part in parts) == joined[axis]
 
 
 def _place(operator: Operator, name: str, rank: int, default: int | None = None) -> int | None:
-    """An axis that an attribute names, from 0 on; the default, or None, where there is no attribute."""
+    """Return an axis that an attribute names, from 0 on; the default, or None, if there is no attribute."""
     axis = operator.attributes.get(name, default)
     return axis % rank if isinstance(axis, int) and rank and -rank <= axis < rank else None
 
 
-PLACED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+PLACED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"), _rows),
     **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), _channels_normalised),
     "Slice": _slice,
@@ -206,4 +222,10 @@ PLACED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     "Gather": _gather,
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _blocks),
 }
-"""By kind its geometry, None where its shapes or attributes say too little."""
+"""By kind its entry, None where its shapes or attributes say too little."""
+TRANSPOSED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {"Transpose": _transpose}
+JOINED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
+    **dict.fromkeys(("Concat", "CONCATENATION"), _concat),
+    "Split": _split,
+}
+"""The same for kinds that join operands or take one apart; a CONCATENATION of TFLite goes through turned views."""

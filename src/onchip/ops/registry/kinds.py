@@ -10,16 +10,14 @@ from typing import Final
 from onchip.ir.graph import Graph
 from onchip.ir.operator import UPPER_BOUND, Operator
 from onchip.ir.tensor import Tensor
-from onchip.ir.window import integers
 from onchip.ops.contractions.products import gemm, product
-from onchip.ops.derive.geometry import Geometry, Span
-from onchip.ops.pointwise.joined_kinds import JOINED
-from onchip.ops.pointwise.placed_kinds import PLACED
+from onchip.ops.derive.geometry import Geometry
+from onchip.ops.pointwise.placed_kinds import JOINED, PLACED, TRANSPOSED
 from onchip.ops.pointwise.step_kinds import STEPS
 from onchip.ops.pointwise.strided_copies import STRIDED
 from onchip.ops.registry.entries import ELEMENTWISE, ENTRIES, REDUCING
-from onchip.ops.registry.entry import per_channel, spread, unknown
-from onchip.ops.registry.outline import Outline, whole
+from onchip.ops.registry.entry import OperatorEntry, per_channel, spread, unknown
+from onchip.ops.registry.outline import Outline
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed_with_bias
 
@@ -35,7 +33,10 @@ def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry
     if has_bounded_operand(operator, graph):
         return None
     describe = next((kinds[operator.kind] for kinds in _ROOMS if operator.kind in kinds), None)
-    geometry = None if describe is None else describe(Outline(operator, graph, is_model))
+    outline = Outline(operator, graph, is_model)
+    geometry = None if describe is None else describe(outline)
+    if isinstance(geometry, OperatorEntry):
+        geometry = outline.cut(geometry)
     return geometry if geometry is not None and geometry.axes else None
 
 
@@ -110,31 +111,19 @@ def _matmul(outline: Outline) -> Geometry | None:
     return outline.cut(replace(entry, operands={**entry.operands, **others}), many[:-2])
 
 
-def _stated(outline: Outline) -> Geometry | None:
-    """The geometry of a kind whose entry says all of it."""
+def _stated(outline: Outline) -> OperatorEntry | None:
+    """The entry that loop nests follow from, too."""
     try:
-        entry = ENTRIES[outline.operator.kind](outline.operator, [outline.written, *outline.shapes()])
+        return ENTRIES[outline.operator.kind](outline.operator, [outline.written, *outline.shapes()])
     except NoLayerError:
         return None
-    return outline.cut(entry)
 
 
-def _transpose(outline: Outline) -> Geometry | None:
-    (source, *others), written = outline.shapes(), outline.written
-    order = integers(outline.operator, "perm", tuple(range(len(source)))[::-1])
-    rest = whole(others)
-    if tuple(source[index] for index in order) != written:
-        return None
-    outline.cut_along_output()
-    return outline.finish([tuple(Span(size, order.index(index)) for index, size in enumerate(source)), *rest])
-
-
-_KINDS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+_KINDS: Final[Mapping[str, Callable[[Outline], Geometry | OperatorEntry | None]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "custom.Convolution2DTransposeBias"), _windows),
     "Gemm": _gemm,
     "MatMul": _matmul,
-    "Transpose": _transpose,
     **dict.fromkeys(POOLS | GLOBAL_POOLS, _windows),
     **dict.fromkeys(ELEMENTWISE | REDUCING | {"BatchNormalization", "LRN"}, _stated),
 }
-_ROOMS: Final = (_KINDS, JOINED, PLACED, SEQUENCES, STEPS, STRIDED)
+_ROOMS: Final = (_KINDS, JOINED, PLACED, TRANSPOSED, SEQUENCES, STEPS, STRIDED)

@@ -8,6 +8,8 @@ from typing import Final
 from onchip.ir.tensor import Role
 from onchip.ir.window import integer, integers
 from onchip.ops.derive.geometry import Geometry, Span, TileAxis
+from onchip.ops.pointwise.placed_kinds import across, placed
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, unknown
 from onchip.ops.registry.outline import Outline, Shape, whole
 
 _BATCH, _DIRECTION = 0, 1
@@ -44,21 +46,16 @@ def _by_direction(shape: Shape) -> tuple[Span, ...]:
     return Span(shape[0], _DIRECTION), *map(Span, shape[1:])
 
 
-def _along_one_axis(outline: Outline) -> Geometry | None:
+def _along_one_axis(outline: Outline) -> OperatorEntry | None:
     """Every output has what stands in a row in a row again; rows do not know of each other."""
-    source, *others = outline.shapes()
+    source = outline.shapes()[0]
     writes = [outline.shape(name) for name in outline.operator.outputs]
     axis = _axis(outline, len(source))
     if axis is None or any(len(one) != len(source) for one in writes):
         return None
     if any(one[:axis] + one[axis + 1 :] != source[:axis] + source[axis + 1 :] for one in writes):
         return None
-    outline.axes = [TileAxis(1 if at == axis else size) for at, size in enumerate(source)]
-
-    def across(shape: Shape) -> tuple[Span, ...]:
-        return tuple(Span(size, None if at == axis else at) for at, size in enumerate(shape))
-
-    return outline.finish([across(source), *whole(others)], [across(one) for one in writes])
+    return across(outline, axis, writes, [source])
 
 
 def _axis(outline: Outline, rank: int) -> int | None:
@@ -68,42 +65,40 @@ def _axis(outline: Outline, rank: int) -> int | None:
     return axis % rank if isinstance(axis, int) and -rank <= axis < rank else None
 
 
-def _windowed_transform(outline: Outline) -> Geometry | None:
+def _windowed_transform(outline: Outline) -> OperatorEntry | None:
     """STFT: frame n sees the signal from n steps on, for a frame's length; all frequencies of a frame see the same."""
-    (signal, *others), written = outline.shapes(), outline.written
+    (signal, *others), write = outline.shapes(), along(outline.written)
     (step,), (length,) = (integers(outline.operator, name, (0,)) for name in ("frame_step", "frame_length"))
     length = length or max((shape[0] for shape in others if len(shape) == 1), default=0)
-    if len(signal) < 2 or len(written) != 4 or min(step, length) < 1 or signal[0] != written[0]:
+    if len(signal) < 2 or len(write) != 4 or min(step, length) < 1 or signal[0] != write[0].size:
         return None
-    if (signal[1] - length) // step + 1 != written[1]:
+    if (signal[1] - length) // step + 1 != write[1].size:
         return None
-    outline.cut_along_output()
-    first = (Span(signal[0], 0), Span(signal[1], 1, step=step, extent=length), *map(Span, signal[2:]))
-    return outline.finish([first, *whole(others)])
+    frames = AffineDimension(signal[1], {"P1": step, "R": 1})
+    return placed(outline, (write[0], frames, *unknown(signal[2:])), loops={"R": length})
 
 
-def _picked_one_by_one(outline: Outline) -> Geometry | None:
+def _picked_one_by_one(outline: Outline) -> OperatorEntry | None:
     """GatherElements: an element lies where it stands, but along the axis, where its index says."""
     if len(outline.read_names) != 2 or any(
         outline.graph.tensor[one].role is Role.PARAMETER for one in outline.read_names
     ):
         return None
-    (source, indices), rank = outline.shapes(), len(outline.written)
-    axis = integer(outline.operator, "axis", 0)
+    (source, indices), write = outline.shapes(), along(outline.written)
+    axis, rank = integer(outline.operator, "axis", 0), len(write)
     if indices != outline.written or len(source) != rank or not -rank <= axis < rank:
         return None
-    outline.cut_along_output()
-    picked = tuple(Span(size, None if at == axis % rank else at) for at, size in enumerate(source))
-    return outline.finish([picked, tuple(Span(size, at) for at, size in enumerate(indices))])
+    picked = (AffineDimension(size, {} if at == axis % rank else {f"P{at}": 1}) for at, size in enumerate(source))
+    operands = {0: write, 1: tuple(picked), 2: write}
+    return OperatorEntry(lone_loops(operands), operands)
 
 
-def _channels_warped(outline: Outline) -> Geometry | None:
+def _channels_warped(outline: Outline) -> OperatorEntry | None:
     """MediaPipe's: pixels lie anywhere, channels where they are; batch, rows, columns, channels."""
-    (source, *others), written = outline.shapes(), outline.written
-    if len(source) != 4 or len(written) != 4 or (source[0], source[3]) != (written[0], written[3]):
+    source, write = outline.shapes()[0], along(outline.written)
+    if len(source) != 4 or len(write) != 4 or (source[0], source[3]) != (write[0].size, write[3].size):
         return None
-    outline.cut_along_output()
-    return outline.finish([(Span(source[0], 0), *map(Span, source[1:3]), Span(source[3], 3)), *whole(others)])
+    return placed(outline, (write[0], *unknown(source[1:3]), write[3]))
 
 
 def _attention(outline: Outline) -> Geometry | None:
@@ -143,7 +138,7 @@ def _mask(shape: Shape, scores: Shape) -> tuple[Span, ...] | None:
     return tuple(Span(size, at if size > 1 and at < len(scores) - 1 else None) for at, size in enumerate(shape))
 
 
-SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | OperatorEntry | None]]] = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(("TopK", "CumSum", "Hardmax", "LpNormalization"), _along_one_axis),
     "STFT": _windowed_transform,
@@ -151,4 +146,4 @@ SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
     "GatherElements": _picked_one_by_one,
     "custom.TransformTensorBilinear": _channels_warped,
 }
-"""By kind its geometry, None where its shapes or attributes say too little."""
+"""By kind its entry or its geometry, None where its shapes or attributes say too little."""

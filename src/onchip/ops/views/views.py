@@ -95,4 +95,5 @@ def _sliced(operator: Operator, source: Shape, written: Shape) -> tuple[Pace, ..
             return None
         size = source[axis]
         paces[axis] = Pace(min(max(start + size if start < 0 else start, 0), size), step)
-    return tuple(paces)
+    lasts = (pace.first + (count - 1) * pace.step for pace, count in zip(paces, written, strict=True))
+    return tuple(paces) if all(last < size for last, size in zip(lasts, source, strict=True)) else None

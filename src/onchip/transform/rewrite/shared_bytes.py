@@ -13,8 +13,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES, InPlace, Operator
 from onchip.ir.tensor import Tensor
 from onchip.ir.window import integer, integers
-from onchip.ops.pointwise.placed_kinds import slice_of
 from onchip.ops.registry.entries import ELEMENTWISE
+from onchip.ops.views.views import paces_of
 
 ELEMENT_BY_ELEMENT: Final = ELEMENTWISE | {
     *("BatchNormalization", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "RELU", "RELU6"),
@@ -132,14 +132,13 @@ def _band(operator: Operator, graph: Graph) -> Iterator[InPlace]:
 
 def _first_left(operator: Operator, source: tuple[int, ...], target: tuple[int, ...]) -> int | None:
     """Return which element of the input is the first of the output, if all others follow it."""
-    left = slice_of(operator, source, target)
-    if left is None:
+    paces = paces_of(operator, source, target)
+    if paces is None:
         return None
-    firsts, steps = left
     cut = next((at for at, (had, has) in enumerate(zip(source, target, strict=True)) if had != has), 0)
     last = max((at for at, (had, has) in enumerate(zip(source, target, strict=True)) if had != has), default=0)
-    is_stretch = prod(target[:last]) == 1 and all(steps[at] == 1 or target[at] == 1 for at in range(cut, last + 1))
-    return sum(first * prod(source[at + 1 :]) for at, first in enumerate(firsts)) if is_stretch else None
+    is_stretch = prod(target[:last]) == 1 and all(paces[at].step == 1 or target[at] == 1 for at in range(cut, last + 1))
+    return sum(pace.first * prod(source[at + 1 :]) for at, pace in enumerate(paces)) if is_stretch else None
 
 
 def _first_turned(operator: Operator, source: tuple[int, ...]) -> int | None:
