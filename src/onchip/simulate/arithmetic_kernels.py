@@ -28,7 +28,7 @@ from onchip.simulate.call import Call
 from onchip.simulate.kernel_protocol import Bytes
 from onchip.simulate.parts import ELEMENTS, Integers, RegionValues, band_of, elements
 from onchip.simulate.seeded_kernels import SeededKernels
-from onchip.transform.groups.parts import whole_tile
+from onchip.transform.slices.bands import tile_of
 from onchip.transform.slices.tile_bytes import bytes_of_region, bytes_put_together, place_of
 
 _Taken: TypeAlias = tuple[Range, slice] | None
@@ -101,7 +101,7 @@ class ArithmeticKernels:
         is_known = is_paced or geometry is not None
         if not is_known or not _has_arithmetic(graph):
             return self._run_made_up(operator, tile, original, graph, operands)
-        tile = tile or whole_tile(operator, graph)
+        tile = tile or tile_of(graph, operator)
         names = (*tile.inputs, *tile.parameters)
         bands = self._bands(operator, tile, operands)
         parts = tuple(

@@ -10,18 +10,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
 from onchip.ir.graph import Graph
 from onchip.ir.region import Range, Region, whole_region
-from onchip.ir.tensor import Tensor, size_in_bytes
+from onchip.ir.tensor import Tensor
 from onchip.ops.derive.back_calculation import BackCalculation, MapUse, Spans
 from onchip.ops.derive.fusable import Stack, pixels_of, region_of_pixels
-
-_WHOLE: Final = ":"
-"""How a band's name shows a dimension that is not cut."""
+from onchip.transform.slices.bands import band_of_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +130,6 @@ class OutsideLines:
         """The bands of a map; tiles count its pixels in squares of `scale` elements."""
         rows, columns = (Lines((tuple(sorted(lines)),)) for lines in self._lines[name])
         return MapBands(self._graph.tensor[name], rows, columns, scale)
-
-
-def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
-    """Called like `conv1#3[:,:,0:8,0:16]`, `#3` being the mark; the tensor itself where it is all of it, unmarked."""
-    shape = base.shape or ()
-    shown = [
-        _WHOLE if start == 0 and stop == size else f"{start}:{stop}"
-        for (start, stop), size in zip(region, shape, strict=True)
-    ]
-    if not mark and shown.count(_WHOLE) == len(shown):
-        return base
-    ending = f"{mark}[{','.join(shown)}]"
-    sizes, bits = tuple([stop - start for start, stop in region]), base.bits or 0
-    aliases = tuple([alias + ending for alias in base.aliases])
-    size_bytes = size_in_bytes(sizes, bits)
-    return Tensor(base.name + ending, size_bytes, base.role, sizes, bits, aliases, base.name, region)
 
 
 def lines_inside(stack: Stack, found: BackCalculation, *, cached: bool) -> Mapping[str, Lines]:

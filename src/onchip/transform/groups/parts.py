@@ -15,6 +15,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Tile
 from onchip.ops.registry.kinds import geometry_of
 from onchip.ops.views.views import paces_of
+from onchip.transform.slices.bands import tile_of
 from onchip.transform.slices.tile_bytes import place_of
 
 _RUN_IN_PARTS: frozenset[str] = frozenset({"ConvTranspose"})
@@ -75,7 +76,7 @@ class EmittedParts:
         if operator.name in self.operators:
             raise GraphError("a tile has this name", place=f"operator {operator.name!r}", expected="another")
         if listed != [operator.inputs, operator.outputs]:
-            tile = operator.tile or whole_tile(operator, self.graph)
+            tile = operator.tile or tile_of(self.graph, operator)
             operator = replace(operator, inputs=tuple(dict.fromkeys(listed[0])), outputs=listed[1], tile=tile)
         parameters = self.parameters.get(operator.name, operator.parameters)
         self.operators[operator.name] = replace(operator, parameters=parameters)
@@ -108,7 +109,7 @@ class EmittedParts:
     def _whole_tile(self, operator: Operator) -> Tile:
         """The tile that is all of an operator; each of its tiles differs from it in the region alone."""
         if operator.name not in self._whole_tiles:
-            self._whole_tiles[operator.name] = whole_tile(operator, self.graph)
+            self._whole_tiles[operator.name] = tile_of(self.graph, operator)
         return self._whole_tiles[operator.name]
 
     def _ensure_it_runs(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> None:
@@ -138,14 +139,6 @@ class EmittedParts:
         }
         is_read = all(given[name] == prod(self.graph.tensor[name].shape or ()) for name in operator.inputs)
         return is_read and size_of(region) == prod(self.graph.tensor[operator.outputs[0]].shape or ())
-
-
-def whole_tile(operator: Operator, graph: Graph) -> Tile:
-    """The tile that is the whole operator."""
-    names = (*operator.inputs, *operator.parameters, *operator.outputs)
-    shapes = tuple(graph.tensor[name].shape or () for name in names)
-    regions = tuple(whole_region(graph.tensor[name].shape or ()) for name in operator.outputs)
-    return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
 
 
 def _region_of(bands: Sequence[Tensor]) -> Region:

@@ -15,8 +15,9 @@ from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.fusable import ranges_of_pixels, region_of_pixels
 from onchip.ops.views.views import paces_of, seen_region
-from onchip.transform.groups.bands import MapBands, TilePlace, band_of_tensor
+from onchip.transform.groups.bands import MapBands, TilePlace
 from onchip.transform.groups.parts import EmittedParts
+from onchip.transform.slices.bands import band_of_tensor
 
 
 @dataclass

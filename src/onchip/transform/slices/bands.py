@@ -1,16 +1,19 @@
-"""Bands: a grid of cuts through each tensor, at the boundaries of all that its writer and its readers take at once."""
+"""Bands of tensors, cut at the boundaries of what operators take at once, and tiles of operators."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 
-from onchip.ir.region import Region
-from onchip.ir.tensor import Tensor
+from onchip.ir.graph import Graph
+from onchip.ir.operator import Operator
+from onchip.ir.region import Region, whole_region
+from onchip.ir.tensor import Tensor, size_in_bytes
+from onchip.ir.tile import Tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,9 @@ class Bands:
         """Every band, the last dimension fastest; the tensor itself where it is whole."""
         if self.is_whole:
             return (self.base,)
-        return tuple(self._band(region) for region in product(*(pairwise(lines) for lines in self.edges)))
+        return tuple(
+            band_of_tensor(self.base, region) for region in product(*(pairwise(lines) for lines in self.edges))
+        )
 
     def within(self, region: Region) -> tuple[str, ...]:
         """The names of the bands that make up a region, whose boundaries are cuts."""
@@ -46,21 +51,34 @@ class Bands:
             pairwise(lines[bisect_left(lines, start) : bisect_left(lines, stop) + 1])
             for lines, (start, stop) in zip(self.edges, region, strict=True)
         ]
-        return tuple(self._name(self.base.name, each) for each in product(*ranges))
+        return tuple(self.base.name + _shown(self.base, each) for each in product(*ranges))
 
-    def _band(self, region: Region) -> Tensor:
-        base = self.base
-        shape = tuple(stop - start for start, stop in region)
-        band = Tensor.of_shape(self._name(base.name, region), shape, base.bits or 0, base.role)
-        aliases = tuple(self._name(alias, region) for alias in base.aliases)
-        return replace(band, aliases=aliases, part_of=base.name, region=region)
 
-    def _name(self, base: str, region: Region) -> str:
-        ranges = (
-            ":" if each == (0, size) else f"{each[0]}:{each[1]}"
-            for each, size in zip(region, self.base.shape or (), strict=True)
-        )
-        return f"{base}[{','.join(ranges)}]"
+def band_of_tensor(base: Tensor, region: Region, mark: str = "") -> Tensor:
+    """Return a band, called like `conv1#3[:,:,0:8,0:16]`, `#3` being the mark; unmarked, the whole is the tensor."""
+    if not mark and region == whole_region(base.shape or ()):
+        return base
+    ending = mark + _shown(base, region)
+    sizes, bits = tuple([stop - start for start, stop in region]), base.bits or 0
+    aliases = tuple([alias + ending for alias in base.aliases])
+    size_bytes = size_in_bytes(sizes, bits)
+    return Tensor(base.name + ending, size_bytes, base.role, sizes, bits, aliases, base.name, region)
+
+
+def _shown(base: Tensor, region: Region) -> str:
+    """Name the ranges of a region; a dimension that is not cut is `:`."""
+    sizes = zip(region, base.shape or (), strict=True)
+    shown = [":" if start == 0 and stop == size else f"{start}:{stop}" for (start, stop), size in sizes]
+    return f"[{','.join(shown)}]"
+
+
+def tile_of(graph: Graph, operator: Operator, regions: tuple[Region, ...] | None = None) -> Tile:
+    """Return the tile of an operator that computes these regions of its outputs, or all of them."""
+    names = (*operator.inputs, *operator.parameters, *operator.outputs)
+    shapes = tuple(graph.tensor[name].shape or () for name in names)
+    whole = map(whole_region, shapes[len(shapes) - len(operator.outputs) :])
+    written = tuple(whole) if regions is None else regions
+    return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, written)
 
 
 @lru_cache(maxsize=1024)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from onchip.arch.memory import Operand
 from onchip.errors import GraphError
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.ir.region import Region
 from onchip.ir.stated_cost import StatedCost
-from onchip.ir.tile import Tile
 from onchip.ops.derive.channels import Channels
+from onchip.ops.derive.geometry import Geometry, OperandAccess, Span, TileAxis
 from onchip.transform.slices.bands import Bands
+from onchip.transform.slices.emission import SliceEmission
+from onchip.transform.slices.tile_choice import TileChoice, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,28 @@ class ChannelBands:
             _ensure_it_may_run_in(channels, graph.operator[name], parts)
         if not self.parts:
             return graph
-        emission = _Emission(graph, self.parts)
-        tensors = tuple(band for tensor in graph.tensors for band in emission.bands[tensor.name].all)
-        return Graph(graph.name, tensors, tuple(emission.operators()), graph.states_among(tensors))
+        several = {name: parts for name, parts in self.parts.items() if parts > 1}
+        splits = {name: _channel_split(channels, graph.operator[name], parts) for name, parts in several.items()}
+        cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in graph.tensors}
+        for split in splits.values():
+            cut(cuts, split)
+        bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in graph.tensors}
+        tensors = tuple(band for each in bands.values() for band in each.all)
+        emission = SliceEmission(graph, splits, bands)
+        operators = (
+            self._with_cost(one, band) for one in graph.operators for band in emission.tiles(one, splits.get(one.name))
+        )
+        return Graph(graph.name, tensors, tuple(operators), graph.states_among(tensors))
+
+    def _with_cost(self, whole: Operator, band: Operator) -> Operator:
+        """The cost that the file of the operator states for such a band; bands share no bytes in place."""
+        if band is whole:
+            return band
+        parts, stated = self.parts.get(whole.name, 1), whole.stated
+        if parts > 1:
+            energy_pj = None if stated.energy_pj is None else stated.energy_pj / parts
+            stated = StatedCost(stated.splits.cycles_of(parts) if stated.splits else None, energy_pj)
+        return replace(band, stated=stated, in_place=())
 
 
 def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) -> None:
@@ -53,60 +74,22 @@ def _ensure_it_may_run_in(channels: Channels, operator: Operator, parts: int) ->
             raise GraphError(what, place=place, expected=f"a multiple of {parts}")
 
 
-class _Emission:
-    """The bands of all tensors, and the operators over them."""
+def _channel_split(channels: Channels, operator: Operator, parts: int) -> TileChoice:
+    """The operator in equal bands of its channels, one tile for each."""
+    cut_operands = _cut_operands(operator)
 
-    def __init__(self, graph: Graph, parts: Mapping[str, int]) -> None:
-        self._graph = graph
-        self._parts = parts
-        self._channels = Channels(graph)
-        cuts = {tensor.name: [set[int]() for _ in tensor.shape or ()] for tensor in graph.tensors}
-        for name, count in parts.items():
-            for operand in _cut_operands(graph.operator[name]):
-                tensor = graph.tensor[operand]
-                channels = self._channels.count(tensor) or 0
-                lines = cuts[operand][self._channels.axis(tensor)]
-                lines |= {part * channels // count for part in range(1, count)}
-        self.bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in graph.tensors}
+    def access(name: str) -> OperandAccess:
+        tensor = channels.graph.tensor[name]
+        spans = [Span(size) for size in tensor.shape or ()]
+        if name in cut_operands:
+            axis = channels.axis(tensor)
+            size = spans[axis].size
+            spans[axis] = Span(size, 0, step=size // parts, extent=size // parts)
+        operand = Operand.OUTPUT if name in operator.outputs else Operand.INPUT
+        return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
 
-    def operators(self) -> Iterator[Operator]:
-        """Yield the bands of each operator, or itself over all bands of its operands."""
-        for operator in self._graph.operators:
-            count = self._parts.get(operator.name, 1)
-            if count == 1:
-                yield self._over_bands(operator, 0, 1)
-                continue
-            splits, stated = operator.stated.splits, operator.stated
-            energy_pj = None if stated.energy_pj is None else stated.energy_pj / count
-            cost = StatedCost(splits.cycles_of(count) if splits else None, energy_pj)
-            for part in range(count):
-                band = self._over_bands(operator, part, count)
-                yield replace(band, name=f"{operator.name}#{part}", stated=cost)
-
-    def _over_bands(self, operator: Operator, part: int, count: int) -> Operator:
-        cut = _cut_operands(operator) if count > 1 else frozenset()
-
-        def bands(names: Sequence[str]) -> tuple[str, ...]:
-            found = (self.bands[name].within(self._region(name, part, count, is_cut=name in cut)) for name in names)
-            return tuple(dict.fromkeys(band for each in found for band in each))
-
-        inputs, parameters, outputs = map(bands, (operator.inputs, operator.parameters, operator.outputs))
-        if (inputs, parameters, outputs) == (operator.inputs, operator.parameters, operator.outputs):
-            return operator
-        names = (*operator.inputs, *operator.parameters, *operator.outputs)
-        shapes = tuple(self._graph.tensor[name].shape or () for name in names)
-        regions = tuple(self._region(name, part, count, is_cut=True) for name in operator.outputs)
-        tile = Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
-        return replace(operator, inputs=inputs, parameters=parameters, outputs=outputs, tile=tile, in_place=())
-
-    def _region(self, name: str, part: int, count: int, *, is_cut: bool) -> Region:
-        shape = self._graph.tensor[name].shape or ()
-        whole = tuple((0, size) for size in shape)
-        if not is_cut or count == 1:
-            return whole
-        axis = self._channels.axis(self._graph.tensor[name])
-        band = (part * shape[axis] // count, (part + 1) * shape[axis] // count)
-        return (*whole[:axis], band, *whole[axis + 1 :])
+    reads, writes = tuple(map(access, dict.fromkeys(operator.reads))), tuple(map(access, operator.outputs))
+    return TileChoice(Geometry((TileAxis(parts),), reads, writes), (1,), (0,), 0)
 
 
 def _cut_operands(operator: Operator) -> frozenset[str]:

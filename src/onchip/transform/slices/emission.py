@@ -16,7 +16,7 @@ from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import SumPart, Tile
 from onchip.ops.derive.geometry import OperandAccess
-from onchip.transform.slices.bands import Bands, named_bands
+from onchip.transform.slices.bands import Bands, named_bands, tile_of
 from onchip.transform.slices.tile_choice import TileChoice, cut
 
 BandEdges = Mapping[str, Sequence[AbstractSet[int]]]
@@ -44,7 +44,10 @@ def emitted(
 
 def _emitted_with(problem: Problem, splits: Mapping[str, TileChoice], cuts: BandEdges) -> Graph:
     bands = {tensor.name: Bands.of(tensor, cuts[tensor.name]) for tensor in problem.graph.tensors}
-    return _SplitEmission(problem, splits, bands).run()
+    emission = SliceEmission(problem.graph, splits, bands, problem.counts)
+    operators = tuple(emission.operators())
+    tensors = (*(band for each in bands.values() for band in each.all), *emission.sums)
+    return Graph(problem.graph.name, tensors, operators, states_of_bands(problem.graph, bands, operators))
 
 
 def operands_of_tiles(
@@ -56,7 +59,7 @@ def operands_of_tiles(
     """
     bands = {name: Bands.of(problem.graph.tensor[name], cuts[name]) for name in (*operator.reads, *operator.outputs)}
     tensors = {name: band for each in bands.values() for name, band in named_bands(each).items()}
-    emission = _SplitEmission(problem, {}, bands)
+    emission = SliceEmission(problem.graph, {}, bands, problem.counts)
     for tile in emission.tiles(operator, split):
         tensors |= {tensor.name: tensor for tensor in emission.sums[-1:]}
         operands = (tensors[name] for name in dict.fromkeys((*tile.reads, *tile.outputs)))
@@ -64,20 +67,22 @@ def operands_of_tiles(
 
 
 @dataclass
-class _SplitEmission:
-    problem: Problem
+class SliceEmission:
+    """The operators of a graph in slices, over the bands of its tensors; `sums` are the partial sums that they pass on.
+
+    `is_counted` is False for parameters that slices list whole.
+    """
+
+    graph: Graph
     splits: Mapping[str, TileChoice]
     bands: Mapping[str, Bands]
-    operators: list[Operator] = field(default_factory=list)
+    is_counted: Callable[[Tensor], bool] = lambda _: True
     sums: list[Tensor] = field(default_factory=list)
 
-    def run(self) -> Graph:
-        graph = self.problem.graph
-        for operator in graph.operators:
-            self.operators.extend(self.tiles(operator, self.splits.get(operator.name)))
-        banded = (band for tensor in graph.tensors for band in self.bands[tensor.name].all)
-        tensors, operators = (*banded, *self.sums), tuple(self.operators)
-        return Graph(graph.name, tensors, operators, states_of_bands(graph, self.bands, operators))
+    def operators(self) -> Iterator[Operator]:
+        """Yield the slices of each operator, or itself over all bands of its operands."""
+        for operator in self.graph.operators:
+            yield from self.tiles(operator, self.splits.get(operator.name))
 
     def tiles(self, operator: Operator, split: TileChoice | None) -> Iterator[Operator]:
         """Yield the operator's tiles, or itself if it is not split."""
@@ -91,22 +96,16 @@ class _SplitEmission:
         names = (*operator.inputs, *operator.parameters, *operator.outputs)
         if all(self.bands[name].is_whole for name in names):
             return operator
-        regions = tuple(_whole(self.problem.graph.tensor[name]) for name in operator.outputs)
         return replace(
             operator,
             inputs=self._all_bands(operator.inputs),
             parameters=self._all_bands(operator.parameters),
             outputs=self._all_bands(operator.outputs),
-            tile=self._tile(operator, regions),
+            tile=tile_of(self.graph, operator),
         )
 
     def _all_bands(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(band.name for name in names for band in self.bands[name].all))
-
-    def _tile(self, operator: Operator, regions: tuple[Region, ...]) -> Tile:
-        names = (*operator.inputs, *operator.parameters, *operator.outputs)
-        shapes = tuple(self.problem.graph.tensor[name].shape or () for name in names)
-        return Tile(operator.name, operator.inputs, operator.parameters, operator.outputs, shapes, regions)
 
     def _tiles(self, operator: Operator, split: TileChoice) -> Iterator[Operator]:
         """Those that sum up one region pass the sum on from one to the next, in the order in which they run."""
@@ -116,7 +115,7 @@ class _SplitEmission:
         passed: dict[tuple[Range, ...], str] = {}
         for index, tile in enumerate(tiles):
             regions = tuple(access.region(tile, geometry.axes) or () for access in geometry.writes)
-            described = self._tile(operator, regions)
+            described = tile_of(self.graph, operator, regions)
             key = _output_part(tile, axis)
             if axis is not None:
                 part = SumPart.END if last[key] == index else SumPart.MIDDLE if key in passed else SumPart.START
@@ -136,8 +135,8 @@ class _SplitEmission:
         reads = [access for access in geometry.reads if self._is_read(access, split, described.part)]
         read = self._bands_of(reads, tile, split)
         sizes = [axis.size for axis in geometry.axes]
-        is_parameter = {band: self.problem.graph.tensor[base].role is Role.PARAMETER for band, base in read.items()}
-        uncounted = (each for each in operator.parameters if not self.problem.counts(self.problem.graph.tensor[each]))
+        is_parameter = {band: self.graph.tensor[base].role is Role.PARAMETER for band, base in read.items()}
+        uncounted = (each for each in operator.parameters if not self.is_counted(self.graph.tensor[each]))
         return replace(
             operator,
             name=name,
@@ -165,7 +164,7 @@ class _SplitEmission:
 
     def _sum(self, tile: str, output: str, region: Region) -> str:
         shape = tuple(stop - start for start, stop in region)
-        bits = self.problem.graph.tensor[output].bits or 0
+        bits = self.graph.tensor[output].bits or 0
         self.sums.append(Tensor.of_shape(f"{tile}.sum", shape, bits, Role.ACTIVATION))
         return self.sums[-1].name
 
@@ -173,10 +172,6 @@ class _SplitEmission:
 def _output_part(tile: tuple[Range, ...], reduction: int | None) -> tuple[Range, ...]:
     """A tile without its range of what is summed up."""
     return tuple(each for axis, each in enumerate(tile) if axis != reduction)
-
-
-def _whole(tensor: Tensor) -> Region:
-    return tuple((0, size) for size in tensor.shape or ())
 
 
 def cuts_of_states_alike(
