@@ -31,6 +31,9 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ir.window import integers, windows_of
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.group.cost import stack_cost
+from onchip.ops.derive.back_calculation import AxisName
+from onchip.ops.derive.back_calculation_classes import TileClass, tiled_axis
+from onchip.ops.derive.fusable import Stack
 from onchip.ops.derive.fusable_of import fusable_of
 from onchip.simulate.arithmetic_kernels import ArithmeticKernels, values_in_given_order
 from onchip.simulate.machine import run_plan_on_machine
@@ -119,6 +122,42 @@ def test_tiles_compute_the_multiplications_that_are_costed(case: tuple[Graph, Cu
     graph, cut, tiled = case
     roomy = machine(level("weights", 2**20), level("maps", 2**24))
     assert macs_of(tiled, graph) == sum(stack_cost(stack, roomy, tiling, fitting).sums.macs for stack, tiling in cut)
+
+
+def counted(stack: Stack, tiling: Tiling) -> Iterator[tuple[TileClass, TileClass, int]]:
+    """Classes of equal tiles, along the rows and along the columns, and how many tiles are of both."""
+    rows = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=tiling.mode.caches_rows)
+    columns = tiled_axis(stack, AxisName.COLUMNS, tiling.columns, cached=tiling.mode.caches_columns)
+    for (down, high), (across, wide) in product(Counter(rows.order).items(), Counter(columns.order).items()):
+        yield rows.classes[down], columns.classes[across], high * wide
+
+
+@settings(max_examples=40, deadline=None)
+@given(tiled_graphs())
+def test_counted_classes_of_tiles_have_the_totals_of_the_emitted_operators(case: tuple[Graph, Cut, Graph]) -> None:
+    """The pixels that each layer computes, and those that it sees of the maps that it reads itself."""
+    graph, cut, tiled = case
+    written, read = Counter[str](), Counter[tuple[str, str]]()
+    for operator in tiled.operators:
+        written[original_of(operator)] += size_of(region_of(tiled, operator))
+        for tensor in (tiled.tensor[name] for name in operator.inputs):
+            read[original_of(operator), place_of(tensor)[0]] += prod(tensor.shape or ())
+    for stack, tiling in cut:
+        computed, seen = Counter[str](), Counter[tuple[str, str]]()
+        channels = {one.name: one.channels for one in (*stack.inputs, *(layer.output for layer in stack.layers))}
+        for down, across, times in counted(stack, tiling):
+            for at, layer in enumerate(stack.layers):
+                name = layer.output.name
+                pixels = times * down.maps[name].computed * across.maps[name].computed
+                scale = prod(graph.tensor[name].shape or ()) // layer.output.elements
+                computed[layer.name] += pixels * channels[name] * scale
+                uses = zip(layer.reads, down.reads[at], across.reads[at], strict=True)
+                if pixels and len({one.source for one in layer.reads}) == len(layer.reads):
+                    for one, high, wide in uses:
+                        seen[layer.name, one.source] += times * high.seen * wide.seen * channels[one.source]
+        assert computed == {layer.name: written[layer.name] for layer in stack.layers}
+        own = {(name, source) for name, source in seen if source in graph.operator[name].inputs}
+        assert {key: seen[key] for key in own} == {key: read[key] for key in own}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from onchip.ir.window import Window, begins_inside, integers
 from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
 from onchip.ops.derive.fusable import FeatureMap, FusableLayer, Read
 from onchip.ops.derive.layers_of import LeftOut, Precision, shapes_of
-from onchip.ops.derive.operands import largest_first, nest_operands
+from onchip.ops.derive.operands import largest_first, nest_operands, precise
 from onchip.ops.views.fusable_views import (
     Sight,
     all_of,
@@ -197,7 +197,7 @@ class FusableReading:
         return nest_of_transposed(self.graph, operator, part, (source, high)), prod(strides)
 
     def _finished(self, operator: Operator, layer: Layer, output: FeatureMap, reads: tuple[Read, ...]) -> FusableLayer:
-        layer = self._precise(operator, layer)
+        layer = precise(self.graph, operator, layer, self.precision)
         weight_bits = layer.elements(WEIGHT) * layer.weight_bits if len(reads) == 1 else 0
         joined = self.shown.joined.get(reads[0].source, ())
         if len(reads) > 1 and any(read.source in self.shown.joined for read in reads):
@@ -205,14 +205,6 @@ class FusableReading:
         if joined:
             reads = tuple(part.seen_through(reads[0]) for part in joined)
         return FusableLayer(operator.name, layer, output, reads, weight_bits, joins=len(joined) > 1)
-
-    def _precise(self, operator: Operator, layer: Layer) -> Layer:
-        """The layer with the bits that are asked for, or those of its operands."""
-        if self.precision.bits is not None:
-            return self.precision.of(layer)
-        tensor, operands = self.graph.tensor, nest_operands(self.graph, operator)
-        weight = None if operands.weight is None else tensor[operands.weight]
-        return self.precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
 
     def _nest(self, operator: Operator, name: str) -> Layer:
         if name in self.layers:

@@ -13,7 +13,7 @@ from onchip.ir.region import Range, Region, whole_region
 from onchip.ops.contractions.attention import ATTENTION
 from onchip.ops.contractions.products import PACKED_PRODUCT
 from onchip.ops.derive.layers_of import Precision, layers_of_operator, shapes_of
-from onchip.ops.derive.operands import NestOperands, nest_operands
+from onchip.ops.derive.operands import NestOperands, nest_operands, precise
 from onchip.ops.derive.tile_layer import Pixels, Sides, layer_of_tile
 from onchip.ops.sequences.recurrences import RECURRENT
 from onchip.ops.windows.sliding_windows import NoLayerError, loop_nests, transposed_convolution
@@ -75,12 +75,7 @@ class NestsOfNetwork:
         return len(shape) >= len(_ONE_PIXEL) and max(shape[-2:]) > 1
 
     def _precise(self, operator: Operator, layer: Layer) -> Layer:
-        """The layer with the bits that are asked for, or those of its operands."""
-        if self.precision.bits is not None:
-            return self.precision.of(layer)
-        tensor, operands = self.graph.tensor, nest_operands(self.graph, operator)
-        weight = None if operands.weight is None else tensor[operands.weight]
-        return self.precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
+        return precise(self.graph, operator, layer, self.precision)
 
     def _found(self, operator: Operator) -> tuple[Layer, ...]:
         if operator.kind in _WITHOUT_NEST:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from onchip.ir.graph import Graph
+from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.operator_kinds import nests_of_plugin
-from onchip.ops.derive.layers_of import shapes_of
+from onchip.ops.derive.layers_of import Precision, shapes_of
 from onchip.ops.registry.entries import ENTRIES
 from onchip.ops.windows.sliding_windows import NoLayerError
 
@@ -36,6 +37,15 @@ def nest_operands(graph: Graph, operator: Operator) -> NestOperands:
     if not places:
         raise NoLayerError("it has no loop nest")
     return NestOperands(names[places[0]], names[places[1]] if len(places) > 1 else None)
+
+
+def precise(graph: Graph, operator: Operator, layer: Layer, precision: Precision) -> Layer:
+    """Return a nest of the operator with the bits that are asked for, or those of the operands that it reads."""
+    if precision.bits is not None:
+        return precision.of(layer)
+    tensor, operands = graph.tensor, nest_operands(graph, operator)
+    weight = None if operands.weight is None else tensor[operands.weight]
+    return precision.of_tensors(layer, tensor[operands.input], weight, tensor[operator.outputs[0]])
 
 
 def largest_first(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:

@@ -7,18 +7,18 @@ from math import prod
 from typing import Final
 
 from onchip.ir.window import integer, integers
-from onchip.ops.derive.geometry import Geometry, Span
+from onchip.ops.pointwise.placed_kinds import placed
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry
 from onchip.ops.registry.outline import Outline, Shape
 
 
-def _strided(outline: Outline) -> Geometry | None:
+def _strided(outline: Outline) -> OperatorEntry | None:
     """Element (i, j, ...) is the map's element number offset + i * stride + j * stride ..., as it is stored."""
     source, written, operator = outline.shape(outline.read_names[0]), outline.written, outline.operator
     strides = integers(operator, "strides", (-1,) * len(written))
     if len(outline.read_names) > 1 or len(operator.outputs) > 1 or min(strides, default=0) < 0:
         return None
-    outline.cut_along_output()
-    offset, spans = integer(operator, "offset", 0), list[Span]()
+    offset, read = integer(operator, "offset", 0), list[AffineDimension]()
     along = [_dimension(stride, source) for stride in strides]
     if any(None is one and stride and size > 1 for one, stride, size in zip(along, strides, written, strict=True)):
         return None
@@ -28,9 +28,9 @@ def _strided(outline: Outline) -> Geometry | None:
         steps = {axis: stride // pace for axis, stride in enumerate(strides) if along[axis] == at and written[axis] > 1}
         if first + sum((written[axis] - 1) * step for axis, step in steps.items()) >= size:
             return None
-        (axis, step), *others = steps.items() or ((None, 1),)
-        spans.append(Span(size) if others or axis is None else Span(size, axis, step=step, offset=first))
-    return outline.finish([spans])
+        is_known = len(steps) == 1
+        read.append(AffineDimension(size, {f"P{axis}": step for axis, step in steps.items() if is_known}, first))
+    return placed(outline, tuple(read))
 
 
 def _dimension(stride: int, source: Shape) -> int | None:
@@ -40,5 +40,5 @@ def _dimension(stride: int, source: Shape) -> int | None:
     return fitting[0] if fitting else None
 
 
-STRIDED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {"contiguous": _strided}
-"""By kind its geometry, None where its attributes do not say where its elements lie."""
+STRIDED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {"contiguous": _strided}
+"""By kind its entry, None where its attributes do not say where its elements lie."""

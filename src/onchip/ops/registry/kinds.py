@@ -21,9 +21,6 @@ from onchip.ops.registry.outline import Outline
 from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, transposed_with_bias
 
-POOLS = frozenset({"MaxPool", "AveragePool"})
-GLOBAL_POOLS = frozenset({"GlobalMaxPool", "GlobalAveragePool"})
-
 
 def geometry_of(operator: Operator, graph: Graph, *, is_model: bool) -> Geometry | None:
     """The operator's axes; None where it cannot be split: its kind, its shapes (scalars), or it is a tile."""
@@ -121,9 +118,9 @@ def _stated(outline: Outline) -> OperatorEntry | None:
 
 _KINDS: Final[Mapping[str, Callable[[Outline], Geometry | OperatorEntry | None]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "custom.Convolution2DTransposeBias"), _windows),
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _windows),
     "Gemm": _gemm,
     "MatMul": _matmul,
-    **dict.fromkeys(POOLS | GLOBAL_POOLS, _windows),
     **dict.fromkeys(ELEMENTWISE | REDUCING | {"BatchNormalization", "LRN"}, _stated),
 }
 _ROOMS: Final = (_KINDS, JOINED, PLACED, TRANSPOSED, SEQUENCES, STEPS, STRIDED)

@@ -61,14 +61,12 @@ class Outline:
         order = self._order(WRITTEN_ORDERS, 0, len(stored))
         return stored if order is None else tuple(stored[place] for place in order)
 
-    def cut_along_output(self, last_resorts: Sequence[int] = ()) -> None:
-        """Make every dimension of the first output an axis."""
-        self.axes = [TileAxis(size, is_last_resort=index in last_resorts) for index, size in enumerate(self.written)]
-
-    def leave_whole(self, dimensions: Sequence[int]) -> None:
-        """Dimensions of the first output that every tile has whole."""
-        for at in dimensions:
-            self.axes[at] = TileAxis(1)
+    def cut_along_output(self, last_resorts: Sequence[int] = (), uncut: Sequence[int] = ()) -> None:
+        """Make every dimension of the first output an axis; every tile has all of those that are `uncut`."""
+        self.axes = [
+            TileAxis(1 if at in uncut else size, is_last_resort=at in last_resorts)
+            for at, size in enumerate(self.written)
+        ]
 
     def reduce(self, size: int) -> int | None:
         """The axis of a sum of parts; none where parts of the operator's results do not add up.
@@ -98,13 +96,11 @@ class Outline:
         sizes = {**others, 0: self.written, **dict(enumerate(reads, 1))}
         if not entry.fits(sizes) or not entry.operands.keys() >= others.keys():
             return None
-        self.axes = [
-            TileAxis(size if entry.uncut.isdisjoint(one.terms) else 1, is_last_resort=at in last_resorts)
-            for at, (size, one) in enumerate(zip(self.written, entry.operands[0], strict=True))
-        ]
+        uncut = [at for at, one in enumerate(entry.operands[0]) if not entry.uncut.isdisjoint(one.terms)]
+        self.cut_along_output(last_resorts, uncut)
         summed = self.reduce(entry.loops[entry.summed]) if entry.summed else None
         spans = {at: tuple(entry.span(one, summed) for one in each) for at, each in entry.operands.items()}
-        spans[0] = tuple(Span(size, at if self.axes[at].size == size else None) for at, size in enumerate(self.written))
+        spans[0] = tuple(Span(size, None if at in uncut else at) for at, size in enumerate(self.written))
         known = self.beside(reads, [spans.get(place) for place in range(1, len(reads) + 1)])
         return None if known is None else self.finish(known, [spans[-at] for at in range(len(others) + 1)])
 
@@ -163,10 +159,6 @@ class Outline:
             else:
                 return None
         return tuple(spans)
-
-    def along_output_or_whole(self, shape: Shape) -> tuple[Span, ...]:
-        """Element by element; all of it for every tile where it does not lie along the output."""
-        return self.along_output(shape) or whole([shape])[0]
 
     def beside(
         self, shapes: Sequence[Shape], spans: Sequence[tuple[Span, ...] | None]
