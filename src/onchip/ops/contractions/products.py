@@ -164,12 +164,15 @@ def is_product(output: Shape, left: Shape, right: Shape) -> bool:
 
 
 def product_of_packed_weights(operator: Operator, shapes: Sequence[Shape]) -> OperatorEntry:
-    """A MatMulNBits: the weights' sizes are its attributes, as they lie in blocks. Raises NoLayerError."""
+    """Return the entry of a MatMulNBits, whose attributes are the sizes of its weights. Raises NoLayerError.
+
+    These lie packed in blocks, so no tensor of the network is a factor.
+    """
     depth, columns = (integer(operator, name, 0) for name in ("K", "N"))
     rows, left = divmod(prod(shapes[1]), max(depth, 1))
     if min(depth, columns, rows) < 1 or left or rows * columns != prod(shapes[0]):
         raise NoLayerError("its operands do not fit its output")
-    return OperatorEntry(factors=(1, 2), stated={"": Layer(n=rows, c=depth, k=columns)})
+    return OperatorEntry(stated={"": Layer(n=rows, c=depth, k=columns)})
 
 
 def matrix_place(shapes: Sequence[Shape]) -> int:

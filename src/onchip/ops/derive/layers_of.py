@@ -183,7 +183,7 @@ def layers_of_operator(graph: Graph, operator: Operator) -> Mapping[str, Layer]:
         return attention(operator, shapes, present_keys(graph, operator))
     if kind in RECURRENT:
         return recurrence(operator, shapes).layers
-    if kind in ENTRIES and ((entry := ENTRIES[kind](operator, shapes)).factors or entry.why):
+    if kind in ENTRIES and ((entry := ENTRIES[kind](operator, shapes)).factors or entry.stated or entry.why):
         return nests_of(entry)
     nests = nests_of_plugin(operator, tuple(shapes))
     if nests is None:
