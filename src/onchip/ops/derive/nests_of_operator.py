@@ -13,7 +13,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.ops.contractions.attention import ATTENTION
 from onchip.ops.contractions.products import PACKED_PRODUCT
 from onchip.ops.derive.layers_of import PLAIN_BITS, Precision, layers_of
-from onchip.ops.derive.operands import NestOperands, nest_operands
+from onchip.ops.derive.operands import precise
 from onchip.ops.sequences.recurrences import RECURRENT
 
 _OF_OTHER_TENSORS: Final = RECURRENT | ATTENTION | {PACKED_PRODUCT}
@@ -30,11 +30,12 @@ def nests_of_operator(graph: Graph, operator: Operator, precision: Precision) ->
     found = layers_of(alone)
     if not found.layers:
         return
-    first = NestOperands(whole.reads[0], None)
-    read = first if whole.kind in _OF_OTHER_TENSORS else nest_operands(alone, whole)
-    weight = None if read.weight is None else alone.tensor[read.weight]
     for name, layer in found.layers.items():
-        own = precision.of_tensors(layer, alone.tensor[read.input], weight, alone.tensor[whole.outputs[0]])
+        if whole.kind in _OF_OTHER_TENSORS:
+            source = alone.tensor[whole.reads[0]]
+            own = precision.of_tensors(layer, source, None, alone.tensor[whole.outputs[0]])
+        else:
+            own = precise(alone, whole, layer, precision)
         yield own, found.times.get(name, 1)
 
 

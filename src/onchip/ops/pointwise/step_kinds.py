@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from onchip.ops.contractions.contractions import kept_dimensions
-from onchip.ops.derive.geometry import Geometry, Span, TileAxis
+from onchip.ops.derive.geometry import Span
 from onchip.ops.pointwise.partial_sums import ATTENTION_VALUES, STATISTICS
-from onchip.ops.registry.outline import Outline, Shape, all_known
+from onchip.ops.pointwise.placed_kinds import placed
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, per_channel, spread, unknown
+from onchip.ops.registry.outline import Outline, Shape
 
 NORMALISED: Final = "Normalised"
 """The last step of a normalisation: its operands are the source, then its statistics, then scales and shifts."""
@@ -27,7 +29,7 @@ BY_CHANNEL: Final = frozenset({"InstanceNormalization", "GroupNormalization"})
 """Kinds that have a scale and a shift for each channel; those of others lie along the last dimensions."""
 _KEYS: Final = 2
 """The axis of values along which they are summed up."""
-_Spans: TypeAlias = tuple[Span, ...]
+Dimensions: TypeAlias = tuple[AffineDimension, ...]
 
 
 def summed_dimension(outline: Outline) -> int | None:
@@ -54,20 +56,21 @@ def _as_stored(outline: Outline, place: int, dimension: int) -> Span | None:
     return next((span for span in outline.as_stored(place, seen) if span.axis is not None), None)
 
 
-def _statistic(outline: Outline) -> Geometry | None:
+def _statistic(outline: Outline) -> OperatorEntry | None:
     """Of what is put together one dimension is cut; every part reads what was found before."""
     source, *found = outline.shapes()
     kept, at_once = kept_dimensions(outline.operator, source, outline.written), summed_dimension(outline)
-    if kept is None or any(shape != outline.written for shape in found):
+    if kept is None or any(shape != outline.written or len(shape) != len(source) for shape in found):
         return None
-    outline.cut_along_output()
-    summed = None if at_once is None else outline.reduce(source[at_once])
-    again = Span(1) if summed is None else Span(1, summed, step=0)
-    along = tuple(Span(size, summed if at == at_once else kept.get(at)) for at, size in enumerate(source))
-    others = (
-        tuple(again if at == at_once else Span(size, kept.get(at)) for at, size in enumerate(shape)) for shape in found
-    )
-    return outline.finish([along, *others])
+    write, loops = along(outline.written), {} if at_once is None else {"C": source[at_once]}
+
+    def lies(shape: Shape, times: int) -> Dimensions:
+        cut = ["C" if at == at_once else f"P{kept[at]}" if at in kept else "" for at in range(len(shape))]
+        terms = ({loop: times if loop == "C" else 1} if loop else {} for loop in cut)
+        return tuple(map(AffineDimension, shape, terms))
+
+    operands = {0: write, 1: lies(source, 1), **{at: lies(shape, 0) for at, shape in enumerate(found, 2)}}
+    return OperatorEntry(lone_loops({0: write}) | loops, operands, summed="C" if loops else "")
 
 
 def _is_exact(span: Span) -> bool:
@@ -75,70 +78,73 @@ def _is_exact(span: Span) -> bool:
     return (span.per, span.offset, span.extent) == (1, 0, span.step)
 
 
-def _normalised(outline: Outline) -> Geometry | None:
-    """Element by element; a statistic is that of the group in which the element lies."""
-    (source, *beside), written = outline.shapes(), outline.written
-    kind = str(outline.operator.attributes.get(NORMALISES))
-    count = STATISTICS_OF.get(kind, 0)
-    if source != written or len(outline.operator.outputs) > 1:
+def _normalised(outline: Outline) -> OperatorEntry | None:
+    """Element by element; a statistic is that of the group in which the element lies, or of what spreads over it."""
+    (source, *beside), kind = outline.shapes(), str(outline.operator.attributes.get(NORMALISES))
+    count, by_channel = STATISTICS_OF.get(kind, 0), kind in BY_CHANNEL
+    if source != outline.written:
         return None
-    outline.cut_along_output()
-    if kind in BY_CHANNEL:
-        statistics = [_of_groups(shape, written) for shape in beside[:count]]
-        others = [outline.along_channels(shape) for shape in beside[count:]]
-    else:
-        statistics = [outline.along_output(shape) for shape in beside[:count]]
-        others = [outline.along_output(shape) for shape in beside[count:]]
-    known, rest = all_known(statistics), outline.beside(beside[count:], others)
-    along = tuple(Span(size, at) for at, size in enumerate(source))
-    return None if known is None or rest is None else outline.finish([along, *known, *rest])
+    write, loops = in_groups(source, beside[0][1]) if by_channel else (along(source), {})
+    operands = {0: write, 1: write}
+    for place, shape in enumerate(beside, 2):
+        is_statistic = place - 2 < count
+        if by_channel:
+            lies = _of_groups(shape, write, loops) if is_statistic else per_channel(write, shape)
+        else:
+            lies = spread(write, shape)
+        if lies is None and is_statistic:
+            return None
+        operands |= {} if lies is None else {place: lies}
+    return OperatorEntry(lone_loops({0: write}) | loops, operands)
 
 
-def _of_groups(shape: Shape, written: Shape) -> _Spans | None:
+def in_groups(shape: Shape, groups: int) -> tuple[Dimensions, dict[str, int]]:
+    """Return dimensions of which the second falls into groups along P1, and the loops of that dimension."""
+    batch, heads, *others = along(shape)
+    each = heads.size // groups
+    return (batch, AffineDimension(heads.size, {"P1": each, "Q1": 1}), *others), {"P1": groups, "Q1": each}
+
+
+def _of_groups(shape: Shape, write: Dimensions, loops: Mapping[str, int]) -> Dimensions | None:
     """A statistic has samples, then groups of channels."""
-    if shape[0] != written[0] or written[1] % shape[1]:
+    if shape[:2] != (write[0].size, loops["P1"]) or write[1].size % shape[1]:
         return None
-    return (Span(shape[0], 0), Span(shape[1], 1, per=written[1] // shape[1]), *map(Span, shape[2:]))
+    return (write[0], AffineDimension(shape[1], {"P1": 1}), *unknown(shape[2:]))
 
 
-def _scores(outline: Outline) -> Geometry | None:
+def _scores(outline: Outline) -> OperatorEntry | None:
     """Every query meets every key of its head; a mask is spread over them as ONNX does."""
     queries, keys, *masks = outline.shapes()
-    heads, shared = outline.written[1], keys[1]
-    outline.cut_along_output()
-    spread = all_known([outline.along_output(mask) for mask in masks])
-    if spread is None:
+    write, loops = in_groups(outline.written, keys[1])
+    spreads = {at: lies for at, mask in enumerate(masks, 3) if (lies := spread(write, mask)) is not None}
+    if len(spreads) < len(masks):
         return None
-    of_queries = (*(Span(size, at) for at, size in enumerate(queries[:3])), Span(queries[3]))
-    of_keys = (Span(keys[0], 0), Span(shared, 1, per=heads // shared), Span(keys[2], 3), Span(keys[3]))
-    return outline.finish([of_queries, of_keys, *spread])
+    of_keys = (write[0], AffineDimension(keys[1], {"P1": 1}), write[3], *unknown(keys[3:]))
+    operands = {0: write, 1: (*write[:3], *unknown(queries[3:])), 2: of_keys, **spreads}
+    return OperatorEntry(lone_loops({0: write}) | loops, operands)
 
 
-def _weights(outline: Outline) -> Geometry:
+def _weights(outline: Outline) -> OperatorEntry:
     """A row of scores is in every tile as a whole."""
-    *rows, keys = outline.written
-    outline.axes = [*map(TileAxis, rows), TileAxis(1)]
-    along = (*(Span(size, at) for at, size in enumerate(rows)), Span(keys))
-    return outline.finish([along], [along])
+    return placed(outline, along(outline.written), uncut=[len(outline.written) - 1])
 
 
-def _values(outline: Outline) -> Geometry:
+def _values(outline: Outline) -> OperatorEntry:
     """Sums over the keys; heads of queries may share those of values."""
-    weights, values = outline.shapes()
-    heads, shared = outline.written[1], values[1]
-    outline.cut_along_output()
-    keys = _as_stored(outline, 1, _KEYS)
-    summed = outline.reduce(values[2]) if keys is not None and _is_exact(keys) else None
-    of_weights = (*(Span(size, at) for at, size in enumerate(weights[:3])), Span(weights[3], summed))
-    of_heads = (Span(values[0], 0), Span(shared, 1, per=heads // shared))
-    return outline.finish([of_weights, (*of_heads, Span(values[2], summed), Span(values[3], 3))])
+    _, values = outline.shapes()
+    write, loops = in_groups(outline.written, values[1])
+    keys, stored = AffineDimension(values[2], {"C": 1}), _as_stored(outline, 1, _KEYS)
+    operands = {0: write, 1: (*write[:3], keys), 2: (write[0], AffineDimension(values[1], {"P1": 1}), keys, write[3])}
+    is_exact = stored is not None and _is_exact(stored)
+    loops |= lone_loops({0: write}) | {"C": keys.size}
+    return OperatorEntry(loops, operands, summed="C" if is_exact else "")
 
 
-STEPS: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {
+STEPS: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {
     **dict.fromkeys(STATISTICS, _statistic),
     NORMALISED: _normalised,
     ATTENTION_SCORES: _scores,
     ATTENTION_WEIGHTS: _weights,
     ATTENTION_VALUES: _values,
 }
-"""By kind its geometry; operators of these kinds are made by `scheduling/candidates/in_steps.py` alone."""
+"""By kind its entry; operators of these kinds are made by `scheduling/candidates/in_steps.py` alone."""

@@ -7,12 +7,13 @@ from math import prod
 from typing import Final
 
 from onchip.ir.window import integer, integers
+from onchip.ops.derive.geometry import Geometry
 from onchip.ops.pointwise.placed_kinds import placed
-from onchip.ops.registry.entry import AffineDimension, OperatorEntry
+from onchip.ops.registry.entry import AffineDimension
 from onchip.ops.registry.outline import Outline, Shape
 
 
-def _strided(outline: Outline) -> OperatorEntry | None:
+def _strided(outline: Outline) -> Geometry | None:
     """Element (i, j, ...) is the map's element number offset + i * stride + j * stride ..., as it is stored."""
     source, written, operator = outline.shape(outline.read_names[0]), outline.written, outline.operator
     strides = integers(operator, "strides", (-1,) * len(written))
@@ -30,7 +31,7 @@ def _strided(outline: Outline) -> OperatorEntry | None:
             return None
         is_known = len(steps) == 1
         read.append(AffineDimension(size, {f"P{axis}": step for axis, step in steps.items() if is_known}, first))
-    return placed(outline, tuple(read))
+    return outline.cut(placed(outline, tuple(read)), shapes=outline.stored_shapes())
 
 
 def _dimension(stride: int, source: Shape) -> int | None:
@@ -40,5 +41,5 @@ def _dimension(stride: int, source: Shape) -> int | None:
     return fitting[0] if fitting else None
 
 
-STRIDED: Final[Mapping[str, Callable[[Outline], OperatorEntry | None]]] = {"contiguous": _strided}
-"""By kind its entry, None where its attributes do not say where its elements lie."""
+STRIDED: Final[Mapping[str, Callable[[Outline], Geometry | None]]] = {"contiguous": _strided}
+"""By kind its geometry, None where its attributes do not say where its elements lie."""

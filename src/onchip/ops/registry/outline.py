@@ -61,13 +61,6 @@ class Outline:
         order = self._order(WRITTEN_ORDERS, 0, len(stored))
         return stored if order is None else tuple(stored[place] for place in order)
 
-    def cut_along_output(self, last_resorts: Sequence[int] = (), uncut: Sequence[int] = ()) -> None:
-        """Make every dimension of the first output an axis; every tile has all of those that are `uncut`."""
-        self.axes = [
-            TileAxis(1 if at in uncut else size, is_last_resort=at in last_resorts)
-            for at, size in enumerate(self.written)
-        ]
-
     def reduce(self, size: int) -> int | None:
         """The axis of a sum of parts; none where parts of the operator's results do not add up.
 
@@ -97,22 +90,26 @@ class Outline:
         if not entry.fits(sizes) or not entry.operands.keys() >= others.keys():
             return None
         uncut = [at for at, one in enumerate(entry.operands[0]) if not entry.uncut.isdisjoint(one.terms)]
-        self.cut_along_output(last_resorts, uncut)
+        self.axes = [
+            TileAxis(1 if at in uncut else size, is_last_resort=at in last_resorts)
+            for at, size in enumerate(self.written)
+        ]
         summed = self.reduce(entry.loops[entry.summed]) if entry.summed else None
         spans = {at: tuple(entry.span(one, summed) for one in each) for at, each in entry.operands.items()}
         spans[0] = tuple(Span(size, None if at in uncut else at) for at, size in enumerate(self.written))
-        known = self.beside(reads, [spans.get(place) for place in range(1, len(reads) + 1)])
-        return None if known is None else self.finish(known, [spans[-at] for at in range(len(others) + 1)])
+        known = [spans.get(place, whole([shape])[0] if self.is_model else None) for place, shape in enumerate(reads, 1)]
+        if None in known:
+            return None
+        return self.finish([each or () for each in known], [spans[-at] for at in range(len(others) + 1)])
 
-    def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]] | None = None) -> Geometry:
-        """Return the geometry; without `writes` there is one output, along all axes.
+    def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]]) -> Geometry:
+        """Return the geometry.
 
         `reads` are of the shapes that the operator sees, or of those in which its operands are stored.
         """
         stored = (self.as_stored(place, spans) for place, spans in enumerate(reads))
         named = zip(self.read_names, stored, strict=True)
-        along = [self.along_output(self.written) or ()] if writes is None else writes
-        written = [self._as_written(place, spans) for place, spans in enumerate(along)]
+        written = [self._as_written(place, spans) for place, spans in enumerate(writes)]
         return Geometry(
             tuple(self.axes),
             tuple(dict.fromkeys(self._access(name, spans) for name, spans in named)),
@@ -145,42 +142,7 @@ class Outline:
             operand = Operand.OUTPUT
         return OperandAccess(name, operand, (tensor.bits or 0) // 8, tuple(spans))
 
-    def along_output(self, shape: Shape) -> tuple[Span, ...] | None:
-        """Element by element, broadcast as ONNX does (aligned at the last dimension); None where it does not fit."""
-        missing = len(self.written) - len(shape)
-        if missing < 0:
-            return None
-        spans = []
-        for index, size in enumerate(shape, start=missing):
-            if size == self.written[index]:
-                spans.append(Span(size, index))
-            elif size == 1:
-                spans.append(Span(1))
-            else:
-                return None
-        return tuple(spans)
-
-    def beside(
-        self, shapes: Sequence[Shape], spans: Sequence[tuple[Span, ...] | None]
-    ) -> list[tuple[Span, ...]] | None:
-        """The spans of further operands; a model's nodes may read all of one of which nobody knows where it lies."""
-        if not self.is_model:
-            return all_known(spans)
-        return [along or every for along, every in zip(spans, whole(shapes), strict=True)]
-
-    def along_channels(self, shape: Shape) -> tuple[Span, ...] | None:
-        """One element a channel, else element by element."""
-        if len(self.written) > 1 and shape == (self.written[1],):
-            return (Span(shape[0], 1),)
-        return self.along_output(shape)
-
 
 def whole(shapes: Sequence[Shape]) -> list[tuple[Span, ...]]:
     """Return operands of which every tile reads all, such as scales."""
     return [tuple(map(Span, shape)) for shape in shapes]
-
-
-def all_known(spans: Sequence[tuple[Span, ...] | None]) -> list[tuple[Span, ...]] | None:
-    """Return the spans of all operands; None where those of one are not known."""
-    known = [each for each in spans if each is not None]
-    return known if len(known) == len(spans) else None

@@ -9,7 +9,8 @@ from onchip.ir.tensor import Role
 from onchip.ir.window import integer, integers
 from onchip.ops.derive.geometry import Geometry, Span, TileAxis
 from onchip.ops.pointwise.placed_kinds import across, placed
-from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, unknown
+from onchip.ops.pointwise.step_kinds import in_groups
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry, along, lone_loops, spread, unknown
 from onchip.ops.registry.outline import Outline, Shape, whole
 
 _BATCH, _DIRECTION = 0, 1
@@ -116,26 +117,15 @@ def _attention(outline: Outline) -> Geometry | None:
         return None
     if values[3] != written[3] or heads % shared:
         return None
-    outline.cut_along_output([3])
-    of_keys = Span(keys[0], 0), Span(shared, 1, per=heads // shared), Span(keys[2])
-    masks = [_mask(shape, (*written[:3], keys[2])) for shape in shapes[3:]]
-    if any(mask is None for mask in masks):
+    write, loops = in_groups(written, shared)
+    of_keys = (write[0], AffineDimension(shared, {"P1": 1}), AffineDimension(keys[2], {}))
+    scores = (*write[:3], of_keys[2])
+    masks = {at: mask for at, shape in enumerate(shapes[3:], 4) if (mask := spread(scores, shape)) is not None}
+    if len(masks) + 3 < len(shapes):
         return None
-    return outline.finish(
-        [
-            (*(Span(size, at) for at, size in enumerate(queries[:3])), Span(queries[3])),
-            (*of_keys, Span(keys[3])),
-            (*of_keys, Span(values[3], 3)),
-            *(mask for mask in masks if mask is not None),
-        ]
-    )
-
-
-def _mask(shape: Shape, scores: Shape) -> tuple[Span, ...] | None:
-    """Spread over the scores as ONNX does; None where it does not fit."""
-    if any(size not in (1, whole_size) for size, whole_size in zip(shape, scores, strict=True)):
-        return None
-    return tuple(Span(size, at if size > 1 and at < len(scores) - 1 else None) for at, size in enumerate(shape))
+    reads = {1: (*write[:3], AffineDimension(queries[3], {})), 2: (*of_keys, AffineDimension(keys[3], {}))}
+    operands = {0: write, **reads, 3: (*of_keys, write[3]), **masks}
+    return outline.cut(OperatorEntry(lone_loops({0: write}) | loops, operands), [3])
 
 
 SEQUENCES: Final[Mapping[str, Callable[[Outline], Geometry | OperatorEntry | None]]] = {

@@ -275,9 +275,10 @@ def _entry(
     operands: Mapping[int, tuple[AffineDimension, ...]], loops: Mapping[str, int], summed: str = ""
 ) -> OperatorEntry:
     """Loops that make up a dimension alone have its size; C may be cut where it is not that of several groups."""
-    alone = {loop: one.size for each in operands.values() for one in each for loop in one.terms if len(one.terms) == 1}
     summed = "C" if "C" in loops and "G" not in loops else summed
-    return OperatorEntry({**alone, **loops}, operands, tuple(place for place in operands if place), summed)
+    return OperatorEntry(
+        {**lone_loops(operands), **loops}, operands, tuple(place for place in operands if place), summed
+    )
 
 
 def _nest_of_channels(entry: OperatorEntry) -> Layer:
