@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from math import prod
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -19,10 +20,19 @@ from onchip.ir.region import Range, Region
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.timeline.mac_count import MacCount
 from onchip.ops.derive.layers_of import layers_of_operator
+from onchip.ops.pointwise.placed_kinds import JOINED, PLACED
+from onchip.ops.registry.entries import ENTRIES
+from onchip.ops.registry.entry import AffineDimension, OperatorEntry
 from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.registry.outline import Outline
+from onchip.ops.sequences.sequence_kinds import SEQUENCES
 from onchip.ops.windows.sliding_windows import WINDOWS, NoLayerError, loop_nests
 from oracles.window_reads import Index, WindowReads
+from support.one_node_models import RULES, one_node
+from support.onnx_networks import read
 
+NEVER_CUT = {"Einsum", "MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv", "LpPool", "GlobalLpPool"}
+"""Kinds whose slices are not known to run."""
 KINDS = ("Conv", "Conv", "ConvTranspose", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool")
 Case = tuple[Graph, list[WindowReads]]
 """A network of one operator, and what it multiplies: one of two things where its padding is left open."""
@@ -209,3 +219,69 @@ def test_matrix_products_are_cut_and_counted_as_they_multiply(seed: int) -> None
         sizes = sorted(prod(graph.tensor[name].shape or ()) for name in ("x", "w"))
         assert sorted(layer.elements(operand) for operand in (INPUT, WEIGHT)) == sizes
         assert layer.elements(OUTPUT) == prod(graph.tensor["y"].shape or ())
+
+
+STATED = sorted((ENTRIES.keys() | PLACED.keys() | JOINED.keys() | {"STFT", "TopK", "GatherElements"}) & RULES.keys())
+
+
+def stated(graph: Graph) -> OperatorEntry | None:
+    operator, outline = graph.operators[0], Outline(graph.operators[0], graph, is_model=True)
+    if operator.kind in ENTRIES:
+        return ENTRIES[operator.kind](operator, [outline.written, *outline.shapes()])
+    found = {**PLACED, **JOINED, **SEQUENCES}[operator.kind](outline)
+    return found if isinstance(found, OperatorEntry) else None
+
+
+def element(dimensions: tuple[AffineDimension, ...], iteration: dict[str, int]) -> tuple[int | None, ...]:
+    """Return the element that an iteration meets, None along a dimension of which it may meet any."""
+    return tuple(
+        one.offset + sum(iteration[loop] * times for loop, times in one.terms.items()) if one.terms else None
+        for one in dimensions
+    )
+
+
+@pytest.mark.parametrize("kind", STATED)
+def test_a_slice_reads_the_elements_that_the_iterations_of_its_entry_meet(kind: str, tmp_path: Path) -> None:
+    """Of every operand, where it is cut, and all of a dimension of which any element may be met."""
+    met = 0
+    for seed in range(25):
+        random = Random(f"{kind} {seed}")
+        try:
+            graph = read(one_node(kind, random).model(), tmp_path)
+            entry = stated(graph) if len(graph.operators) == 1 else None
+        except (InputError, NoLayerError):
+            continue
+        operator = graph.operators[0]
+        names = (*operator.inputs, *operator.parameters)
+        geometry = geometry_of(operator, graph, is_model=True)
+        if not entry or not geometry or not entry.operands or prod(entry.loops.values()) > 2000:
+            continue
+        tile = []
+        for axis in geometry.axes:
+            start = random.randrange(axis.size)
+            tile.append((start, random.randint(start + 1, axis.size)))
+        regions = {one.tensor: one.region(tile, geometry.axes) for one in (*geometry.writes, *geometry.reads)}
+        summed = geometry.reduction
+        for each in product(*map(range, entry.loops.values())):
+            iteration = dict(zip(entry.loops, each, strict=True))
+            written = element(entry.operands[0], iteration)
+            outside = summed is not None and not tile[summed][0] <= iteration[entry.summed] < tile[summed][1]
+            if outside or not is_in(written, regions[operator.outputs[0]]):
+                continue
+            for place, dimensions in entry.operands.items():
+                if place < 1 or names.count(names[place - 1]) > 1:
+                    continue
+                at, region = element(dimensions, iteration), regions[names[place - 1]]
+                if all(one is None or 0 <= one < of.size for one, of in zip(at, dimensions, strict=True)):
+                    met += 1
+                    assert is_in(at, region), (operator, tile, iteration, place)
+                    whole = ((0, of.size) for of in dimensions)
+                    assert region is not None
+                    assert all(one is not None or a == b for one, a, b in zip(at, region, whole, strict=True))
+    assert met > 0 or kind in NEVER_CUT or "Fused" in kind
+
+
+def is_in(at: tuple[int | None, ...], region: Region | None) -> bool:
+    return region is not None and all(
+        one is None or start <= one < stop for one, (start, stop) in zip(at, region, strict=True)
+    )

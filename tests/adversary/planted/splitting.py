@@ -32,7 +32,7 @@ FAULTS: Final = (
         name="the last part of a sum forgets the others",
         file="src/onchip/transform/slices/emission.py",
         old="if described.part.adds_to_a_sum:",
-        new="if described.part is Part.MIDDLE:",
+        new="if described.part is SumPart.MIDDLE:",
         level="split",
     ),
     Planted(

@@ -1,4 +1,4 @@
-"""Operators whose axes are told one by one, as loop nests: products of any axes, and what spreads over each other."""
+"""Entries of products by named axes, element by element, and of reductions; and the loop nest of an entry."""
 
 from __future__ import annotations
 

@@ -28,15 +28,10 @@ from onchip.ops.contractions.products import (
 from onchip.ops.registry.entry import OperatorEntry
 from onchip.ops.windows.sliding_windows import WINDOWS, window_of_channels
 
-UNARY = frozenset(
-    {
-        *("Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Silu", "Swish", "Mish", "Tanh"),
-        *("Gelu", "Softplus", "Identity", "Neg", "Abs", "Exp", "Log", "Sqrt", "Erf", "Reciprocal", "Celu", "Softsign"),
-        *("Cast", "Ceil", "Cos", "Floor", "IsInf", "IsNaN", "Not", "Round", "Sign", "Sin", "ThresholdedRelu"),
-    }
-)
-ELEMENTWISE = (
-    UNARY
+ELEMENTWISE: Final = frozenset(
+    {"Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Silu", "Swish", "Mish", "Tanh", "Gelu"}
+    | {"Softplus", "Identity", "Neg", "Abs", "Exp", "Log", "Sqrt", "Erf", "Reciprocal", "Celu", "Softsign", "Cast"}
+    | {"Ceil", "Cos", "Floor", "IsInf", "IsNaN", "Not", "Round", "Sign", "Sin", "ThresholdedRelu"}
     | {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Sum", "Max", "Min", "Mean", "Clip", "PRelu", "Where"}
     | {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
     | {"QuantizeLinear", "DequantizeLinear"}
