@@ -103,10 +103,7 @@ class Outline:
         return self.finish([each or () for each in known], [spans[-at] for at in range(len(others) + 1)])
 
     def finish(self, reads: Sequence[Sequence[Span]], writes: Sequence[Sequence[Span]]) -> Geometry:
-        """Return the geometry.
-
-        `reads` are of the shapes that the operator sees, or of those in which its operands are stored.
-        """
+        """Return the geometry; `reads` are of the shapes that the operator sees, or of those that are stored."""
         stored = (self.as_stored(place, spans) for place, spans in enumerate(reads))
         named = zip(self.read_names, stored, strict=True)
         written = [self._as_written(place, spans) for place, spans in enumerate(writes)]
