@@ -74,10 +74,14 @@ def test_the_work_of_some_pixels_is_that_of_the_tiles_that_they_are(seed: int) -
 
 def test_where_pixels_are_groups_a_share_of_them_is_needed() -> None:
     layer, output = Layer(g=2 * 4 * 6), Tensor.of_shape("y", (1, 2, 4, 6), 8, Role.ACTIVATION)
-    assert work_of(layer, NeededPixels(frozenset((0, 2)), None), output) == NestWork(24, 24, 24, 24, 24, 1, 1)
+    assert work_of(layer, NeededPixels(frozenset((0, 2)), None), output) == NestWork(
+        24, 24, 24, 24, 24, 1, 1, ((1, 24),)
+    )
     smaller = Layer(n=24, g=2)
-    assert work_of(smaller, NeededPixels(frozenset((0, 2)), None), output) == NestWork(24, 24, 24, 2, 24, 1, 12)
-    assert work_of(layer, NeededPixels(frozenset(), None), output) == NestWork(0, 0, 0, 0, 0, 1, 1)
+    assert work_of(smaller, NeededPixels(frozenset((0, 2)), None), output) == NestWork(
+        24, 24, 24, 2, 24, 1, 12, ((1, 24),)
+    )
+    assert work_of(layer, NeededPixels(frozenset(), None), output) == NestWork(0, 0, 0, 0, 0, 1, 1, ((1, 0),))
 
 
 IN_DRAM = NestOrigins(True, True, weight_is_an_input=False, output_leaves=True)
@@ -172,7 +176,8 @@ def test_no_mapping_in_which_every_memory_keeps_what_it_holds_costs_less(seed: i
         work = work_of(layer, ALL, whole_map(layer))
         for keeps in (False, True):
             floor = FeedingFloors(machine, keeps).of(layer, work, ON_THE_WAY)
-            assert floor.mac_pj + floor.input_pj + floor.weight_pj + floor.output_pj <= cost.energy_pj * ROUNDED
+            alone_pj = floor.mac_pj + floor.input_pj + floor.weight_pj + floor.output_pj
+            assert alone_pj + floor.unrolling_pj <= cost.energy_pj * ROUNDED
 
 
 def copied_pj(problem: LayerProblem, operand: Operand) -> float:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.bounds.layer.joint_floor import JointFloor, JointWays
 from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors
 from onchip.bounds.layer.needed import is_element_by_element
 from onchip.bounds.layer.nest_work import NestWork
@@ -31,7 +33,8 @@ FROM_OUTSIDE: Final = (Role.INPUT, Role.PARAMETER)
 class FloorOfNest:
     """What a nest costs at least, without the first read of each element that only DRAM has, in pJ by cause.
 
-    At most `units` are at work at once.
+    Each operand's floor holds alone; `unrolling_pj` is what all cost together beyond these, as they share one spatial
+    unrolling. At most `units` are at work at once.
     """
 
     mac_pj: float
@@ -39,6 +42,7 @@ class FloorOfNest:
     weight_pj: float
     output_pj: float
     units: int
+    unrolling_pj: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,13 +62,14 @@ class FeedingFloors:
         """The floor of the part `work` of a nest."""
         machine = self._machines[origins.weight_is_an_input]
         floors = machine.of([layer])
-        return FloorOfNest(
-            work.macs * machine.mac_energy_pj,
+        alone_pj = (
             _input_pj(floors, work, origins),
             _weight_pj(floors, work, origins) if layer.has_weight else 0.0,
             work.outputs * _output_pj(floors, leaves=origins.output_leaves),
-            round(floors.shares.at_work),
         )
+        together_pj = _together_pj(floors, work, origins) if self.every_memory_keeps else 0.0
+        mac_pj, units = work.macs * machine.mac_energy_pj, round(floors.shares.at_work)
+        return FloorOfNest(mac_pj, *alone_pj, units, max(together_pj - sum(alone_pj), 0.0))
 
     def written_to_dram_pj(self, layer: Layer, *, weight_is_an_input: bool) -> float:
         """What a bit of an output costs at least beyond its floor, if it is written to DRAM.
@@ -176,6 +181,56 @@ def _addressed_above(machine: MachineFloors, home: str, operand: Operand) -> tup
         if names.index(level.memory.name) > names.index(home) and may_hold(level.memory, is_parameter=is_parameter)
     ]
     return (home, *passed, DRAM)
+
+
+def _together_pj(floors: NestFloors, work: NestWork, origins: NestOrigins) -> float:
+    """Return the floor of all operands under one spatial unrolling; 0 where nothing is known of it."""
+    joint = JointFloor.of(floors.machine, floors.layer)
+    if joint is None:
+        return 0.0
+    outside = {
+        Operand.INPUT: (origins.input_is_in_dram, True),
+        Operand.WEIGHT: (origins.weight_is_in_dram, origins.weight_has_other_readers),
+    }
+    filled, refilled = (
+        {one: _joint_way_pj(floors, one, *outside[one], skipped=steps) for one in outside if one in joint.near}
+        for steps in (0, 1)
+    )
+    above_pj, here_pj = _output_ways_pj(floors, leaves=origins.output_leaves)
+    elements = {Operand.INPUT: work.inputs, Operand.WEIGHT: work.weights}
+    elements = {operand: count for operand, count in elements.items() if operand in joint.near}
+    return joint.least_pj(work.windows, elements, JointWays(filled, refilled, above_pj, here_pj))
+
+
+def _joint_way_pj(floors: NestFloors, operand: Operand, is_in_dram: bool, is_shared: bool, *, skipped: int) -> float:
+    """Return the least energy of an element on its way to the nearest memory, but for the first read of DRAM.
+
+    So many steps are left out, the one into the nearest memory first.
+    """
+    machine, bits = floors.machine, floors.layer.bits(operand)
+    found = []
+    for home in machine.homes(operand):
+        for way in machine.ways(operand, home):
+            moved_pj = machine.way_pj(way[min(skipped, len(way) - 1) :])
+            if is_in_dram and home == DRAM:
+                moved_pj -= machine.read_pj[DRAM]
+            elif is_in_dram and not is_shared:
+                moved_pj += machine.way_pj(_addressed_above(machine, home, operand)) - machine.read_pj[DRAM]
+            found.append(bits * moved_pj)
+    return min(found)
+
+
+def _output_ways_pj(floors: NestFloors, *, leaves: bool) -> tuple[float, float]:
+    """Return the least energies of a finished output from the nearest memory on, and of one that is at home there."""
+    machine, found = floors.machine, {True: inf, False: inf}
+    for home in machine.homes(Operand.OUTPUT):
+        leaves_home = leaves and home != DRAM
+        to_dram_pj = machine.way_up_pj(_addressed_above(machine, home, Operand.OUTPUT)) if leaves_home else 0.0
+        for _, *above in machine.ways(Operand.OUTPUT, home):
+            goes_on = bool(above)
+            moved_pj = machine.write_pj[above[0]] + machine.way_up_pj(above) if goes_on else 0.0
+            found[goes_on] = min(found[goes_on], moved_pj + to_dram_pj)
+    return floors.layer.output_bits * found[True], floors.layer.output_bits * found[False]
 
 
 def _output_pj(floors: NestFloors, *, leaves: bool) -> float:

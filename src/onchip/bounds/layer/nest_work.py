@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from math import prod
 
 from onchip.bounds.layer.needed import NeededPixels, touched_positions
@@ -17,6 +19,7 @@ class NestWork:
     """Of the outputs that are needed: multiply-accumulates, those of them whose input is no padded zero, elements.
 
     Each element of the inputs is used by at least `uses_of_input` of them, each of the weights by `uses_of_weight`.
+    `windows` are pairs of taps that meet no padded zero, and the number of outputs with so many.
     """
 
     macs: int = 0
@@ -26,6 +29,7 @@ class NestWork:
     outputs: int = 0
     uses_of_input: int = 0
     uses_of_weight: int = 0
+    windows: tuple[tuple[int, int], ...] = ()
 
 
 def work_of(layer: Layer, needed: NeededPixels, output: Tensor) -> NestWork:
@@ -54,8 +58,12 @@ def _counted(layer: Layer, rows: frozenset[int], columns: frozenset[int]) -> Nes
     if not pixels:
         return NestWork()
     height, width = layer.axes
-    (high_taps, high), (wide_taps, wide) = _seen(height, rows, layer.r), _seen(width, columns, layer.s)
+    (tall, high), (broad, wide) = _seen(height, rows, layer.r), _seen(width, columns, layer.s)
+    high_taps, wide_taps = (sum(taps * count for taps, count in windows.items()) for windows in (tall, broad))
     batch = layer.n * layer.g
+    windows = Counter[int]()
+    for (row, often), (column, times) in product(tall.items(), broad.items()):
+        windows[row * column] += batch * layer.k * often * times
     return NestWork(
         macs=batch * layer.k * layer.c * layer.r * layer.s * pixels,
         macs_with_input=batch * layer.k * layer.c * high_taps * wide_taps,
@@ -64,6 +72,7 @@ def _counted(layer: Layer, rows: frozenset[int], columns: frozenset[int]) -> Nes
         outputs=batch * layer.k * pixels,
         uses_of_input=layer.k,
         uses_of_weight=layer.n * pixels,
+        windows=tuple(sorted(windows.items())),
     )
 
 
@@ -79,15 +88,14 @@ def _of_a_share(layer: Layer, share: Fraction) -> NestWork:
         outputs=int(layer.elements(OUTPUT) * share),
         uses_of_input=layer.k,
         uses_of_weight=1 if in_groups else int(layer.n * share),
+        windows=((layer.r * layer.s, int(layer.elements(OUTPUT) * share)),),
     )
 
 
-def _seen(axis: Axis, outputs: frozenset[int], taps: int) -> tuple[int, int]:
-    """How many pairs of an output and a tap meet a stored position, and how many positions they meet."""
-    pairs = [
-        position
+def _seen(axis: Axis, outputs: frozenset[int], taps: int) -> tuple[Counter[int], int]:
+    """Return how many outputs have so many taps that meet a stored position, and how many positions they meet."""
+    met = [
+        [position for position in touched_positions(axis, frozenset((output,)), taps) if 0 <= position < axis.size]
         for output in outputs
-        for position in touched_positions(axis, frozenset((output,)), taps)
-        if 0 <= position < axis.size
     ]
-    return len(pairs), len(set(pairs))
+    return Counter(map(len, met)), len({position for positions in met for position in positions})

@@ -38,12 +38,14 @@ class Relaxation:
     """Lower bounds on a schedule's figures, and their parts.
 
     Energies in pJ: MACs, feeding of the units by operand (a network output's write to DRAM is part of its feeding),
-    operators without a nest, and the first read of what only DRAM has. That of the MACs is None if the accelerator
-    does not state it; the bounds on energy are then without it. Cycles: of the array, and of DRAM.
+    what feeding costs beyond that as all operands of a nest share one spatial unrolling, operators without a nest, and
+    the first read of what only DRAM has. That of the MACs is None if the accelerator does not state it; the bounds on
+    energy are then without it. Cycles: of the array, and of DRAM.
     """
 
     mac_pj: float | None
     feeding_pj: Mapping[str, float]
+    unrolling_pj: float
     without_nest_pj: float
     dram_read_pj: float
     dram_read_bits: int
@@ -56,7 +58,8 @@ class Relaxation:
     @property
     def energy_pj(self) -> float:
         """The sum of the energies."""
-        once_pj = (self.mac_pj or 0.0) + sum(self.feeding_pj.values()) + self.without_nest_pj + self.dram_read_pj
+        once_pj = (self.mac_pj or 0.0) + sum(self.feeding_pj.values()) + self.unrolling_pj
+        once_pj += self.without_nest_pj + self.dram_read_pj
         return once_pj + float(self.crowding.energy_pj)
 
     @property
@@ -111,6 +114,7 @@ class _Relaxing:
     operands: Mapping[str, frozenset[str]]
     mac_pj: float = 0.0
     feeding_pj: dict[str, float] = field(default_factory=lambda: dict.fromkeys(Operand, 0.0))
+    unrolling_pj: float = 0.0
     without_nest_pj: float = 0.0
     computing: Fraction = Fraction(0)
     parameter_bits: dict[str, int] = field(default_factory=dict)
@@ -140,6 +144,7 @@ class _Relaxing:
         return Relaxation(
             self.mac_pj if states_mac_energy(self.accelerator) else None,
             dict(self.feeding_pj),
+            self.unrolling_pj,
             self.without_nest_pj,
             read_bits * self._pj_of_a_bit(Direction.READ),
             read_bits,
@@ -231,6 +236,7 @@ class _Relaxing:
         self.feeding_pj[Operand.INPUT] += floor.input_pj
         self.feeding_pj[Operand.WEIGHT] += floor.weight_pj
         self.feeding_pj[Operand.OUTPUT] += floor.output_pj
+        self.unrolling_pj += floor.unrolling_pj
 
     def _add_without_nest(self, operator: Operator) -> None:
         """Each operand where it costs least; what only DRAM has is counted once for all who read it."""

@@ -80,6 +80,7 @@ def bound_rows(outcome: ScheduleOutcome) -> list[tuple[str, str, str]]:
     return [
         ("multiply-accumulates", short_energy(parts.mac_pj), "energy"),
         *((f"feeding of {operand}", short_energy(part), "energy") for operand, part in parts.feeding_pj.items()),
+        ("feeding of all operands under one unrolling, beyond that", short_energy(parts.unrolling_pj), "energy"),
         ("operators without a loop nest", short_energy(parts.without_nest_pj), "energy"),
         ("first reads of DRAM", short_energy(parts.dram_read_pj), "energy"),
         ("for want of room", short_energy(float(parts.crowding.energy_pj)), "energy"),

@@ -144,6 +144,7 @@ def _bound_object(outcome: ScheduleOutcome) -> Mapping[str, object]:
     return {
         "mac_pj": parts.mac_pj,
         "feeding_pj": dict(parts.feeding_pj),
+        "unrolling_pj": parts.unrolling_pj,
         "without_nest_pj": parts.without_nest_pj,
         "dram_read_pj": parts.dram_read_pj,
         "computing_cycles": parts.computing_cycles,
