@@ -94,6 +94,6 @@ def test_a_chain_that_is_met_as_the_time_ends_is_proven(monkeypatch: pytest.Monk
     first = greedy_mapping(problem, objective)
     assert first is not None
     worse = wide.WideMapper(problem, objective, run, value=2.0 * best.lower_bound, answer=first)
-    wide._BoundOfAll(worse, worse._bounds).advance(1.0)
+    wide._BoundOfAll(worse, worse._bounds, lambda: True).advance(1.0)
     found = worse._result(Stop.INTERRUPTED)
     assert (found.status, found.objective_value) == (Status.OPTIMAL, best.objective_value)

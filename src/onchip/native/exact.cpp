@@ -246,7 +246,7 @@ void Mapper::in_turn(Count first, Count stop_at, Look look) {
 // No mapping of the ways before those that are searched now is better.
 void Mapper::has_proven(const std::vector<Way>& ways, bool is_last, const StopToken& stop) {
     const std::scoped_lock held(lock_);
-    if (is_over(stop)) return;
+    if (stop.was_asked() || nodes() >= most_nodes_ || work() >= most_work_) return;
     auto at = static_cast<Count>(ways.size()) - 1;
     for (const auto& one : workers_) at = std::min(at, one->at);
     proven_ = is_last ? std::max(proven_.load(), ways[at].floor * scale_) : 0.0;

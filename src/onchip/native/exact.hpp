@@ -39,8 +39,11 @@ public:
     // In tiles priced, or what takes as long.
     Count work() const { return work_.load(std::memory_order_relaxed); }
 
-    // The best mapping that was found; to be read after a run.
-    const std::optional<Nest>& answer() const { return answer_; }
+    // The best mapping found so far.
+    std::optional<Nest> answer() const {
+        const std::scoped_lock held(lock_);
+        return answer_;
+    }
 
 private:
     // A way to use the array, by number: the first dimension's changes fastest.
@@ -91,7 +94,7 @@ private:
     double iterations_ = 1.0;                 // of all loops
     std::vector<std::vector<double>> units_;  // dimension of the array, place among its ways: units at work
     std::vector<std::unique_ptr<Worker>> workers_;
-    std::mutex lock_;
+    mutable std::mutex lock_;  // nobody waits for a stop token while holding it
     std::optional<Nest> answer_;
     std::atomic<double> best_{std::numeric_limits<double>::infinity()};
     std::atomic<double> proven_{0.0};

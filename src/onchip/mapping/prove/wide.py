@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import inf
@@ -99,11 +99,12 @@ class WideMapper:
     def solve(self) -> Result[LayerMapping]:
         """Return the best mapping found, with a status and a bound that hold for all mappings WITHOUT_BYPASS."""
         even = _EvenMappings(self)
+        steps = Stepped("steps", self._incumbent, self.run, self._take_steps)
         strategies = [
-            Stepped("steps", self._incumbent, self.run, self._take_steps),
+            steps,
             even,
             Stepped("longer loops", self._incumbent, self.run, self._look_at_longer, is_ready=lambda: even.has_ended),
-            _BoundOfAll(self, self._bounds),
+            _BoundOfAll(self, self._bounds, lambda: steps.ended_by is not None),
         ]
         self._begin(self.run.within(self.run.seconds_left / len(strategies)) if self.run.deadline.is_set else self.run)
         try:
@@ -222,8 +223,12 @@ class WideMapper:
         """Keep what the search of even mappings has found, and take steps from it."""
         self.even = even
         if even.answer is not None:
-            self._offer(even.answer)
-            self._refine(even.answer, self.params.mappings_of_the_best, self.run)
+            self.step_from(even.answer)
+
+    def step_from(self, mapping: LayerMapping) -> None:
+        """Offer a mapping, and take steps from it."""
+        self._offer(mapping)
+        self._refine(mapping, self.params.mappings_of_the_best, self.run)
 
     def _refine(self, start: LayerMapping, mappings: int, run: Run) -> None:
         _, mapping = refined(self.problem, self.problem.layer, self.objective, start, mappings, run)
@@ -264,9 +269,11 @@ class _EvenMappings(Strategy):
             self._begin()
         if self._mapper is None:
             return 0.0
-        before, counts_nodes = self._mapper.nodes, Budget(self._owner.run).counts_nodes
+        before, known, counts_nodes = self._mapper.nodes, self._mapper.answer, Budget(self._owner.run).counts_nodes
         if self._mapper.go_on(self.run, inf if counts_nodes else nodes):
             self.end()
+        elif self._mapper.answer is not None and self._mapper.answer != known:
+            self._owner.step_from(self._mapper.answer)
         return self._mapper.nodes - before
 
     def _begin(self) -> None:
@@ -297,15 +304,18 @@ class _BoundOfAll(Strategy):
 
     name = "bound"
 
-    def __init__(self, owner: WideMapper, bounds: WayBounds) -> None:
+    def __init__(self, owner: WideMapper, bounds: WayBounds, has_stepped: Callable[[], bool]) -> None:
         super().__init__(owner._incumbent, owner.run, 1.0)
         self._owner = owner
         self._bounds = bounds
+        self._has_stepped = has_stepped
 
     @property
     def is_ready(self) -> bool:
-        """True once there is a mapping."""
-        return self._owner.answer is not None
+        """True once steps are taken from all ways, or half of the time is over: in a second they gain more."""
+        run = self._owner.run
+        is_late = run.deadline.is_set and run.seconds_left < run.deadline.seconds
+        return self._owner.answer is not None and (is_late or self._has_stepped())
 
     def advance(self, nodes: float) -> float:
         """Look into about so many nodes, and at the chains below the best mapping."""

@@ -73,6 +73,7 @@ class ExactMapper:
         has_ended = self._paused.watch(lambda: turn.stop is not None or self.nodes >= until)
         if not has_ended:
             self._token.pause()
+        self._take_answer()
         return has_ended
 
     def end(self) -> Result[LayerMapping]:
@@ -86,9 +87,12 @@ class ExactMapper:
         return self._ended()
 
     def _ended(self) -> Result[LayerMapping]:
+        self._take_answer()
+        return self._result()
+
+    def _take_answer(self) -> None:
         if (nest := self._search.answer) is not None:
             self.best, self.answer = self._search.best, mapping_of(nest, self.problem)
-        return self._result()
 
     @property
     def nodes(self) -> int:
