@@ -26,12 +26,9 @@ class Merger:
         best, at = start, 0
         while at < len(best.stacks):
             found = self._better_at(best, at, run)
+            best, at = (best, at + 1) if found is None else (found, at)
             if run.stop is not None or run.seconds_left <= best.seconds:
-                return best
-            if found is None:
-                at += 1
-            else:
-                best = found
+                break
         return best
 
     def _better_at(self, best: ScheduleAttempt, at: int, run: Run) -> ScheduleAttempt | None:
