@@ -72,6 +72,8 @@ class ScheduleParams:
         Share of each kind of move in a round, so that every kind has a turn.
     rounds_in_vain
         Rounds without a better schedule after which the search ends. Perturbations differ from round to round.
+    rounds_without_limit
+        The same for a search without a time limit, which nobody waits for in vain.
     most_stacks_to_reorder
         Stacks up to which all orders near the best one are tried: a trial composes the whole schedule again.
 
@@ -84,6 +86,7 @@ class ScheduleParams:
     share_of_others: float = 0.2
     share_of_move: float = 0.3
     rounds_in_vain: int = 4
+    rounds_without_limit: int = 2
     most_stacks_to_reorder: int = 24
 
 
@@ -308,7 +311,8 @@ class ScheduleSearch:
     # Rounds of moves
 
     def _improve_in_rounds(self) -> None:
-        while self._in_vain < self.params.rounds_in_vain and not self._is_over:
+        most = self.params.rounds_in_vain if self._is_limited else self.params.rounds_without_limit
+        while self._in_vain < most and not self._is_over:
             in_order = sorted(self.attempts, key=lambda one: one.improver.best.key)
             before = in_order[0].improver.best.key
             self._improve(in_order[min(self._in_vain, len(in_order) - 1)])
