@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
@@ -17,9 +17,17 @@ from onchip.search.budget.limits import Run
 
 @dataclass(slots=True)
 class Merger:
-    """Tries to merge adjacent stacks, in tiles of half, a quarter, ... of the rows and columns of their output."""
+    """Tries to merge adjacent stacks, in tiles of half, a quarter, ... of the rows and columns of their output.
+
+    No stacks are tried twice.
+    """
 
     maker: AttemptMaker
+    most_tiles: int
+    """Tiles of a group: each is composed."""
+    is_thorough: bool
+    """True if stacks that stream no feature map are merged, too: that pays less often."""
+    _tried: set[tuple[ScheduledStack, ...]] = field(default_factory=set, init=False)
 
     def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
         """Return the best schedule that merging leads to, before the run has to stop."""
@@ -38,6 +46,8 @@ class Merger:
             if numbers[-1] >= len(best.stacks) or (len(numbers) == 1 and best.stacks[at].tiling is not None):
                 continue
             operators = tuple(name for number in numbers for name in best.stacks[number].operators)
+            if not self.is_thorough and not self._streams(best, numbers, operators):
+                continue
             for tiling in self._tilings(operators):
                 if run.stop is not None or run.seconds_left <= best.seconds:
                     break
@@ -48,6 +58,28 @@ class Merger:
                     run.report(made.value, best.question.lower_bound, f"{len(made.stacks)} groups")
                     found = made
         return None if found is best else found
+
+    def _streams(self, best: ScheduleAttempt, numbers: Sequence[int], operators: Sequence[str]) -> bool:
+        """Return True if the stacks stream a feature map that tiles may keep on chip.
+
+        Of two stacks that is a map between them, of one operator any map.
+        """
+        network, places = self.maker.question.network, best.places
+        maps = {name for operator in operators for name in network.operator[operator].outputs}
+        read = {name for operator in operators for name in network.operator[operator].inputs}
+        if len(numbers) > 1:
+            first, last = numbers
+            between = {
+                name
+                for operator in best.stacks[first].operators
+                for name in network.operator[operator].outputs
+                if name in read
+            }
+            return any((first, name) not in places.written or (last, name) not in places.read for name in between)
+        (only,) = numbers
+        return any((only, name) not in places.written for name in maps) or any(
+            (only, name) not in places.read for name in read
+        )
 
     def _may_be_one(self, operators: Sequence[str]) -> bool:
         """Return True if only the last operator's output leaves the group: no other group has any tiling."""
@@ -65,6 +97,9 @@ class Merger:
         first, last = min(numbers), max(numbers)
         stacks = (*best.stacks[:first], group, *best.stacks[last + 1 :])
         new = {at: min(at, first) if at <= last else at - (last - first) for at in range(len(best.stacks))}
+        if stacks in self._tried:
+            return None
+        self._tried.add(stacks)
         kept = best.places.renumbered(new)
         try:
             return self.maker.made(stacks, kept.with_all(self._inside(group, first)))
@@ -96,7 +131,8 @@ class Merger:
         found: dict[Tiling, None] = {}
         for width in _parts(columns):
             for height in _parts(rows):
-                if (width, height) != (columns, rows) or len(operators) > 1:
+                tiles = -(-columns // width) * -(-rows // height)
+                if tiles <= self.most_tiles and (tiles > 1 or len(operators) > 1):
                     for mode in OverlapMode if len(operators) > 1 else (OverlapMode.RECOMPUTE,):
                         found[Tiling(width, height, mode).within(columns, rows)] = None
         yield from found

@@ -76,6 +76,8 @@ class ScheduleParams:
         The same for a search without a time limit, which nobody waits for in vain.
     most_stacks_to_reorder
         Stacks up to which all orders near the best one are tried: a trial composes the whole schedule again.
+    most_tiles_to_merge
+        Tiles of a group that comes from merging two stacks; each tile is composed.
 
     """
 
@@ -88,6 +90,7 @@ class ScheduleParams:
     rounds_in_vain: int = 4
     rounds_without_limit: int = 2
     most_stacks_to_reorder: int = 24
+    most_tiles_to_merge: int = 32
 
 
 @dataclass(slots=True)
@@ -115,6 +118,7 @@ class ScheduleSearch:
     _left_alone: tuple[tuple[str, str], ...] = field(default=(), init=False)
     _fused: FusionStart | None = field(default=None, init=False)
     _chance: Random = field(init=False)
+    _merger: Merger = field(init=False)
     _in_vain: int = field(default=0, init=False)
     """Rounds in a row without a better schedule."""
 
@@ -129,6 +133,7 @@ class ScheduleSearch:
         self._maker = AttemptMaker(question, self.mappings, self._mapper, run, self.listener)
         self._given = given_of(question.network, question.precision, self.options.of_fusion)
         self._chance = Random(run.limits.seed)
+        self._merger = Merger(self._maker, self.params.most_tiles_to_merge, self._is_limited)
 
     def solved(self) -> Result[FoundSchedule]:
         """Return the best schedule found; UNKNOWN if not even one operator after the other has mappings in time."""
@@ -342,7 +347,7 @@ class ScheduleSearch:
             attempt = self._best_of(attempt)
             if len(attempt.stacks) <= self.params.most_stacks_to_reorder:
                 with self._mapper.quick(is_quick=self._is_limited):
-                    attempt = Merger(self._maker).improved(attempt, self._share(share))
+                    attempt = self._merger.improved(attempt, self._share(share))
                 yield attempt
             yield self._cut(attempt)
             attempt = self._best_of(attempt)
