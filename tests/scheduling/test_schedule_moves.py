@@ -145,7 +145,7 @@ def test_every_group_that_merging_composes_is_legal_and_the_best_is_kept(near_by
     start = making.made(ALONE, Places())
     making.listener = heard.append
 
-    found = Merger(making).improved(start, Run())
+    found = Merger(making, 32, True).improved(start, Run())
 
     assert any(len(one.composition.stacks) < len(ALONE) for one in heard)
     for one in heard:
@@ -164,7 +164,7 @@ def test_merging_keeps_what_it_has_told_before_it_is_interrupted() -> None:
         told.append(progress.best)
         run.interrupt.set()
 
-    found = Merger(making).improved(start, replace(run, listener=hear))
+    found = Merger(making, 32, True).improved(start, replace(run, listener=hear))
 
     assert [found.value] == told
     assert found.value < start.value
@@ -173,5 +173,5 @@ def test_merging_keeps_what_it_has_told_before_it_is_interrupted() -> None:
 def test_without_time_no_move_is_tried() -> None:
     making = maker(skip_network(), skip_chip(40, 400))
     start: ScheduleAttempt = making.made(ALONE, Places())
-    assert Merger(making).improved(start, Run(Limits(1e-6))) is start
+    assert Merger(making, 32, True).improved(start, Run(Limits(1e-6))) is start
     assert Reorderer(making).improved(start, Run(Limits(1e-6))) is start
