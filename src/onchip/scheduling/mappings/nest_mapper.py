@@ -323,7 +323,8 @@ class BestMapper:
 def dram_first(accelerator: Accelerator) -> Accelerator:
     """Return the machine with DRAM bits so expensive that a mapping of least energy has least DRAM traffic.
 
-    Of mappings with equal traffic it is one of least energy. Traffic counts bits, whatever the width of an access.
+    Of mappings with equal traffic it is one of least energy on chip. Traffic counts bits, whatever the width of an
+    access.
     """
     dram = accelerator.dram
     if dram is None or dram.access is None:
