@@ -1,4 +1,4 @@
-"""Mappings by DRAM traffic: no mapping of a tiny mapspace moves fewer bits, nor as many bits for less energy on chip."""
+"""Mappings by DRAM traffic: no mapping of a tiny mapspace moves fewer bits; of equals, none takes less on chip."""
 
 from __future__ import annotations
 
