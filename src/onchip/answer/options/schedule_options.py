@@ -13,9 +13,9 @@ from onchip.answer.stacks import OverlapMode
 
 WEIGHED: Final = "the front of LOMA's orders, and the best found by energy, latency and their product"
 CUT: Final = (
-    "stacks of one operator, whole or in a few tiles that units divide more evenly, and those of the fusion search"
+    "stacks of one operator, whole or in a few tiles that units divide more evenly, and those of all schedules found"
 )
-"""Stacks that are chosen from fronts once the stages are over."""
+"""Stacks that are chosen together from fronts."""
 
 
 @dataclass(frozen=True, slots=True)
