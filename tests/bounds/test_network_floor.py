@@ -16,6 +16,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.bounds.group.layer_bounds import LayerBounds
+from onchip.bounds.group.layer_grids import LayerGrids
 from onchip.bounds.group.network_floor import EveryShape, NetworkFloor
 from onchip.bounds.layer.layer_floors import MachineFloors
 from onchip.bounds.layer.unit_shares import AnyUnrolling
@@ -52,7 +53,7 @@ WINDOWS = [
 
 def floor_of(network: FusableNetwork, machine: Accelerator, *, divides_loops: bool = False) -> NetworkFloor:
     sharing = AnyUnrolling(machine, every_memory_keeps=True, divides_loops=divides_loops)
-    return NetworkFloor(network, LayerBounds(MachineFloors(machine, sharing)))
+    return NetworkFloor(network, LayerGrids(LayerBounds(MachineFloors(machine, sharing))))
 
 
 def costs_on(network: FusableNetwork, machine: Accelerator, objective: FusionObjective) -> StackCosts:
@@ -136,7 +137,7 @@ def test_weights_and_maps_together_cost_more_than_each_apart_where_no_tile_is_be
 ) -> None:
     network = network_of(chain(22, Window(3, 1, 1, 1), Window(3, 1, 1, 1)))
     bounds = LayerBounds(MachineFloors(machine, AnyUnrolling(machine, every_memory_keeps=True)))
-    layer, shapes = network.layers[1], EveryShape(bounds, network.maps)
+    layer, shapes = network.layers[1], EveryShape(LayerGrids(bounds), network.maps)
     nest = bounds.floors_in_any_tiles(layer)
     pixels = layer.output.rows * layer.output.columns
     maps_pj = pixels * layer.output.channels * min(nest.output.values())

@@ -17,8 +17,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
-from onchip.mapping.baselines.loma import solve_as_loma
 from onchip.mapping.methods.registry import METHODS, MappingMethod, Solve
+from onchip.mapping.tile_search.exact import solve_by_dive
 from onchip.model.group.mapper import Mapper, Memoized
 from onchip.model.layer.cost import LayerCost
 from onchip.ops.derive.fusable import FusableNetwork
@@ -72,18 +72,18 @@ def _interrupted(problem: LayerProblem, objective: MappingObjective, run: Run) -
     return Result(Status.UNKNOWN, None, None, 0, run.seconds, "exact", Stop.INTERRUPTED)
 
 
-def test_where_exact_has_no_mapping_the_strategy_is_that_of_loma(
+def test_where_exact_has_no_mapping_the_strategy_is_that_of_the_quick_mapper(
     found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    best = found("loma", None).found
+    best = found("dive", None).found
     exact_that(monkeypatch, _interrupted)
     heard: list[Progress] = []
     answer = found("exact", LONG, heard)
     result = answer.found.result
-    assert answer.mapper == "loma"
+    assert answer.mapper == "dive"
     assert (result.answer, result.objective_value) == (best.result.answer, best.result.objective_value)
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.INTERRUPTED)
-    assert answer.found.space == f"{best.space}, exact or loma"
+    assert answer.found.space == best.space
     every = [one.best for one in heard]
     told = [best for best in every if best is not None]
     assert told == sorted(told, reverse=True)
@@ -93,7 +93,7 @@ def test_where_exact_has_no_mapping_the_strategy_is_that_of_loma(
 
 
 def test_its_bound_holds_for_both(found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch) -> None:
-    least = min(float(found(mapper, None).found.result.objective_value or 0) for mapper in ("exact", "loma"))
+    least = min(float(found(mapper, None).found.result.objective_value or 0) for mapper in ("exact", "dive"))
     exact_that(monkeypatch, _interrupted)
     assert 0 <= found("exact", LONG).found.result.lower_bound <= least
 
@@ -110,7 +110,7 @@ def test_without_a_limit_nothing_is_sought_with_another_mapper(
 def test_where_exact_proves_its_strategy_that_is_the_answer(
     found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch, is_worse: bool
 ) -> None:
-    """Also if `loma` has a better one, which its mapspace may have: that is not what was asked."""
+    """Also if the quick mapper has a better one: that is not what was asked."""
     if is_worse:
         exact_that(monkeypatch, _one_element_at_a_time)
     limited, unlimited = found("exact", LONG), found("exact", None)
@@ -124,25 +124,25 @@ def test_where_exact_proves_its_strategy_that_is_the_answer(
 def test_the_better_of_two_strategies_is_the_answer(
     found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Someone presses Ctrl-C when so many layers are mapped, as well as by `loma` or badly."""
-    by_loma = found("loma", None).found.result.objective_value
+    """Someone presses Ctrl-C when so many layers are mapped, as well as by the quick mapper or badly."""
+    by_dive = found("dive", None).found.result.objective_value
 
     def answer_after(layers: int, solve: Solve) -> FoundInTime:
         exact_that(monkeypatch, _until(layers, solve))
         return found("exact", LONG)
 
-    few = answer_after(1, solve_as_loma)
-    assert (few.mapper, few.found.result.objective_value) == ("loma", by_loma)
-    answers = [answer_after(layers, solve_as_loma) for layers in range(2, 9)]
+    few = answer_after(1, solve_by_dive)
+    assert (few.mapper, few.found.result.objective_value) == ("dive", by_dive)
+    answers = [answer_after(layers, solve_by_dive) for layers in range(2, 9)]
     enough = next(at for at, answer in enumerate(answers, 2) if answer.mapper == "exact")
     assert answers[enough - 2].found.result.stopped_by is Stop.INTERRUPTED
     exact_that(monkeypatch, _one_element_at_a_time)
     alone = found("exact", None)
     assert alone.found.result.objective_value is not None
-    assert by_loma is not None
-    assert alone.found.result.objective_value > by_loma
+    assert by_dive is not None
+    assert alone.found.result.objective_value > by_dive
     both = answer_after(enough, _one_element_at_a_time)
-    assert (both.mapper, both.found.result.objective_value) == ("loma", by_loma)
+    assert (both.mapper, both.found.result.objective_value) == ("dive", by_dive)
 
 
 def _until(layers: int, solve: Solve) -> Solve:
@@ -175,8 +175,8 @@ def _one_element_at_a_time(problem: LayerProblem, objective: MappingObjective, r
 def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(
     found: Callable[..., FoundInTime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described = found("loma", None).found.space
-    monkeypatch.setattr("onchip.scheduling.choice.anytime.SECONDS_OF_A_STACK", LONG)
+    described = found("dive", None).found.space
+    monkeypatch.setattr("onchip.scheduling.choice.solve.SECONDS_OF_A_STACK", LONG)
     result = found("exact", LONG / 2).found
     assert result.result.answer is not None
     assert all(len(stack.layers) == 1 for stack in result.result.answer.stacks)
@@ -185,7 +185,7 @@ def test_where_stacks_cannot_even_be_listed_in_time_every_layer_runs_alone(
     assert best.objective_value is not None
     assert 0 < result.result.lower_bound <= best.objective_value
     assert result.result.stopped_by is Stop.TIME_LIMIT
-    assert result.space == f"{described}, exact or loma"
+    assert result.space == described
 
 
 def test_layers_alone_are_an_answer_whatever_the_time(network: FusableNetwork, machine: Accelerator) -> None:

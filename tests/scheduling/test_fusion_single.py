@@ -79,7 +79,7 @@ def test_a_single_tiling_that_is_not_listed_in_time_has_the_bound_of_all(seconds
     def solved(run: Run) -> FoundWay[StackChoice]:
         solver = Solver(Ledger(costs), (0,), 1, run)
         space = space_of(network, CHIP, legal_spans(network), options)
-        return solver.best_shared(shared_spaces(space, options))
+        return solver.best_shared(lambda: shared_spaces(space, options))[0]
 
     least = solved(whole_run)
     found = solved(Run(Limits(time_limit_seconds=seconds)))

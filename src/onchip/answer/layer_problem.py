@@ -30,7 +30,7 @@ class LayerProblem:
     """
 
     layer: Layer
-    accelerator: Accelerator
+    accelerator: Accelerator = field(hash=False)
     homes: Homes = EVERYTHING_STREAMED
     room_bytes: Mapping[str, int] = field(default_factory=dict, hash=False)
     weight_is_an_input: bool = False

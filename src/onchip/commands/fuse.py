@@ -81,8 +81,8 @@ class FuseOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Who maps the layers of a tile: exact (the default), loma, hybrid or random; as DeFiNES counts uneven "
-            "(the default) or loma.",
+            help="Who maps the layers of a tile: exact (the default), dive, loma, hybrid or random; as DeFiNES counts "
+            "uneven (the default) or loma.",
         ),
     ] = None
     accounting: Annotated[

@@ -55,7 +55,7 @@ class MapOptions:
         MappingObjective.ENERGY
     )
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="exact, exact-even, cosa, random, hybrid, loma or uneven.")
+        str, typer.Option(metavar="NAME", help="exact, exact-even, dive, cosa, random, hybrid, loma or uneven.")
     ] = "exact"
     read_as: LayerReadingOptions
     accounting: Annotated[

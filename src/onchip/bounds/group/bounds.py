@@ -21,7 +21,8 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.alone_bounds import AloneBound, alone_bound
 from onchip.bounds.group.axis_grids import Floats
-from onchip.bounds.group.layer_bounds import LayerBounds, LayerShare, MapPlaces
+from onchip.bounds.group.layer_bounds import LayerBounds, LayerShare, MapPlaces, Taken
+from onchip.bounds.group.layer_grids import LayerGrids
 from onchip.bounds.group.network_floor import NetworkFloor
 from onchip.bounds.group.seen_shares import shares_of, skips_nothing
 from onchip.bounds.group.span_totals import SpanTotals, Tiles
@@ -72,13 +73,14 @@ class StackBounds:
     def __post_init__(self) -> None:
         self._spans = SpanTotals(self.network)
         self._layers = LayerBounds(MachineFloors(self.accelerator, self.sharing))
-        self._floors = NetworkFloor(self.network, self._layers)
+        layer_grids = LayerGrids(self._layers)
+        self._floors = NetworkFloor(self.network, layer_grids)
         starts = first_starts(self.network)
         self._longest = {last + 1: LayerSpan(start, last + 1) for last, start in enumerate(starts)}
         self._channels = {name: one.channels for name, one in self.network.maps.items()}
         readers = [(read.source, at) for at, layer in enumerate(self.network.layers) for read in layer.reads]
         self._first_readers = dict(reversed(readers))
-        grids = StackGrids(self._spans, self._layers, self._first_readers)
+        grids = StackGrids(self._spans, layer_grids, self._first_readers)
         self._grids = ChoiceGrids(self.network, self.objective, grids, self._longest, self.sharing)
 
     def bound(self, choice: StackChoice) -> Criteria:
@@ -290,7 +292,7 @@ class ChoiceGrids:
     sharing: Sharing
     _grids_of: dict[tuple[LayerSpan, OverlapMode], list[TileGrid]] = field(default_factory=dict)
     _inputs: dict[LayerSpan, tuple[str, ...]] = field(default_factory=dict)
-    _sums: dict[tuple[TileGrid, int, tuple[str, ...]], GridSums] = field(default_factory=dict)
+    _sums: dict[tuple[TileGrid, int, tuple[str, ...], Taken], GridSums] = field(default_factory=dict)
     _known_from: dict[tuple[int, str], int] = field(default_factory=dict)
     """By where a stack ends, and where its output lies: where the longest one begins of which sums are known."""
     _ends: dict[tuple[int, int, str, tuple[Tiling | TileBox, ...]], AloneBound | None] = field(default_factory=dict)
@@ -355,13 +357,23 @@ class ChoiceGrids:
         if choice.span not in self._inputs:
             self._inputs[choice.span] = tuple(one.name for one in stack_of(self.network, choice.span).inputs)
         own = tuple(homes.get(name, DRAM) for name in self._inputs[choice.span])
-        key = grid, start, (*own, choice.output_home)
+        taken = self._taken(choice)
+        key = grid, start, (*own, choice.output_home), taken
         if key not in self._sums:
             if choice.box is not None:  # of a few tilings alone others need not be known
                 end = choice.span.stop, choice.output_home
                 self._known_from[end] = min(start, self._known_from.get(end, start))
-            self._sums[key] = self.grids.sums(grid, start, homes, choice.output_home)
+            self._sums[key] = self.grids.sums(grid, start, homes, choice.output_home, taken)
         return self._sums[key].at(places)
+
+    def _taken(self, choice: StackChoice) -> Taken:
+        """Return what the maps that lie on the chip while a stack runs take of memories."""
+        taken: dict[str, int] = {}
+        output = self.network.layers[choice.span.stop - 1].output
+        for name, memory in (*choice.homes, (output.name, choice.output_home)):
+            if memory != DRAM:
+                taken[memory] = taken.get(memory, 0) + self.network.maps[name].size_bits
+        return tuple(sorted(taken.items()))
 
     def _grid_with(
         self, longest: LayerSpan, start: int, mode: OverlapMode, columns: tuple[int, ...], rows: tuple[int, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,22 @@ Shapes: TypeAlias = tuple[tuple[int, int], ...]
 """Rows and columns of tiles, the largest first."""
 
 
+Taken: TypeAlias = tuple[tuple[str, int], ...]
+"""Memories, and the bits that are taken of each."""
+LEAST_BITS: Final = 8
+"""Of a memory that others fill, as the cost model has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapPlaces:
-    """Where the stack's output lies, for its last layer, and at least how high cached rows lie, if any are."""
+    """Where the stack's output lies, for its last layer, and at least how high cached rows lie, if any are.
+
+    `taken` are the bits that whole maps take of memories while the stack runs, its output among them.
+    """
 
     output: str | None = None
     rows: str | None = None
+    taken: Taken = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,12 @@ class LayerBounds:
             loop: max((size for name, size in array.sizes.items() if loop in loops_along(array, name)), default=1)
             for loop in LOOPS
         }
+
+    def free(self, taken: Taken) -> Mapping[str, float]:
+        """Return the capacities in bits of all memories less what is taken of them."""
+        if not taken:
+            return self.capacities
+        return {**self.capacities, **{name: max(self.capacities[name] - bits, LEAST_BITS) for name, bits in taken}}
 
     @property
     def highest_home(self) -> int:

@@ -103,6 +103,7 @@ class LayerGrids:
     _tiles: dict[_Place, _Tiles] = field(default_factory=dict)
     _shares: dict[_Place, GridShare] = field(default_factory=dict)
     _maps: dict[tuple[_Place, Reads, MapPlaces], Floats] = field(default_factory=dict)
+    _bits: dict[tuple[_Place, Reads], float] = field(default_factory=dict)
 
     def share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
         """Return what all tiles cost at least, without feature maps where they lie."""
@@ -168,11 +169,26 @@ class LayerGrids:
 
         `reads` are those of maps of the stack. In each tile both lie where there is room, whatever is cheapest.
         """
-        key = (self._kind(layer), rows, columns), reads, places
+        place = self._kind(layer), rows, columns
+        if places.taken:
+            most_bits, free = self._most_bits(layer, place, reads), self.bounds.free(places.taken)
+            some = tuple((name, bits) for name, bits in places.taken if most_bits > free[name])
+            places = replace(places, taken=some)
+        key = place, reads, places
         if key not in self._maps:
             tiles = self._tiles_of(layer, rows, columns)
             self._maps[key] = tiles.summed(self._maps_of_tiles(tiles, reads, places))
         return self._maps[key]
+
+    def _most_bits(self, layer: FusableLayer, place: _Place, reads: Reads) -> float:
+        """Return at least the bits that the maps of any tile take: where there is room for so many, all have room."""
+        key = place, reads
+        if key not in self._bits:
+            _, rows, columns = place
+            seen = sum(count * rows.seen[at].max() * columns.seen[at].max() for at, count in reads)
+            written = rows.computed.max() * columns.computed.max() * layer.output.channels
+            self._bits[key] = float(seen * layer.layer.input_bits + written * layer.layer.output_bits)
+        return self._bits[key]
 
     def in_any_tiles_pj(
         self,
@@ -210,7 +226,7 @@ class LayerGrids:
         written = tiles.pixels * layer.output.channels
         kept = np.outer(rows.written, columns.computed) * layer.output.channels * layer.layer.output_bits
         least = nothing + inf
-        per_element, outputs = tiles.per_element, tiles.outputs
+        per_element, outputs, free = tiles.per_element, tiles.outputs, self.bounds.free(places.taken)
         for source in per_element if reads else (DRAM,):
             taken = seen * per_element[source]
             if places.rows:
@@ -219,22 +235,9 @@ class LayerGrids:
                 left = written * outputs[target]
                 if places.rows:
                     left = left + kept * self.bounds.machine.up_to_pj(target, places.rows)
-                fits = self._have_room(layer, seen, written, (source, target), places.output)
+                fits = _have_room(layer, seen, written, (source, target), places, free)
                 least = np.where(fits, np.minimum(least, taken * tiles.floors.share + left), least)
         return least
-
-    def _have_room(
-        self, layer: FusableLayer, seen: Floats, written: Floats, memories: tuple[str, str], output_home: str | None
-    ) -> NDArray[np.bool_]:
-        """By tile; an output whose home is given has its place."""
-        capacities, (source, target) = self.bounds.capacities, memories
-        written_bits = written * layer.layer.output_bits
-        beside = written_bits if source == target else 0.0
-        has_place = np.full(written.shape, True) if output_home else written_bits <= capacities[target]
-        found: NDArray[np.bool_] = has_place & (
-            (seen == 0) | (seen * layer.layer.input_bits + beside <= capacities[source])
-        )
-        return found
 
     def _tiles_of(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
         place = self._kind(layer), rows, columns
@@ -307,3 +310,21 @@ def _from_there(per_element: Mapping[str, float], home: str) -> float:
     """What an element costs that lies there or higher; homes are in order."""
     names = list(per_element)
     return min(per_element[name] for name in names[names.index(home) :])
+
+
+def _have_room(
+    layer: FusableLayer,
+    seen: Floats,
+    written: Floats,
+    memories: tuple[str, str],
+    places: MapPlaces,
+    free: Mapping[str, float],
+) -> NDArray[np.bool_]:
+    """By tile. An output whose home is given has its place, which is taken already if anything is."""
+    source, target = memories
+    written_bits = written * layer.layer.output_bits
+    is_placed = places.output is not None
+    beside = written_bits if source == target and not (is_placed and places.taken) else 0.0
+    has_place = np.full(written.shape, True) if is_placed else written_bits <= free[target]
+    found: NDArray[np.bool_] = has_place & ((seen == 0) | (seen * layer.layer.input_bits + beside <= free[source]))
+    return found

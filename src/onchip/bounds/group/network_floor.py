@@ -7,7 +7,7 @@ at least what they do together in the best shape of tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeAlias
@@ -30,6 +30,8 @@ MOST_SHAPES: Final = 2**16
 """Of a layer of larger maps nothing is said."""
 _Seen: TypeAlias = tuple[Window, Window, int, int]
 """Of a read: its windows, and the map's rows and columns."""
+_AxisKey: TypeAlias = tuple[int, tuple[tuple[Window, int], ...]]
+"""Pixels of the output along an axis; of each read its window, and the map's pixels."""
 _Key: TypeAlias = tuple[Layer, int, tuple[_Seen, ...], Reads, bool, bool, int]
 
 Pixels: TypeAlias = NDArray[np.int64]
@@ -57,14 +59,14 @@ class NetworkFloor:
     """Sums over layers of what each costs at least, whatever the strategy, by any mappings of the sharing known."""
 
     network: FusableNetwork
-    bounds: LayerBounds
+    grids: LayerGrids
     _every_shape: EveryShape = field(init=False)
     _until: list[AloneBound] = field(init=False)
     """Of the layers before each place."""
 
     def __post_init__(self) -> None:
         layers = self.network.layers
-        self._every_shape = EveryShape(self.bounds, self.network.maps)
+        self._every_shape = EveryShape(self.grids, self.network.maps)
         first_readers = {read.source: at for at in reversed(range(len(layers))) for read in layers[at].reads}
         loaded = {one.name: first_readers.get(one.name) for one in self.network.inputs}
         self._until = [AloneBound(0.0, 0.0, 0)]
@@ -75,6 +77,11 @@ class NetworkFloor:
     def of(self, span: LayerSpan) -> AloneBound:
         """Return what the layers of a span cost at least together, in one stack or in several."""
         return self._until[span.stop].less(self._until[span.start])
+
+    @property
+    def bounds(self) -> LayerBounds:
+        """The bounds of single layers."""
+        return self.grids.bounds
 
     def _floor(self, layer: FusableLayer, own: _Crossing, loaded: set[str]) -> AloneBound:
         """Return the floor of a layer that computes `own` pixels; `loaded` are inputs counted with this layer."""
@@ -183,17 +190,14 @@ class EveryShape:
     pixels of the tile.
     """
 
-    bounds: LayerBounds
+    grids: LayerGrids
     maps: Mapping[str, FeatureMap]
-    _grids: LayerGrids = field(init=False)
     _known: dict[_Key, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._grids = LayerGrids(self.bounds)
+    _axes: dict[_AxisKey, LayerAxis] = field(default_factory=dict)
 
     def knows(self, layer: FusableLayer) -> bool:
         """Return whether something is said of a layer: it runs in tiles, has not too many shapes, and all is kept."""
-        sharing = self.bounds.machine.sharing
+        sharing = self.grids.bounds.machine.sharing
         keeps = sharing.every_memory_keeps and not sharing.is_of_every_shape
         return keeps and not layer.runs_alone and layer.output.rows * layer.output.columns <= MOST_SHAPES
 
@@ -209,16 +213,17 @@ class EveryShape:
         )
         key = layer.layer, layer.output.bits, self._windows(layer), reads, layer.joins, leaves, pixels
         if key not in self._known:
-            rows, columns = (
-                _sizes_along(
-                    axis.pixels(layer.output),
-                    [(axis.window(read), axis.pixels(self.maps[read.source])) for read in layer.reads],
-                )
-                for axis in (AxisName.ROWS, AxisName.COLUMNS)
-            )
+            rows, columns = (self._axis(layer, axis) for axis in (AxisName.ROWS, AxisName.COLUMNS))
             places = MapPlaces(DRAM if leaves else None)
-            self._known[key] = self._grids.in_any_tiles_pj(layer, rows, columns, reads, places, pixels)
+            self._known[key] = self.grids.in_any_tiles_pj(layer, rows, columns, reads, places, pixels)
         return self._known[key]
+
+    def _axis(self, layer: FusableLayer, axis: AxisName) -> LayerAxis:
+        reads = tuple((axis.window(read), axis.pixels(self.maps[read.source])) for read in layer.reads)
+        key = axis.pixels(layer.output), reads
+        if key not in self._axes:
+            self._axes[key] = _sizes_along(*key)
+        return self._axes[key]
 
     def _windows(self, layer: FusableLayer) -> tuple[_Seen, ...]:
         maps = [self.maps[read.source] for read in layer.reads]
@@ -227,16 +232,24 @@ class EveryShape:
         )
 
 
-def _sizes_along(pixels: int, reads: list[tuple[Window, int]]) -> LayerAxis:
+def _sizes_along(pixels: int, reads: Sequence[tuple[Window, int]]) -> LayerAxis:
     """Tiles of every size along an axis, each seeing as little as it does anywhere; nothing is cached."""
     nothing, sizes = np.zeros(pixels), np.arange(1, pixels + 1)
-    seen = np.array([[_least_seen(window, size, of, pixels) for of in sizes.tolist()] for window, size in reads], float)
+    seen = np.array([_least_seen(window, size, sizes) for window, size in reads], float)
     return LayerAxis(np.eye(pixels), sizes.astype(float), nothing, nothing, seen, np.zeros_like(seen), sizes - 1, seen)
 
 
-def _least_seen(window: Window, size: int, tile: int, pixels: int) -> int:
-    """Of a map of this size by so many pixels of the output next to each other, wherever they are."""
-    positions, first = size * window.repeat, np.arange(pixels - tile + 1) * window.stride - window.pad
+def _least_seen(window: Window, size: int, tiles: Pixels) -> Pixels:
+    """Return what tiles of each size see at least of a map of this size, wherever they are.
+
+    Padding is least where a tile is furthest from the ends of the map: the first and the last tile see least. Between
+    them what is seen depends on the phase alone, if each pixel stands for several positions.
+    """
+    positions, inside = size * window.repeat, max(-(-window.pad // window.stride), 0) if window.stride else 0
+    last = len(tiles) - tiles
+    places = np.stack([np.zeros_like(tiles), last, *(np.full_like(tiles, inside + at) for at in range(window.repeat))])
+    first = np.clip(places, 0, last) * window.stride - window.pad
     begins = np.clip(first, 0, positions) // window.repeat
-    ends = -(-np.clip(first + (tile - 1) * window.stride + window.reach, 0, positions) // window.repeat)
-    return int((ends - begins).min())
+    ends = -(-np.clip(first + (tiles - 1) * window.stride + window.reach, 0, positions) // window.repeat)
+    least: Pixels = (ends - begins).min(axis=0)
+    return least

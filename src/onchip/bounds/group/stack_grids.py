@@ -6,7 +6,7 @@ Stacks that end with the same layer have most of it in common: sums from a layer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onchip.answer.stacks import OverlapMode
 from onchip.arch.memory import DRAM
 from onchip.bounds.group.axis_grids import AxisContent, AxisGrid, Floats, LayerAxis
-from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces
+from onchip.bounds.group.layer_bounds import LayerBounds, MapPlaces, Taken
 from onchip.bounds.group.layer_grids import GridShare, LayerGrids
 from onchip.bounds.group.seen_shares import shares_of
 from onchip.bounds.group.size_tiles import SizeTiles
@@ -55,7 +55,7 @@ class _Suffixes:
     rows: AxisGrid
     columns: AxisGrid
     shares: list[GridShare] = field(default_factory=list)
-    maps_pj: dict[str | None, list[Floats]] = field(default_factory=dict)
+    maps_pj: dict[MapPlaces, list[Floats]] = field(default_factory=dict)
     kept_bits: list[Floats] = field(default_factory=list)
 
 
@@ -80,13 +80,12 @@ class StackGrids:
     """
 
     spans: SpanTotals
-    bounds: LayerBounds
+    layers: LayerGrids
     first_readers: Mapping[str, int]
-    _layers: LayerGrids = field(init=False)
     _axis_grids: dict[tuple[LayerSpan, AxisName, Sizes, bool], AxisGrid] = field(default_factory=dict)
     _alike: dict[AxisContent, LayerAxis] = field(default_factory=dict)
     _suffixes: dict[TileGrid, _Suffixes] = field(default_factory=dict)
-    _inside: dict[tuple[TileGrid, int, str], GridSums] = field(default_factory=dict)
+    _inside: dict[tuple[TileGrid, int, str, Taken], GridSums] = field(default_factory=dict)
     _readers: Mapping[str, Sequence[int]] = field(init=False)
     """By map the layers that read it, in order."""
     _outside: dict[tuple[int, int], Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
@@ -94,12 +93,16 @@ class StackGrids:
     _loaded: dict[tuple[TileGrid, int, str, str], tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._layers = LayerGrids(self.bounds)
         readers: dict[str, list[int]] = {}
         for at, layer in enumerate(self.network.layers):
             for source in dict.fromkeys(read.source for read in layer.reads):
                 readers.setdefault(source, []).append(at)
         self._readers = readers
+
+    @property
+    def bounds(self) -> LayerBounds:
+        """The bounds of single layers."""
+        return self.layers.bounds
 
     @property
     def network(self) -> FusableNetwork:
@@ -111,9 +114,14 @@ class StackGrids:
         axes, place = self._suffixes_of(grid), start - grid.longest.start
         return axes.rows.sees_all(place) and axes.columns.sees_all(place)
 
-    def sums(self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str) -> GridSums:
-        """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes."""
-        inside = self.sums_inside(grid, start, output_home)
+    def sums(
+        self, grid: TileGrid, start: int, homes: Mapping[str, str], output_home: str, taken: Taken = ()
+    ) -> GridSums:
+        """Return what the stack from layer `start` on costs at least, its inputs and output lying in these homes.
+
+        `taken` is what these and other maps take of memories while it runs.
+        """
+        inside = self.sums_inside(grid, start, output_home, taken)
         energy_pj, dram_bits = inside.energy_pj, inside.dram_bits
         for source in self.spans.stack(LayerSpan(start, grid.longest.stop)).inputs:
             home = homes.get(source.name, DRAM)
@@ -123,47 +131,48 @@ class StackGrids:
                 dram_bits = dram_bits + elements * source.bits
         return GridSums(energy_pj, inside.cycles, dram_bits)
 
-    def sums_inside(self, grid: TileGrid, start: int, output_home: str) -> GridSums:
+    def sums_inside(self, grid: TileGrid, start: int, output_home: str, taken: Taken = ()) -> GridSums:
         """Return the same without what comes from outside."""
-        key = grid, start, output_home
+        key = grid, start, output_home, taken
         if key not in self._inside:
             share = self._share_from(grid, start)
-            weights_pj, dram_bits = self._weights(share)
+            weights_pj, dram_bits = self._weights(share, taken)
             output = self.network.layers[grid.longest.stop - 1].output
             written = output.size_bits if output_home == DRAM else 0
-            maps_pj = self._maps_inside(grid, start, output_home)
+            maps_pj = self._maps_inside(grid, start, output_home, taken)
             energy_pj = share.energy_pj + maps_pj + weights_pj
             self._inside[key] = GridSums(energy_pj, share.cycles, share.weight_bits + dram_bits + written)
         return self._inside[key]
 
-    def _maps_inside(self, grid: TileGrid, start: int, output_home: str) -> Floats:
+    def _maps_inside(self, grid: TileGrid, start: int, output_home: str, taken: Taken) -> Floats:
         """By size with cached rows in the lowest memory in which they may lie."""
-        levels = self._row_levels(grid, start)
+        levels = self._row_levels(grid, start, taken)
         if levels is None:
-            return self._maps_with(grid, start, output_home, None)
+            return self._maps_with(grid, start, output_home, MapPlaces(taken=taken))
         found = np.zeros(levels.shape)
         for level in np.unique(levels).tolist():
             cache = self.bounds.cache_places[level]
-            found = np.where(levels == level, self._maps_with(grid, start, output_home, cache), found)
+            inner = MapPlaces(rows=cache, taken=taken)
+            found = np.where(levels == level, self._maps_with(grid, start, output_home, inner), found)
         return found
 
-    def _maps_with(self, grid: TileGrid, start: int, output_home: str, cache: str | None) -> Floats:
-        last, inner = grid.longest.stop - 1, MapPlaces(rows=cache)
-        found = self._maps_from(grid, cache, start)
+    def _maps_with(self, grid: TileGrid, start: int, output_home: str, inner: MapPlaces) -> Floats:
+        last = grid.longest.stop - 1
+        found = self._maps_from(grid, inner, start)
         readers = self._outer_readers(start, grid.longest.stop)
         for at, outside in readers.items():
             if at != last:
                 found = found + self._maps_of(grid, at, outside, inner) - self._maps_of(grid, at, (), inner)
-        own = MapPlaces(output_home, cache)
+        own = replace(inner, output=output_home)
         return found + self._maps_of(grid, last, readers.get(last, ()), own)
 
-    def _maps_from(self, grid: TileGrid, cache: str | None, start: int) -> Floats:
+    def _maps_from(self, grid: TileGrid, inner: MapPlaces, start: int) -> Floats:
         """As if all maps were of the stack, without those of the last layer."""
-        known, last = self._suffixes_of(grid).maps_pj.setdefault(cache, []), grid.longest.stop - 1
+        known, last = self._suffixes_of(grid).maps_pj.setdefault(inner, []), grid.longest.stop - 1
         if not known:
             known.append(np.zeros((len(grid.rows), len(grid.columns))))
         for at in range(last - len(known), start - 1, -1):
-            known.append(known[-1] + self._maps_of(grid, at, (), MapPlaces(rows=cache)))
+            known.append(known[-1] + self._maps_of(grid, at, (), inner))
         return known[last - start]
 
     def _maps_of(self, grid: TileGrid, at: int, outside: tuple[str, ...], places: MapPlaces) -> Floats:
@@ -175,7 +184,7 @@ class StackGrids:
                 for number, read in enumerate(layer.reads)
                 if read.source not in outside
             )
-            self._maps[key] = self._layers.maps_pj(layer, *self._axes(grid, at), inner, places)
+            self._maps[key] = self.layers.maps_pj(layer, *self._axes(grid, at), inner, places)
         return self._maps[key]
 
     def _outer_readers(self, start: int, stop: int) -> Mapping[int, tuple[str, ...]]:
@@ -192,7 +201,7 @@ class StackGrids:
         """Return the layers of a stack that read a map, in order."""
         return [at for at in self._readers.get(name, ()) if start <= at < stop]
 
-    def _row_levels(self, grid: TileGrid, start: int) -> Floats | None:
+    def _row_levels(self, grid: TileGrid, start: int, taken: Taken) -> Floats | None:
         """By size the number of the lowest memory with room for the cached rows of all maps, if any are."""
         if not grid.mode.caches_rows:
             return None
@@ -204,7 +213,8 @@ class StackGrids:
         for source in self.spans.stack(LayerSpan(start, stop)).inputs:
             if self.first_readers.get(source.name, -1) >= start:
                 bits = bits + self._kept_bits(grid, source.name)
-        rooms = [self.bounds.capacities[name] for name in self.bounds.cache_places]
+        free = self.bounds.free(taken)
+        rooms = [free[name] for name in self.bounds.cache_places]
         found: Floats = np.array([bits > room for room in rooms]).sum(axis=0)
         return found
 
@@ -217,13 +227,13 @@ class StackGrids:
     def _share_from(self, grid: TileGrid, start: int) -> GridShare:
         known, stop = self._suffixes_of(grid).shares, grid.longest.stop
         for at in range(stop - 1 - len(known), start - 1, -1):
-            share = self._layers.share(self.network.layers[at], *self._axes(grid, at))
+            share = self.layers.share(self.network.layers[at], *self._axes(grid, at))
             known.append(share + known[-1] if known else share)
         return known[stop - 1 - start]
 
-    def _weights(self, share: GridShare) -> tuple[Floats, Floats]:
+    def _weights(self, share: GridShare, taken: Taken) -> tuple[Floats, Floats]:
         """Energy of all weights, and the bits of them that come from DRAM again (as `StackBounds` has it)."""
-        homes, capacities, highest = self.bounds.weight_homes, self.bounds.capacities, self.bounds.highest_home
+        homes, capacities, highest = self.bounds.weight_homes, self.bounds.free(taken), self.bounds.highest_home
         lowest = next(at for at, home in enumerate(homes) if share.weight_bits <= capacities[home])
         weights_pj: Floats = share.weights_pj[min(lowest, highest)]
         if homes[lowest] != DRAM or not share.weight_bits:

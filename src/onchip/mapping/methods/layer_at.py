@@ -20,11 +20,6 @@ SECONDS_OF_LOMA: Final = 1.0
 NODES_OF_A_FIRST_LOOK: Final = 100
 """Tiles looked into: some hundredths of a second, and mostly within a few hundredths of the best."""
 
-NODES_IN_A_HURRY: Final = 24
-"""Where there is no time for that: the first dive mostly finds a mapping after ten or so."""
-SECONDS_IN_A_HURRY: Final = 0.008
-"""Of counted work, at most: of few layers a tile takes as long as all of others."""
-
 
 def map_layer_at(
     problem: LayerProblem,
@@ -71,17 +66,12 @@ def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: 
     may have a better one. Raises AcceleratorError where the accelerator says too little, InputError for a layer that
     both refuse.
     """
-    from onchip.mapping.tile_search.exact import solve_exactly
-
-    own = Run(replace(run.limits, node_limit=NODES_IN_A_HURRY), interrupt=run.interrupt)
-    own = own.for_work(SECONDS_IN_A_HURRY)
     try:
-        found = solve_exactly(problem, objective, own)
+        found = map_layer_at(problem, objective, run, "dive")
     except InputError:
         return map_layer_at(problem, objective, run, "loma")
-    run.spend(own.seconds)
     if found.answer is not None:
-        return replace(found, status=Status.FEASIBLE, lower_bound=0)
+        return found
     try:
         by_loma = map_layer_at(problem, objective, run, "loma")
     except InputError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -32,6 +32,7 @@ class FusedMachine:
     taken_bits: Mapping[str, int] = field(default_factory=dict)
     _ranks: dict[str, int] = field(init=False)
     _places: dict[Operand, tuple[str, ...]] = field(init=False)
+    _problems: dict[tuple[Layer, Homes, bool, tuple[tuple[str, int], ...]], LayerProblem] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         levels = self.accelerator.levels
@@ -69,18 +70,23 @@ class FusedMachine:
 
         An addition's second operand lives where the first may. None where a memory has no room for the operands.
         """
-        at_home = LayerProblem(layer, self.accelerator, homes, weight_is_an_input=is_addition)
+        resident_bits: dict[str, int] = {}
+        for operand, name in homes:
+            resident_bits[name] = resident_bits.get(name, 0) + layer.elements(operand) * layer.bits(operand)
         room_bytes: dict[str, int] = {}
         for level in self.accelerator.levels:
             name, capacity_bytes = level.memory.name, level.memory.capacity_bytes
             if others := others_bits.get(name):
                 capacity_bytes = max(capacity_bytes - -(-others // 8), LEAST_BYTES)
-            left_bits = capacity_bytes * 8 - at_home.resident_bits(name)
+            left_bits = capacity_bytes * 8 - resident_bits.get(name, 0)
             if left_bits < 0:
                 return None
             if left_bits // 8 < level.memory.capacity_bytes:
                 room_bytes[name] = left_bits // 8
-        return replace(at_home, room_bytes=room_bytes)
+        key = layer, homes, is_addition, tuple(room_bytes.items())
+        if key not in self._problems:
+            self._problems[key] = LayerProblem(layer, self.accelerator, homes, room_bytes, is_addition)
+        return self._problems[key]
 
     def _places_of(self, operand: Operand) -> tuple[str, ...]:
         single = [level.memory.name for level in self.accelerator.addressed if operand in level.memory.holds]

@@ -72,6 +72,9 @@ class Estimates(Generic[ChoiceT]):
         bound = self.ledger.at_least(choice)
         if bound is None or choice in self.ledger.known:
             return bound
+        rough = self.ledger.rough.get(choice)
+        if rough is not None:
+            return tuple(max(part, int(own * self.share)) for part, own in zip(bound, rough, strict=True))
         kind = CLOSE if self.ledger.is_close(choice) else self.kind_of(choice)
         ratios = self._ratios.get(kind) or self._ratios.get(None) or (FIRST_RATIO,) * len(bound)
         return tuple(max(part, int(part * ratio * self.share)) for part, ratio in zip(bound, ratios, strict=True))

@@ -35,25 +35,29 @@ from onchip.scheduling.choice.search import FoundWay, LazySearch, best_of
 from onchip.scheduling.choice.ways import Arc, NoBoundError, PathToPlace
 from onchip.scheduling.fronts.cost_table import Ledger
 from onchip.scheduling.fronts.costs import StackCosts, criteria_of
-from onchip.search.budget.limits import Run
+from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.stage import with_bound, without_bound
 from onchip.transform.groups.stack_choice import StackChoice
-from onchip.transform.groups.stacks import LayerSpan
+from onchip.transform.groups.stacks import LayerSpan, single_layers, stack_count
 
 FEW_HOMES: Final = 8
 """Ways to place the maps alive at a cut, for a good answer early."""
+SECONDS_OF_A_STACK: Final = 2e-5
+"""To list each that there may be, whatever it costs, which cannot be cut off."""
 SHARE_OF_LISTING: Final = 0.4
 """Of the time that is left, to look at all stacks and homes before more of them are tried."""
-SHARE_OF_IMPROVING: Final = 0.5
-"""Of the time that is left then, for better strategies before bounds are raised."""
+SHARE_OF_QUICK: Final = 0.8
+"""Of the time that is left, for ways that estimates lead to by the quick mapper; mostly these take a few seconds."""
+SHARE_OF_GUIDED: Final = 0.5
+"""Of the time that is left then, for ways that estimates lead to by the mapper asked for, before the proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionResult:
     """The strategy, its stacks with what they cost, and how many stacks have been costed for it.
 
-    `values` says them of its stacks in all tiles, calculated when they are asked for: in the unit of the objective, and
-    whether that is the cost or only a bound.
+    `is_quick`: the quick mapper has mapped its layers. `values` are those of its stacks in all tiles, calculated when
+    they are asked for: in the unit of the objective, and whether that is the cost or only a bound.
     """
 
     result: Result[FusionStrategy]
@@ -61,42 +65,76 @@ class FusionResult:
     costed: int
     space: str
     values: Callable[[], Mapping[StackChoice, tuple[int, bool]]]
+    is_quick: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuickStart:
+    """Costs by a mapper that takes milliseconds, and a way by these, if one is known.
+
+    `is_within`: all of its mappings are among those that the mapper asked for chooses the best of.
+    """
+
+    costs: StackCosts
+    ledger: Ledger[StackChoice]
+    way: PathToPlace[StackChoice] | None
+    is_within: bool
 
 
 def solve_fusion(
-    network: FusableNetwork, accelerator: Accelerator, options: FusionOptions, costs: StackCosts, run: Run
+    network: FusableNetwork,
+    accelerator: Accelerator,
+    options: FusionOptions,
+    costs: StackCosts,
+    run: Run,
+    quick: QuickStart | None = None,
 ) -> FusionResult:
     """The strategy of least objective value in the space that the options span; raises UsageError for bad ones.
 
-    Where the run has to stop, the bound is at least the floor of all layers.
+    Where the run has to stop, the bound is at least the floor of all layers, and the strategy may be a quick one.
     """
-    spans = spans_of_option(network, accelerator, options.stacks)
+    start = None if quick is None else quick.way
+    count = stack_count(network) if start is not None and options.stacks == OPTIMAL else 0
+    is_listed = count * SECONDS_OF_A_STACK <= run.seconds_left
+    spans = spans_of_option(network, accelerator, options.stacks) if is_listed else single_layers(network)
     ensure_a_tile_fits(network, spans, options)
     begun = cost_of_moved(network, accelerator, costs.objective)
     least = least_value(costs)
-    solver = Solver(Ledger[StackChoice](costs), begun, options.ahead, with_bound(run, least))
     space = space_of(network, accelerator, spans, options)
-    if options.combination is Combination.BEST:
-        found = solver.best(space)
+    own_run = with_bound(run, least)
+    guide = None if quick is None else Solver(quick.ledger, begun, 1, own_run)
+    ledger = Ledger[StackChoice](costs, rough={} if quick is None else quick.ledger.known)
+    solver = Solver(ledger, begun, options.ahead, own_run, guide)
+    if not is_listed:
+        found, rough = solver.unproven(None), start
+    elif options.combination is Combination.BEST:
+        found, rough = solver.best(space, start)
     else:
-        found = solver.best_shared(shared_spaces(space, options))
-    choices = found.way.choices if found.way else ()
-    stacks = tuple((choice, costs.found[choice]) for choice in choices)
+        found, rough = solver.best_shared(lambda: shared_spaces(space, options), start)
+    way, own_costs, bound, is_quick = found.way, costs, max(found.lower_bound, least), False
+    if quick is not None and rough is not None and found.stopped_by is not Stop.COMPLETED:
+        is_quick = way is None or rough.value < way.value
+        if is_quick:
+            way, own_costs, bound = rough, quick.costs, bound if quick.is_within else least
+    choices = way.choices if way else ()
+    stacks = tuple((choice, own_costs.found[choice]) for choice in choices)
     result = Result(
-        found.status,
-        strategy_of(network, choices, [cost for _, cost in stacks]) if found.way else None,
-        found.way.value if found.way else None,
-        found.lower_bound if found.status is Status.INFEASIBLE else max(found.lower_bound, least),
+        Status.FEASIBLE if is_quick else found.status,
+        strategy_of(network, choices, [cost for _, cost in stacks]) if way else None,
+        way.value if way else None,
+        found.lower_bound if found.status is Status.INFEASIBLE else bound,
         run.seconds,
         OPTIMAL,
         found.stopped_by,
     )
+    own_ledger = quick.ledger if quick is not None and is_quick else ledger
     return FusionResult(
         result,
         stacks,
-        len(solver.ledger.known),
-        space_described(space, options),
-        partial(_values_beside, choices, space, solver.ledger),
+        len(own_ledger.known),
+        space_described(space, options, count or None),
+        partial(_values_beside, choices, space, own_ledger),
+        is_quick,
     )
 
 
@@ -113,93 +151,106 @@ def cost_of_moved(network: FusableNetwork, accelerator: Accelerator, objective: 
 
 @dataclass(frozen=True, slots=True)
 class Solver:
-    """Good strategies first, then the proof; all of it shares what is costed. Each begins with the cost `begun`."""
+    """Good strategies first, then the proof; all of it shares what is costed. Each begins with the cost `begun`.
+
+    With a `guide`, which costs quickly, estimates lead to ways by its costs first.
+    """
 
     ledger: Ledger[StackChoice]
     begun: Criteria
     ahead: int
     run: Run
+    guide: Solver | None = None
 
-    def best(self, space: StackSpace) -> FoundWay[StackChoice]:
-        """Begins with few stacks in few tiles; where there is no time to look at all, nothing is proven of them."""
+    def best(
+        self, space: StackSpace, start: PathToPlace[StackChoice] | None = None
+    ) -> tuple[FoundWay[StackChoice], PathToPlace[StackChoice] | None]:
+        """Return the best way, and the best one by the costs of the guide, which is no worse than `start`.
+
+        Begins with few stacks in few tiles. Where there is no time to list all stacks, nothing is proven of them.
+        """
+        guide = self.guide or self
         few = few_stacks(space)
-        fewest = replace(few, tilings=FewTilings(space))
-        if self.run.deadline.is_set:
-            return self._best_in_time(space, (fewest, few))
-        start: PathToPlace[StackChoice] | None = None
-        try:
-            near = replace(fewest, most_homes=FEW_HOMES)
-            start = self._better(near, None) if near.in_dram != fewest.in_dram else None
-            start = self._no_worse(fewest, self._better(fewest, start))
-            search = self._search(space, self.run)
-            start = self._no_worse(few, self._better(space, self._better(few, start)))
-            search.refresh()
-            return best_of([search], self.run, "strategies", start)
-        except NoBoundError:
-            return self._unproven(start, 0)
-
-    def _best_in_time(self, space: StackSpace, first: Sequence[StackSpace]) -> FoundWay[StackChoice]:
-        """Begins with the bound of all, if they can be listed in a share of the time; then strategies of few homes."""
-        start: PathToPlace[StackChoice] | None = None
-        start = self._better(replace(first[0], most_homes=FEW_HOMES), start)
-        listing = self.run.within(SHARE_OF_LISTING * self.run.seconds_left)
+        rough = guide._better(replace(few, tilings=FewTilings(space), most_homes=FEW_HOMES), start)
         try:
             arcs, last = space.arcs(self.run)
+            listing = self._within(SHARE_OF_LISTING).run
             search = LazySearch(arcs, last, self.begun, self.ledger, self.ahead, self.run, listing)
         except NoBoundError:
-            return self._unproven(start, 0)
-        few = set(first[1].spans)
-        own = [
+            return self.unproven(rough if guide is self else self._costed(rough)), rough
+        near, spans = replace(space, most_homes=FEW_HOMES), set(few.spans)
+        if near.in_dram != space.in_dram:
+            rough = guide._within(SHARE_OF_QUICK / 2)._better(near, rough)
+        some = [
             arc
             for arc, is_looked_at in zip(arcs, search.looked_at, strict=True)
-            if is_looked_at or (arc.choices and arc.choices[0].span in few)
+            if is_looked_at or (arc.choices and arc.choices[0].span in spans)
         ]
-        improving = replace(self, run=self.run.within(SHARE_OF_IMPROVING * self.run.seconds_left))
-        start = improving.improved(space, own, last, first, start)
+        rough = way = guide._within(SHARE_OF_QUICK)._better_over(some, last, rough)
+        solver = self
+        if guide is not self:
+            solver = self._knowing(rough)
+            way = solver._within(SHARE_OF_GUIDED)._better_over(some, last, solver._costed(rough))
         search.refresh()
-        return best_of([search], self.run, "strategies", start)
+        return best_of([search], solver.run, "strategies", way), rough
 
-    def improved(
-        self,
-        space: StackSpace,
-        arcs: Sequence[Arc[StackChoice]],
-        last: int,
-        first: Sequence[StackSpace],
-        best: PathToPlace[StackChoice] | None,
-    ) -> PathToPlace[StackChoice] | None:
-        """Return the best that some time is enough for: of few homes (half of it), over these arcs, of first spaces."""
-        near = replace(space, most_homes=FEW_HOMES)
-        if near.in_dram != space.in_dram:
-            half = replace(self, run=self.run.within(self.run.seconds_left / 2))
-            best = half._better(near, best)
-        best = self._better_over(arcs, last, best)
-        for few in first:
-            best = self._no_worse(few, best)
-        return best
+    def best_shared(
+        self, parts: Callable[[], Iterator[StackSpace]], start: PathToPlace[StackChoice] | None = None
+    ) -> tuple[FoundWay[StackChoice], PathToPlace[StackChoice] | None]:
+        """Return as `best` the best of the parts of a space, in each of which all stacks share a tiling."""
+        if self.guide is None:
+            return self._best_of_parts(parts(), start), start
+        by_guide = self.guide._within(SHARE_OF_QUICK)
+        rough = replace(by_guide, run=without_bound(by_guide.run))._best_of_parts(parts(), start).way
+        solver = self._knowing(rough)
+        return solver._best_of_parts(parts(), solver._costed(rough)), rough
 
-    def best_shared(self, parts: Iterator[StackSpace]) -> FoundWay[StackChoice]:
-        """Of the parts of a space, in each of which all stacks share a tiling."""
+    def _best_of_parts(
+        self, parts: Iterator[StackSpace], start: PathToPlace[StackChoice] | None
+    ) -> FoundWay[StackChoice]:
         searches: list[LazySearch[StackChoice]] = []
         try:
-            searches.extend(self._search(part, self.run) for part in parts)  # those before an error stay
+            searches.extend(  # those before an error stay
+                LazySearch(*part.arcs(self.run), self.begun, self.ledger, self.ahead, self.run) for part in parts
+            )
         except NoBoundError:
-            return self._unproven(best_of(searches, self.run, "strategies").way, 0)
-        return best_of(searches, self.run, "strategies")
+            way = best_of(searches, self.run, "strategies", start).way if searches else start
+            return self.unproven(way)
+        return best_of(searches, self.run, "strategies", start)
 
-    def _unproven(self, way: PathToPlace[StackChoice] | None, lower_bound: int) -> FoundWay[StackChoice]:
+    def _within(self, share: float) -> Solver:
+        """Return the same solver with a share of the time that is left, if that is limited."""
+        return replace(self, run=self.run.within(share * self.run.seconds_left)) if self.run.deadline.is_set else self
+
+    def _knowing(self, way: PathToPlace[StackChoice] | None) -> Solver:
+        """Return the same solver, which tells the value of a way until there is a better one."""
+        if way is None:
+            return self
+        value, run = way.value, self.run
+
+        def listen(heard: Progress) -> None:
+            best = value if heard.best is None else min(value, heard.best)
+            run.listener(replace(heard, best=best, lower_bound=min(best, heard.lower_bound)))
+
+        return replace(self, run=replace(run, listener=listen))
+
+    def _costed(self, way: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
+        """Return the same choices at their costs, None without a way, or if there is no time to cost them."""
+        found: PathToPlace[StackChoice] = PathToPlace(self.begun)
+        choices = () if way is None else way.choices
+        for at in range(0, len(choices), self.ahead):
+            self.ledger.learn(choices[at : at + self.ahead])
+        for choice in choices:
+            cost = self.ledger.true(choice)
+            if cost is None:
+                return None
+            found = PathToPlace(tuple(map(int.__add__, found.cost, cost)), choice, found)
+        return None if way is None else found
+
+    def unproven(self, way: PathToPlace[StackChoice] | None) -> FoundWay[StackChoice]:
+        """Return the way, if there is one, as an answer of which nothing is proven."""
         status = Status.UNKNOWN if way is None else Status.FEASIBLE
-        return FoundWay(status, way, lower_bound, self.run.stop or Stop.TIME_LIMIT)
-
-    def _search(self, space: StackSpace, run: Run) -> LazySearch[StackChoice]:
-        return LazySearch(*space.arcs(run), self.begun, self.ledger, self.ahead, run)
-
-    def _no_worse(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
-        """No worse than any of the space, proven if there is time; what is proven of it is not of a larger one."""
-        try:
-            search = self._search(space, self.run)
-        except NoBoundError:
-            return best
-        return best_of([search], without_bound(self.run), "first strategies", best).way or best
+        return FoundWay(status, way, 0, self.run.stop or Stop.TIME_LIMIT)
 
     def _better(self, space: StackSpace, best: PathToPlace[StackChoice] | None) -> PathToPlace[StackChoice] | None:
         """The best that estimates lead to, or that there is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -56,6 +56,8 @@ class Ledger(Generic[ChoiceT]):
 
     costs: ChoiceCosts[ChoiceT]
     known: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
+    rough: Mapping[ChoiceT, Criteria | None] = field(default_factory=dict)
+    """Costs by a quicker mapper, for estimates."""
     _bounds: dict[ChoiceT, Criteria | None] = field(default_factory=dict)
     _closer: dict[ChoiceT, Criteria] = field(default_factory=dict)
     _closer_by: dict[ChoiceT, int] = field(default_factory=dict)

@@ -48,18 +48,22 @@ class StackCosts:
     conventions: Conventions = OURS
     sharing: Sharing | None = None
     rehearsal: Rehearsal | None = None
+    known_bounds: StackBounds | None = None
     found: dict[StackChoice, StackCost] = field(default_factory=dict)
     refusals: dict[StackChoice, InputError] = field(default_factory=dict)
-    _bounds: StackBounds = field(init=False)
 
-    def __post_init__(self) -> None:
-        sharing = self.sharing or AnyUnrolling(self.accelerator)
-        self._bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
+    @property
+    def bounds(self) -> StackBounds:
+        """The lower bounds of choices: those that are known, or new ones when they are first asked for."""
+        if self.known_bounds is None:
+            sharing = self.sharing or AnyUnrolling(self.accelerator)
+            self.known_bounds = StackBounds(self.network, self.accelerator, self.objective, sharing)
+        return self.known_bounds
 
     def bound(self, choice: StackChoice) -> Criteria | None:
         """Nothing for conventions of which it is not proven: it is for ours, and for DeFiNES's."""
         try:
-            bound = self._bounds.bound(choice)
+            bound = self.bounds.bound(choice)
         except InputError as error:
             self.refusals[choice] = error
             return None
@@ -77,19 +81,19 @@ class StackCosts:
         except InputError as error:
             self.refusals[choice] = error
             return None
-        return self._bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
+        return self.bounds.rounded_down(sums.energy_pj, sums.cycles, dram_bits_of(sums))
 
     def floor(self) -> Criteria:
         """Return what any strategy costs at least, each of its stacks rounded; nothing for other conventions."""
         layers = self.network.layers
         if self.conventions not in PROVEN or not layers:
             return self.objective.zero
-        together = self._bounds.floor(LayerSpan(0, len(layers)))
+        together = self.bounds.floor(LayerSpan(0, len(layers)))
         return tuple(max(part - len(layers), 0) for part in together)
 
     def least(self, choices: Sequence[StackChoice]) -> Criteria:
         """Return a floor of stacks that differ in their tiles alone; nothing for other conventions."""
-        return self._bounds.least(choices) if self.conventions in PROVEN else self.objective.zero
+        return self.bounds.least(choices) if self.conventions in PROVEN else self.objective.zero
 
     def parts(self, choice: StackChoice) -> Sequence[StackChoice]:
         """Those of a box of tilings."""
@@ -100,7 +104,7 @@ class StackCosts:
         if choice.box is None:
             yield choice
             return
-        in_order = self._bounds.in_order(choice) if self.conventions in PROVEN else None
+        in_order = self.bounds.in_order(choice) if self.conventions in PROVEN else None
         if in_order is not None:
             yield from (replace(choice, tiling=one, box=None) for one in in_order)
             return

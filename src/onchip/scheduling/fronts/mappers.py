@@ -31,11 +31,11 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.verify.rules import Rule
 
-EXACT, LOMA, UNEVEN = "exact", "loma", "uneven"
+EXACT, DIVE, LOMA, UNEVEN = "exact", "dive", "loma", "uneven"
 SECONDS_OF_A_TILE: Final = 2e-3
 """To ask for the layer of a tile, known or not, and to price it, where work is counted."""
 MAPPERS: Final[Mapping[AccountingName, tuple[str, ...]]] = {
-    AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random"),
+    AccountingName.INTERPRETER: (EXACT, LOMA, "hybrid", "random", DIVE),
     AccountingName.DEFINES: (UNEVEN, LOMA),
 }
 """Methods that map tiles, the default first; of other accountings no bounds of stacks are proven."""

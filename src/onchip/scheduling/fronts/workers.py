@@ -13,6 +13,7 @@ from onchip.answer.options.fusion_objective import Criteria, FusionObjective
 from onchip.answer.options.fusion_options import FusionOptions
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
+from onchip.bounds.group.bounds import StackBounds
 from onchip.bounds.group.given_unrolling import GivenUnrolling
 from onchip.bounds.group.problem_floors import ProblemFloors
 from onchip.bounds.layer.layer_floors import MachineFloors
@@ -28,14 +29,14 @@ from onchip.model.layer.latency import Latency
 from onchip.ops.derive.fusable import FusableNetwork
 from onchip.scheduling.fronts.cost_table import CostingStoppedError
 from onchip.scheduling.fronts.costs import Rehearsal, StackCosts
-from onchip.scheduling.fronts.mappers import EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
+from onchip.scheduling.fronts.mappers import DIVE, EXACT, LOMA, LayerMapper, MapperInTime, RuleMapper
 from onchip.scheduling.fronts.roomier import Roomier, RoomierFirst
 from onchip.search.budget.limits import Limits, Run
 from onchip.search.strategy.pool import TaskPool, processes
 from onchip.transform.groups.stack_choice import StackChoice
 
 SECONDS_BETWEEN_LOOKS: Final = 0.1
-KEEPING: Final = (EXACT, LOMA)
+KEEPING: Final = (EXACT, DIVE, LOMA)
 """Methods whose mappings leave out no memory that holds an operand."""
 
 
@@ -77,7 +78,13 @@ class Costing:
         always_dram = conventions_of(self.accounting).maps_between_stacks_are_in_dram
         return replace(options, maps_stay=options.maps_stay and not always_dram)
 
-    def costs(self, run: Run) -> StackCosts:
+    @property
+    def quick(self) -> Costing:
+        """The same question by a mapper that takes milliseconds, of which the same bounds hold."""
+        mapper = DIVE if self.accounting is AccountingName.INTERPRETER and self.mapper != LOMA else LOMA
+        return replace(self, mapper=mapper, use_cache=False)
+
+    def costs(self, run: Run, known_bounds: StackBounds | None = None) -> StackCosts:
         """Return what costs stacks in this process, each mapping searched once, as long as the run need not stop."""
         known: dict[LayerProblem, LayerCost | None] = {}
         mapper = self.mapping.mapper(run)
@@ -90,13 +97,14 @@ class Costing:
             conventions_of(self.accounting),
             self._sharing,
             self.rehearsal(memory),
+            known_bounds,
         )
 
     def rehearsal(self, memory: Memoized) -> Rehearsal | None:
         """Return what bounds stacks closely, knowing what is remembered; None for mappers of which it is not proven."""
-        if not self._proves:
+        if self.mapper not in (EXACT, DIVE) or self.accounting is not AccountingName.INTERPRETER:
             return None
-        by_energy = self.objective.of_layers is MappingObjective.ENERGY
+        by_energy = self._proves and self.objective.of_layers is MappingObjective.ENERGY
         return Rehearsal(ProblemFloors(MachineFloors(self.accelerator, self._sharing)), memory.known, by_energy)
 
     @property
@@ -113,13 +121,15 @@ class Costing:
     def _sharing(self) -> Sharing:
         if self.accounting is AccountingName.DEFINES:
             return GivenUnrolling(unrolling_groups(self.accelerator), unrollings_for)
-        return AnyUnrolling(self.accelerator, self.mapper in KEEPING, divides_loops=self.mapper == EXACT)
+        return AnyUnrolling(self.accelerator, self.mapper in KEEPING, divides_loops=self.mapper in (EXACT, DIVE))
 
 
 @contextmanager
-def costs_of(costing: Costing, run: Run, pool: TaskPool | None = None) -> Iterator[StackCosts]:
+def costs_of(
+    costing: Costing, run: Run, pool: TaskPool | None = None, known_bounds: StackBounds | None = None
+) -> Iterator[StackCosts]:
     """Layers are mapped by the pool, or in as many processes as the run has workers; these end with the context."""
-    costs = costing.costs(run)
+    costs = costing.costs(run, known_bounds)
     if pool is None and run.limits.workers == 1:
         yield costs
         return
@@ -133,6 +143,7 @@ def costs_of(costing: Costing, run: Run, pool: TaskPool | None = None) -> Iterat
             costs.conventions,
             costs.sharing,
             costing.rehearsal(memory),
+            costs.known_bounds,
             memory=memory,
             mapping=costing.mapping,
             pool=own,
