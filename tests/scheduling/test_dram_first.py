@@ -16,6 +16,7 @@ from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.mappings.nest_mapper import PICOJOULES_OF_A_DRAM_BIT, BestMapper, dram_first
 from onchip.scheduling.program.runs import NestPlace
 from onchip.search.budget.limits import Run
+from onchip.verify.mapping import verify_mapping
 from oracles.mapspace import all_mappings, homed_toy, lean_toy, toy
 from support.series import series
 from support.skip_network import skip_chip
@@ -58,8 +59,9 @@ def test_no_mapping_of_a_tiny_mapspace_moves_fewer_bits(seed: int) -> None:
     assert found is not None
     cost, (least_bits, least_pj) = cost_of(problem, found.mapping), min(costs)
     assert cost is not None
-    assert cost[0] == mapper.value_of(found)[0] == least_bits
-    assert cost[1] <= least_pj + SLACK * PICOJOULES_OF_A_DRAM_BIT * least_bits
+    assert not verify_mapping(problem, found.mapping)
+    assert cost[0] == mapper.value_of(found)[0] <= least_bits
+    assert cost[0] < least_bits or cost[1] <= least_pj + SLACK * PICOJOULES_OF_A_DRAM_BIT * least_bits
 
 
 def test_most_of_the_mapspaces_are_compared() -> None:
