@@ -54,9 +54,10 @@ class FeedingFloors:
     _machines: dict[bool, MachineFloors] = field(init=False)
 
     def __post_init__(self) -> None:
-        machines = {False: self.accelerator, True: _with_weights_where_inputs_are(self.accelerator)}
-        keeps = self.every_memory_keeps
-        self._machines = {kind: MachineFloors(one, AnyUnrolling(one, keeps)) for kind, one in machines.items()}
+        second, keeps = _with_weights_where_inputs_are(self.accelerator), self.every_memory_keeps
+        self._machines = {False: _floors(self.accelerator, keeps)}
+        # Without a memory for maps, a second map bypasses every memory.
+        self._machines[True] = _floors(self.accelerator, False) if second is None else _floors(second, keeps)
 
     def of(self, layer: Layer, work: NestWork, origins: NestOrigins) -> FloorOfNest:
         """The floor of the part `work` of a nest."""
@@ -67,7 +68,7 @@ class FeedingFloors:
             _weight_pj(floors, work, origins) if layer.has_weight else 0.0,
             work.outputs * _output_pj(floors, leaves=origins.output_leaves),
         )
-        together_pj = _together_pj(floors, work, origins) if self.every_memory_keeps else 0.0
+        together_pj = _together_pj(floors, work, origins) if machine.sharing.every_memory_keeps else 0.0
         mac_pj, units = work.macs * machine.mac_energy_pj, round(floors.shares.at_work)
         return FloorOfNest(mac_pj, *alone_pj, units, max(together_pj - sum(alone_pj), 0.0))
 
@@ -89,6 +90,10 @@ class FeedingFloors:
         floors = self._machines[weight_is_an_input].of([layer])
         operands = [Operand.INPUT, *([Operand.WEIGHT] if layer.has_weight and weight_is_an_input else [])]
         return min(_beyond_its_floor(floors, operand) for operand in operands) if self.every_memory_keeps else 0.0
+
+
+def _floors(accelerator: Accelerator, every_memory_keeps: bool) -> MachineFloors:
+    return MachineFloors(accelerator, AnyUnrolling(accelerator, every_memory_keeps))
 
 
 def _beyond_its_floor(floors: NestFloors, operand: Operand) -> float:
@@ -247,14 +252,14 @@ def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
     return min(floor + to_dram.get(home, 0.0) for home, floor in at_home.items())
 
 
-def _with_weights_where_inputs_are(accelerator: Accelerator) -> Accelerator:
-    """The machine as a product of two feature maps sees it: the second lies wherever the first may, and only there.
+def _with_weights_where_inputs_are(accelerator: Accelerator) -> Accelerator | None:
+    """Return the machine as a product of two feature maps sees it: the second lies wherever the first may.
 
-    Which memories are scratchpads says nothing here.
+    Return None if every memory is one of weights alone. Which memories are scratchpads says nothing here.
     """
     levels = tuple(one for level in accelerator.levels if (one := _with_weights(level)) is not None)
     if not levels:
-        return accelerator
+        return None
     return replace(accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels), links=())
 
 
