@@ -14,7 +14,7 @@ from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.model.program.nest_cost import nest_cost
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
-from onchip.scheduling.search.solve import solve_schedule
+from onchip.scheduling.search.solve import ScheduleParams, ScheduleSearch, solve_schedule
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
@@ -148,3 +148,20 @@ def assert_legal(found: FoundSchedule, case: tuple[tuple[int, int], tuple[int, i
         theirs.latency_cycles,
         theirs.traffic_bytes,
     )
+
+
+def test_the_answer_is_the_best_schedule_and_not_the_last() -> None:
+    """Only starts are tried, of which the last is not the best here."""
+    question = ScheduleQuestion(
+        skip_network(4, 4), skip_chip(60, 200), PRECISION, ScheduleObjective.LATENCY, uses_cache=False
+    )
+    told: list[Progress] = []
+    search = ScheduleSearch(
+        question, ScheduleOptions(), Run(listener=told.append), params=ScheduleParams(rounds_in_vain=0)
+    )
+
+    value = search.solved().objective_value
+
+    values = [attempt.value for attempt in search.attempts]
+    assert min(values) < values[-1]
+    assert value == min(values) == min(one.best for one in told if one.best is not None)

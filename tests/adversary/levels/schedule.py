@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Final
+from unittest.mock import patch
 
 from adversary.frame import Ended, Facts, Program, Verdict
 from adversary.scheduling import random_scheduling_machine, random_scheduling_network, schedule_graph_file
@@ -18,6 +19,8 @@ from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
 from onchip.formats.own.graph_json import graph_from_json
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ops.derive.layers_of import Precision
+from onchip.reports.shared.progress import ProgressLine
+from onchip.search.budget.limits import Progress
 from oracles.mapspace_members import has_uneven_tiles
 from oracles.packing import TooLargeError
 from oracles.schedule import Least, LeastSchedule
@@ -80,6 +83,8 @@ class ScheduleCase:
     program: Program
     _toy: Toy | None = None
     _least: dict[tuple[str, bool], Least | None] = field(default_factory=dict)
+    _told: list[int] = field(default_factory=list)
+    """Values that the last search told of on its way."""
 
     @property
     def objective(self) -> str:
@@ -104,8 +109,14 @@ class ScheduleCase:
         path.unlink(missing_ok=True)
         partial = () if facts["partial_bits"] is None else ("--partial-bits", facts["partial_bits"])
         options = ("--objective", facts["objective"], "--no-cache", "--json", "-o", path)
-        ended = self.program.ask("schedule", graph, "--accelerator", machine, *options, *partial, *more)
+        self._told.clear()
+        with patch.object(ProgressLine, "hear", lambda _, progress: self._hear(progress)):
+            ended = self.program.ask("schedule", graph, "--accelerator", machine, *options, *partial, *more)
         return ended, read_schedule(path).answer if path.exists() else None
+
+    def _hear(self, progress: Progress) -> None:
+        if progress.best is not None:
+            self._told.append(progress.best)
 
     def least(self, objective: str, *, may_stay: bool = True) -> Least | None:
         """The cheapest schedule of layers alone; None where there are too many to look at."""
@@ -156,6 +167,8 @@ class ScheduleCase:
         bound, status = answer.get("lower_bound"), answer.get("status")
         if bound is not None and value is not None and (bound > value or (status == "OPTIMAL") != (bound == value)):
             return f"contradiction: {status} {value} with bound {bound}"
+        if value is not None and self._told and value > min(self._told):
+            return f"worse than told on the way: {value} after {min(self._told)}"
         known = self._a_schedule()
         if known is None or not isfinite(known.cost):
             return None
