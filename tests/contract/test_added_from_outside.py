@@ -24,7 +24,7 @@ EVERYTHING = {
     "onchip.accelerators": {"toy": "support.toy_plugins:toy_accelerator"},
     "onchip.file_checks": {"toy": "support.toy_plugins:check_of_empty_file"},
 }
-CHECK = {"onchip.checks": {"nothing-at-zero": "support.toy_plugins:nothing_at_address_zero"}}
+CHECK = {"onchip.checks": {"nothing-on-chip": "support.toy_plugins:nothing_on_chip"}}
 Installs = Callable[[Mapping[str, Mapping[str, str]]], None]
 
 
@@ -138,7 +138,7 @@ def test_a_check_finds_what_is_legal_and_not_wanted(
 
     assert ended.code == 1
     assert "outside-check-failed: " in ended.out
-    assert "nothing-at-zero: it lies at address 0 of " in ended.out
+    assert "nothing-on-chip: it lies in " in ended.out
 
 
 def test_a_picture_stands_in_the_report(

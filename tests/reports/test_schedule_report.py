@@ -206,7 +206,8 @@ def test_of_too_many_steps_a_footprint_shows_the_fullest_of_each_group(
 
 
 def test_a_map_has_at_most_ten_traces(figures: Json) -> None:
-    assert all(len(figure["traces"]) <= 10 for figure in figures.values())
+    assert all(len(figure["traces"]) <= 10 for name, figure in figures.items() if name != "timeline-plot")
+    assert len(figures["timeline-plot"]["traces"]) <= 15  # what each engine does, and for each memory the roles
 
 
 def test_lines_of_the_network_say_which_maps_stay_on_the_chip() -> None:
@@ -264,7 +265,8 @@ def test_15360_tile_operators_make_a_page_below_8_mb_with_coarse_maps(folder: Pa
     assert len(page.encode()) < MOST_BYTES
     assert figures["map-0"]["kind"] == "coarse"
     assert "46,080 residencies are too many" in page
-    assert all(len(figure["traces"]) <= 10 for figure in figures.values())
+    assert all(len(figure["traces"]) <= 10 for name, figure in figures.items() if name != "timeline-plot")
+    assert len(figures["timeline-plot"]["traces"]) <= 15  # what each engine does, and for each memory the roles
 
 
 def test_an_outcome_without_a_schedule_has_no_page() -> None:

@@ -7,17 +7,19 @@ from dataclasses import replace
 import pytest
 
 from onchip.formats.own.study_yaml import study_of_value
+from onchip.sweeps.point import SweptMachine
 from onchip.sweeps.study_of_fields import study_of
 from onchip.sweeps.sweep import PointResolver, chains_of, follows_of_capacity
 from onchip.sweeps.verbs import SweptVerb
 from support.swept_points import point_of
+from support.toy_chip import CHIP
 
 POINT = point_of("k")
 
 
 @pytest.mark.parametrize("objective", ["traffic", "peak", "dma-cycles", "dma-energy", "recomputation"])
 def test_plans_that_cost_the_same_in_any_memory_that_holds_them_follow(objective: str) -> None:
-    assert follows_of_capacity(replace(POINT, objective=objective))
+    assert follows_of_capacity(replace(POINT, objective=objective, machine=SweptMachine("chip", CHIP, "sha")))
     assert follows_of_capacity(replace(POINT, options={"order": "given", "bits": 8, "placement": "static"}))
     assert follows_of_capacity(replace(POINT, options={"recompute": "allowed", "recompute_price": 1.0}))
 
