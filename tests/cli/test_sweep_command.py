@@ -256,12 +256,12 @@ def test_a_front_is_shown_and_alone_paid_for(onchip: Program, diamond: Path, sto
 
 
 @pytest.mark.slow
-def test_points_that_all_fail_are_no_answer(onchip: Program, diamond: Path, store: Path, tmp_path: Path) -> None:
+def test_points_that_all_fail_are_no_answer(onchip: Program, store: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.yaml"
     bare.write_text(
         "{format: onchip-accelerator, version: 1, name: bare, memories: [{name: a, capacity: 1KiB, scratchpad: true}]}"
     )
-    asked = ("sweep", diamond, "--accelerator", bare, "--verb", "map", "--store", store)
+    asked = ("sweep", "lenet5", "--accelerator", bare, "--verb", "map", "--store", store)
 
     ended = onchip(*asked, "--json")
 
