@@ -125,7 +125,7 @@ class _Recount:
     def compute(self, number: int) -> None:
         operator = self.toy.operators[number]
         homes = tuple(self.home(one.kind, self.toy.tensors[one.tensor].name) for one in operator.operands)
-        choice = self.executed(number, operator, homes) if operator.nests else self.toy.choices(number, homes)[0]
+        choice = self.executed(operator, homes) if operator.nests else self.toy.choices(number, homes)[0]
         self.energy_fj += choice.energy_fj
         self.traffic_bytes += choice.traffic_bytes
         sizes = {one.name: size for one, size in zip(self.toy.memories, choice.room, strict=True) if size}
@@ -135,11 +135,12 @@ class _Recount:
         holding = (one.name for one in self.toy.memories if kind in one.holds and (tensor, one.name) in self.resident)
         return next(holding, None)
 
-    def executed(self, number: int, operator: ToyOperator, homes: tuple[str | None, ...]) -> Choice:
+    def executed(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> Choice:
+        (stack,) = (at for at, one in enumerate(self.schedule.stacks) if operator.name in one.operators)
         energy_pj, cycles, read, written, room = 0.0, 0, 0, 0, (0,) * len(self.toy.memories)
         for layer in operator.nests:
             problem = self.toy.problem(operator, layer, homes)
-            mapping = self.mapping(number, layer, problem.homes)
+            mapping = self.mapping(stack, layer, problem.homes)
             pj, took = energy_and_cycles(problem, mapping)
             energy_pj, cycles = energy_pj + pj, cycles + took
             bits = list(_dram_bits(problem, mapping))
