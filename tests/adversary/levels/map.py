@@ -19,6 +19,7 @@ from onchip.answer.operands_kept import leaves_something_out
 from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.result import Status
 from onchip.arch.accelerator import Accelerator
+from onchip.arch.energies import with_assumed_energies
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.own.mapping_yaml import read_mappings
@@ -267,7 +268,8 @@ class MapCase:
         The command has no limit of nodes, and a tiny layer is searched before its time limit is looked at.
         """
         run = Run(Limits(node_limit=self.facts["nodes"]))
-        found = solve_exactly(self.problem, MappingObjective(objective), run)
+        priced = replace(self.problem, accelerator=with_assumed_energies(self.accelerator))
+        found = solve_exactly(priced, MappingObjective(objective), run)
         least = self.least(objective)
         if least is None or not isfinite(least):
             return None
