@@ -133,8 +133,8 @@ class MapCase:
 
     @property
     def problem(self) -> LayerProblem:
-        """All operands come from DRAM, and tiles may take all of each memory."""
-        return LayerProblem(self.layer, self.accelerator)
+        """All operands come from DRAM, and tiles may take all of each memory; unknown energies are assumed."""
+        return LayerProblem(self.layer, with_assumed_energies(self.accelerator))
 
     def judged(self, objective: str) -> Verdict:
         """For one objective."""
@@ -268,8 +268,7 @@ class MapCase:
         The command has no limit of nodes, and a tiny layer is searched before its time limit is looked at.
         """
         run = Run(Limits(node_limit=self.facts["nodes"]))
-        priced = replace(self.problem, accelerator=with_assumed_energies(self.accelerator))
-        found = solve_exactly(priced, MappingObjective(objective), run)
+        found = solve_exactly(self.problem, MappingObjective(objective), run)
         least = self.least(objective)
         if least is None or not isfinite(least):
             return None
