@@ -36,7 +36,13 @@ class NestsOfNetwork:
     def whole(self, operator: Operator) -> tuple[Layer, ...]:
         """The operator's loop nests in the order in which they run; none for what no loop nest describes."""
         if operator.name not in self._whole:
-            self._whole[operator.name] = tuple(self._precise(operator, layer) for layer in self._found(operator))
+            found = tuple(self._found(operator))
+            if found:
+                try:
+                    nest_operands(self.graph, operator)
+                except NoLayerError:  # nothing says which operands the nest reads
+                    found = ()
+            self._whole[operator.name] = tuple(self._precise(operator, layer) for layer in found)
         return self._whole[operator.name]
 
     def of_region(self, operator: Operator, region: Region) -> tuple[Layer, ...]:
