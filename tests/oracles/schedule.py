@@ -1,9 +1,9 @@
-"""The cheapest schedule of a tiny network whose operators run alone and whole: every residency, address and mapping.
+"""The cheapest schedule of a tiny network in given stacks: every order, residency, address and mapping.
 
-The space: the given order; stacks of one operator without tiles; before each Compute any copies, evictions and loads;
-every choice of homes that follows from them; every mapping of `oracles.mapspace` whose workspaces have room; every
-aligned address. What is least is added up over instructions: energy, traffic, or the cycles that they take one after
-another (`latency`: no least, as some run beside others; but a schedule that takes no longer).
+The space: every order of the stacks; before each Compute any copies, evictions and loads; every choice of homes that
+follows from them; every mapping that the toy lists whose workspaces have room; every aligned address. The objective
+is added up over instructions: energy, traffic, the cycles that they take one after another (`cycles`: no least latency,
+as some run beside others; but a schedule that takes no longer), or the cycles of their turns at DRAM (`turns`).
 
 Left out, because a schedule without it costs no more:
 
@@ -12,24 +12,41 @@ Left out, because a schedule without it costs no more:
 * what nobody reads any more and DRAM need not have is freed at once: it is no operand's home;
 * a second copy to DRAM, and an Allocate without a Copy or a Compute that writes there.
 
-First addresses are left out: the least cost from each state of residencies to the end is found exactly, where all
-that is resident and the workspaces have no more bytes than a memory. That guides (A*) the search with addresses.
+First addresses are left out: all that is resident and the workspaces have no more bytes than a memory. Where a
+cheapest way has addresses, that is the answer; otherwise all is searched with addresses. Both searches are guided (A*)
+by what is paid at least from a state to the end: each operator where that is cheapest, with a copy of what is not there
+yet (a share of it where several read it), and the outputs that DRAM has not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import product
 from math import inf
 
 from oracles.packing import TooLargeError
-from oracles.schedule_addresses import NOWHERE, Action, Addresses, State
-from oracles.schedule_costs import Choice, Toy
+from oracles.schedule_addresses import NOWHERE, Action, Addresses, Fixed, State
+from oracles.schedule_costs import Choice, Toy, ToyOperator
 
-MOST_STATES = 40_000
-MOST_STATES_WITH_ADDRESSES = 60_000
+MOST_STATES = 60_000
+
+
+@dataclass
+class Work:
+    """States that searches have looked at; raises TooLargeError for more than `most`."""
+
+    most: int = MOST_STATES
+    done: int = 0
+
+    def spend(self) -> None:
+        self.done += 1
+        if self.done > self.most:
+            raise TooLargeError
+
+
+Way = tuple[tuple[Action, State], ...]
 
 
 @dataclass(frozen=True)
@@ -37,100 +54,162 @@ class Least:
     """The least cost; infinite where nothing fits. `actions` lead there, each with the residencies after it."""
 
     cost: float
-    actions: tuple[tuple[Action, State], ...] = ()
+    actions: Way = ()
 
 
 class LeastSchedule:
-    """Searches one tiny network for `energy`, `traffic` or `latency`; raises TooLargeError if that takes minutes."""
+    """Searches one tiny network for the least `energy`, `traffic` or `cycles`; `work` may be shared with others."""
 
-    def __init__(self, toy: Toy, objective: str, *, may_stay: bool = True) -> None:
-        self.toy, self.objective, self.may_stay = toy, objective, may_stay
+    def __init__(self, toy: Toy, objective: str, *, may_stay: bool = True, work: Work | None = None) -> None:
+        self.toy, self.objective, self.may_stay, self.work = toy, objective, may_stay, work or Work()
         self.dram = len(toy.memories)
         given = frozenset(at for at, one in enumerate(toy.tensors) if one.is_given)
-        self.start = State(0, frozenset(), given)
+        self.start = State(frozenset(), frozenset(), given)
         self.outputs = {at for at, one in enumerate(toy.tensors) if one.is_output}
-        self.reads = [{one.tensor for one in operator.reads} for operator in toy.operators]
-        self.last_read = {tensor: step for step, read in enumerate(self.reads) for tensor in read}
+        self.readers: dict[int, set[int]] = {}
+        for number, operator in enumerate(toy.operators):
+            for tensor in (tensor for one in operator.reads for tensor in one.tensors):
+                self.readers.setdefault(tensor, set()).add(number)
+        self._ready: dict[frozenset[int], tuple[int, ...]] = {}
+        self._paid: dict[tuple[int, frozenset[tuple[int, int]]], float] = {}
+        self._fronts: dict[tuple[int, tuple[str | None, ...]], list[Choice]] = {}
 
-    def least(self) -> Least:
-        to_the_end = self._to_the_end()
+    def least(self, below: float = inf) -> Least:
+        """Return the cheapest schedule; of infinite cost where none costs less than `below`."""
+        first = self._searched(below, None)
+        placed = self._placed(first.actions)
+        return self._searched(below, Addresses(self.toy)) if placed is None else Least(first.cost, placed)
+
+    def least_without_addresses(self) -> float:
+        """No schedule of the stacks costs less."""
+        return self._searched(inf, None).cost
+
+    def _placed(self, way: Way) -> Way | None:
+        """The same with addresses, None where it has none: one action after the other, every address of each."""
         addresses = Addresses(self.toy)
-        if self.start not in to_the_end:
-            return Least(inf)
-        best = {self.start: 0.0}
-        came: dict[State, tuple[State, Action]] = {}
-        queue: list[tuple[float, float, int, State]] = [(to_the_end[self.start], inf, 0, self.start)]
-        count = 0
-        done: set[State] = set()
-        while queue:
-            _, _, _, state = heappop(queue)
+
+        def rest(at: int, state: State) -> Way | None:
+            self.work.spend()
+            if at == len(way):
+                return ()
+            for taken, after in addresses.of(state, *way[at]):
+                found = rest(at + 1, after)
+                if found is not None:
+                    return ((taken, after), *found)
+            return None
+
+        return rest(0, self.start)
+
+    def _searched(self, below: float, addresses: Addresses | None) -> Least:
+        """A* over states; without `addresses` nothing has one."""
+        best, came = {self.start: 0.0}, dict[State, tuple[State, Action]]()
+        queue: list[tuple[float, int, State]] = [(self.to_pay(self.start), 0, self.start)]
+        count, done = 0, set[State]()
+        while queue and queue[0][0] < below:
+            _, _, state = heappop(queue)
             if state in done:
                 continue
             done.add(state)
-            if len(done) > MOST_STATES_WITH_ADDRESSES:
-                raise TooLargeError
+            self.work.spend()
             if self._is_over(state):
                 return Least(best[state], tuple(_way(came, state)))
             for action, cost, bare in self.moves(state):
-                for taken, after in addresses.of(state, action, bare):
-                    left = to_the_end.get(_without_addresses(after), inf)
+                for taken, after in [(action, bare)] if addresses is None else addresses.of(state, action, bare):
                     reached = best[state] + cost
-                    if left < inf and reached < best.get(after, inf):
+                    if reached < best.get(after, inf):
                         best[after] = reached
                         came[after] = state, taken
                         count += 1
-                        heappush(queue, (reached + left, left, -count, after))
+                        heappush(queue, (reached + self.to_pay(after), -count, after))
         return Least(inf)
 
-    def least_without_addresses(self) -> float:
-        """No schedule of the space costs less."""
-        return self._to_the_end().get(self.start, inf)
-
-    def _to_the_end(self) -> dict[State, float]:
-        """Of each state without addresses that can be reached, and from which the end can."""
-        before: dict[State, list[tuple[State, float]]] = {self.start: []}
-        open_states, ends = [self.start], []
-        while open_states:
-            state = open_states.pop()
-            if self._is_over(state):
-                ends.append(state)
-                continue
-            for _, cost, after in self.moves(state):
-                if after not in before:
-                    before[after] = []
-                    open_states.append(after)
-                    if len(before) > MOST_STATES:
-                        raise TooLargeError
-                before[after].append((state, cost))
-        found = dict.fromkeys(ends, 0.0)
-        queue = [(0.0, at, state) for at, state in enumerate(ends)]
-        count = len(queue)
-        done: set[State] = set()
-        while queue:
-            reached, _, state = heappop(queue)
-            if state in done:
-                continue
-            done.add(state)
-            for other, cost in before[state]:
-                if reached + cost < found.get(other, inf):
-                    found[other] = reached + cost
-                    count += 1
-                    heappush(queue, (reached + cost, count, other))
+    def to_pay(self, state: State) -> float:
+        """What is paid at least to the end."""
+        there = frozenset(one[0] for one in state.resident)
+        left = {tensor: len(readers - state.done) for tensor, readers in self.readers.items()}
+        written = {t for at in state.done for one in self.toy.operators[at].writes for t in one.tensors}
+        found = sum(self._least_copy(one, is_load=False) for one in (self.outputs & written) - state.in_dram)
+        for number, operator in enumerate(self.toy.operators):
+            if number not in state.done:
+                wanted = (t for one in operator.reads for t in one.tensors if self.toy.tensors[t].is_given)
+                found += self._operator_pays(number, frozenset((t, left[t]) for t in wanted if t not in there))
         return found
 
+    def _operator_pays(self, number: int, missing: frozenset[tuple[int, int]]) -> float:
+        """Where that is cheapest, with its part of the copies of `missing`: by tensor, how many operators want it."""
+        if (number, missing) not in self._paid:
+            operator, sharers, least = self.toy.operators[number], dict(missing), inf
+            places = [
+                [None, *(one.name for one in self.toy.memories if o.kind in one.holds)] for o in operator.operands
+            ]
+            for homes in product(*places) if self.may_stay else [(None,) * len(places)]:
+                at_home = [one for one, home in zip(operator.operands, homes, strict=True) if home is not None]
+                copies = sum(
+                    self._least_copy(t, is_load=True) / sharers[t]
+                    for one in at_home
+                    for t in one.tensors
+                    if t in sharers
+                )
+                leaving = {t for one in at_home if one.kind == "output" for t in one.tensors} & self.outputs
+                copies += sum(self._least_copy(one, is_load=False) for one in leaving)
+                if self._operands_fit(operator, homes):
+                    least = min([least, *(self._cost(one) + copies for one in self._front(number, homes)[:1])])
+            self._paid[number, missing] = least
+        return self._paid[number, missing]
+
+    def _operands_fit(self, operator: ToyOperator, homes: Sequence[str | None]) -> bool:
+        return all(
+            sum(
+                self.toy.bytes_of(one)
+                for one, home in zip(operator.operands, homes, strict=True)
+                if home == memory.name
+            )
+            <= memory.capacity
+            for memory in self.toy.memories
+        )
+
+    def _least_copy(self, tensor: int, *, is_load: bool) -> float:
+        ends = [(self.dram, at) if is_load else (at, self.dram) for at in range(self.dram)]
+        return min((self._copy_cost(tensor, *one) for one in ends if self.toy.may_hold(min(one), tensor)), default=inf)
+
     def _is_over(self, state: State) -> bool:
-        return state.step == len(self.toy.operators) and self.outputs <= state.in_dram
+        return len(state.done) == len(self.toy.operators) and self.outputs <= state.in_dram
+
+    def ready(self, done: frozenset[int]) -> tuple[int, ...]:
+        """The operators that may run next: a stack that has begun runs to its end, in its order."""
+        if done not in self._ready:
+            written = {t for number in done for one in self.toy.operators[number].writes for t in one.tensors}
+            stacks: dict[int, list[int]] = {}
+            for number, operator in enumerate(self.toy.operators):
+                stacks.setdefault(operator.stack, []).append(number)
+            left = [[number for number in own if number not in done] for own in stacks.values()]
+            begun = [one for one, own in zip(left, stacks.values(), strict=True) if 0 < len(one) < len(own)]
+            self._ready[done] = tuple(
+                one[0]
+                for one in begun or left
+                if one
+                and all(
+                    tensor in written or self.toy.tensors[tensor].is_given
+                    for operand in self.toy.operators[one[0]].reads
+                    for tensor in operand.tensors
+                )
+            )
+        return self._ready[done]
 
     # What may come next, addresses apart
 
     def moves(self, state: State) -> Iterator[tuple[Action, float, State]]:
         """Each with its cost and the state after it; what it makes resident has no address."""
+        soon = self._may_be_loaded(state)
+        where: dict[int, list[int]] = {}
+        for tensor, memory, _ in sorted(state.resident):
+            where.setdefault(tensor, []).append(memory)
         for tensor in range(len(self.toy.tensors)):
-            held = state.memories_of(tensor)
-            if not self._is_alive(tensor, state):
+            held = where.get(tensor, [])
+            if not (held or tensor in soon) or not self.is_alive(tensor, state):
                 continue
             if self.may_stay:
-                sources = [*held, *([self.dram] if self._may_load(tensor, state) else [])]
+                sources = [*held, *([self.dram] if tensor in state.in_dram and tensor in soon else [])]
                 for target in range(self.dram):
                     if target not in held and self.toy.may_hold(target, tensor):
                         for source in sources:
@@ -141,76 +220,102 @@ class LeastSchedule:
             if len(held) > 1 or tensor in state.in_dram:
                 for memory in held:
                     fewer = frozenset(one for one in state.resident if one[:2] != (tensor, memory))
-                    yield Action("free", tensor, (memory, memory)), 0, State(state.step, fewer, state.in_dram)
-        if state.step < len(self.toy.operators):
-            yield from self._computes(state)
+                    yield Action("free", tensor, (memory, memory)), 0, state._replace(resident=fewer)
+        for number in self.ready(state.done):
+            yield from self._computes(number, state)
 
-    def _is_alive(self, tensor: int, state: State) -> bool:
+    def _may_be_loaded(self, state: State) -> set[int]:
+        return {t for at in self.ready(state.done) for one in self.toy.operators[at].reads for t in one.tensors}
+
+    def is_alive(self, tensor: int, state: State) -> bool:
+        """Whether an operator still reads it, or DRAM has to have it and has not."""
         is_to_leave = tensor in self.outputs and tensor not in state.in_dram
-        return self.last_read.get(tensor, -1) >= state.step or is_to_leave
-
-    def _may_load(self, tensor: int, state: State) -> bool:
-        return tensor in state.in_dram and state.step < len(self.reads) and tensor in self.reads[state.step]
+        return is_to_leave or not self.readers.get(tensor, set()) <= state.done
 
     def _copied(self, state: State, tensor: int, source: int, target: int) -> Iterator[tuple[Action, float, State]]:
-        action, is_outside = Action("copy", tensor, (source, target)), self.dram in (source, target)
-        cost = self.toy.tensors[tensor].size_bytes if is_outside else 0
-        if self.objective != "traffic":
-            price = self.toy.copy_fj if self.objective == "energy" else self.toy.copy_cycles
-            cost = price(tensor, source, target)
+        action, cost = Action("copy", tensor, (source, target)), self._copy_cost(tensor, source, target)
         if target == self.dram:
-            yield action, cost, self._tidy(State(state.step, state.resident, state.in_dram | {tensor}))
+            yield action, cost, self._tidy(state._replace(in_dram=state.in_dram | {tensor}))
             return
-        after = State(state.step, state.resident | {(tensor, target, NOWHERE)}, state.in_dram)
-        if self._has_room(after, (0,) * self.dram):
+        after = state._replace(resident=state.resident | {(tensor, target, NOWHERE)})
+        if self._has_room(after.resident, (0,) * self.dram):
             yield action, cost, after
 
-    def _computes(self, state: State) -> Iterator[tuple[Action, float, State]]:
-        operator = self.toy.operators[state.step]
+    def _copy_cost(self, tensor: int, source: int, target: int) -> int:
+        if self.objective == "traffic":
+            return self.toy.tensors[tensor].size_bytes if self.dram in (source, target) else 0
+        if self.objective == "turns":
+            bits = self.toy.tensors[tensor].size_bytes * 8
+            return self.toy.cycles(self.dram, bits, reads=source == self.dram) if self.dram in (source, target) else 0
+        price = self.toy.copy_fj if self.objective == "energy" else self.toy.copy_cycles
+        return price(tensor, source, target)
+
+    def _computes(self, number: int, state: State) -> Iterator[tuple[Action, float, State]]:
+        operator = self.toy.operators[number]
         homes: list[str | None] = []
         for one in operator.reads:
-            held = state.memories_of(one.tensor)
-            home = next((at for at in held if one.kind in self.toy.memories[at].holds), None)
-            if home is None and one.tensor not in state.in_dram:
+            held = set.intersection(*(set(state.memories_of(tensor)) for tensor in one.tensors))
+            home = next((at for at in sorted(held) if one.kind in self.toy.memories[at].holds), None)
+            if home is None and not set(one.tensors) <= state.in_dram:
                 return
             homes.append(None if home is None else self.toy.memories[home].name)
         holding = [at for at, one in enumerate(self.toy.memories) if "output" in one.holds] if self.may_stay else []
+        done = state.done | {number}
         for places in product([None, *holding], repeat=len(operator.writes)):
-            written = list(zip((one.tensor for one in operator.writes), places, strict=True))
+            written = [(t, at) for one, at in zip(operator.writes, places, strict=True) for t in one.tensors]
             resident = state.resident | {(tensor, at, NOWHERE) for tensor, at in written if at is not None}
             in_dram = state.in_dram | {tensor for tensor, at in written if at is None}
-            during = State(state.step, resident, in_dram)
             own = (*homes, *(None if at is None else self.toy.memories[at].name for at in places))
-            for choice in self._front(state.step, own):
-                if self._has_room(during, choice.room):
+            fits = self._has_room(resident, (0,) * self.dram)
+            for choice in self._front(number, own) if fits else ():
+                if self._has_room(resident, choice.room) and self._is_same_again(choice, state):
                     cost = self._cost(choice)
-                    action = Action("compute", state.step, (NOWHERE, NOWHERE), choice, own)
-                    yield action, cost, self._tidy(State(state.step + 1, resident, in_dram))
+                    action = Action("compute", number, (NOWHERE, NOWHERE), choice, own)
+                    fixed = self._fixed(number, choice, state)
+                    yield action, cost, self._tidy(State(done, resident, in_dram, fixed))
 
-    def _front(self, step: int, homes: tuple[str | None, ...]) -> list[Choice]:
+    # A stack has one mapping for each nest at its homes
+
+    def _is_same_again(self, choice: Choice, state: State) -> bool:
+        fixed = dict(state.fixed)
+        return all(fixed.get((layer, homes), mapping) == mapping for layer, homes, mapping in choice.mappings)
+
+    def _fixed(self, number: int, choice: Choice, state: State) -> frozenset[Fixed]:
+        """The mappings that nests of later tiles of the stack have, too."""
+        stack = self.toy.operators[number].stack
+        done = state.done | {number}
+        left = [one for at, one in enumerate(self.toy.operators) if one.stack == stack and at not in done]
+        if not left:
+            return frozenset()
+        own = {((layer, homes), mapping) for layer, homes, mapping in choice.mappings}
+        return frozenset(one for one in state.fixed | own if any(one[0][0] in other.nests for other in left))
+
+    def _front(self, number: int, homes: tuple[str | None, ...]) -> list[Choice]:
         """What costs more and needs no less room than another serves nothing."""
-        kept: list[Choice] = []
-        for one in sorted(self.toy.choices(step, homes), key=lambda one: (self._cost(one), one.room)):
+        if (number, homes) in self._fronts:
+            return self._fronts[number, homes]
+        kept = self._fronts[number, homes] = list[Choice]()
+        for one in sorted(self.toy.choices(number, homes), key=lambda one: (self._cost(one), one.room)):
             if not any(all(a <= b for a, b in zip(other.room, one.room, strict=True)) for other in kept):
                 kept.append(one)
         return kept
 
     def _cost(self, choice: Choice) -> int:
-        return {"energy": choice.energy_fj, "traffic": choice.traffic_bytes, "latency": choice.cycles}[self.objective]
+        if self.objective == "turns":
+            return sum(
+                self.toy.cycles(self.dram, bits, reads=reads)
+                for bits, reads in ((choice.read_bits, True), (choice.written_bits, False))
+            )
+        return {"energy": choice.energy_fj, "traffic": choice.traffic_bytes, "cycles": choice.cycles}[self.objective]
 
     def _tidy(self, state: State) -> State:
-        alive = frozenset(one for one in state.resident if self._is_alive(one[0], state))
-        return State(state.step, alive, state.in_dram)
+        return state._replace(resident=frozenset(one for one in state.resident if self.is_alive(one[0], state)))
 
-    def _has_room(self, state: State, workspaces: tuple[int, ...]) -> bool:
+    def _has_room(self, resident: Iterable[tuple[int, int, int]], workspaces: tuple[int, ...]) -> bool:
         taken = list(workspaces)
-        for tensor, memory, _ in state.resident:
+        for tensor, memory, _ in resident:
             taken[memory] += self.toy.tensors[tensor].size_bytes
         return all(size <= one.capacity for size, one in zip(taken, self.toy.memories, strict=True))
-
-
-def _without_addresses(state: State) -> State:
-    return State(state.step, frozenset((a, b, NOWHERE) for a, b, _ in state.resident), state.in_dram)
 
 
 def _way(came: dict[State, tuple[State, Action]], state: State) -> list[tuple[Action, State]]:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import gcd
 from typing import NamedTuple
 
+from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.schedule import Homes
+from onchip.ir.layer import Layer
 from oracles.schedule_costs import Choice, Toy
 
 NOWHERE = -1
 """The offset of what has no address yet."""
 Place = tuple[int, int, int]
 """A tensor, a memory, an offset."""
+Fixed = tuple[tuple[Layer, Homes], LayerMapping]
 
 
 class State(NamedTuple):
-    """After `step` Computes: what is resident where, and which tensors DRAM has."""
+    """The operators that have run, what is resident where, and which tensors DRAM has.
 
-    step: int
+    `fixed` are the mappings that later tiles of the stack have, too, by nest and homes.
+    """
+
+    done: frozenset[int]
     resident: frozenset[Place]
     in_dram: frozenset[int]
+    fixed: frozenset[Fixed] = frozenset()
 
     def memories_of(self, tensor: int) -> list[int]:
         return sorted(memory for one, memory, _ in self.resident if one == tensor)
@@ -37,6 +46,8 @@ class Action:
     homes: tuple[str | None, ...] = ()
     dead: frozenset[Place] = frozenset()
     """What came and left at once, as nobody reads it."""
+    spaces: tuple[int, ...] | None = None
+    """Offsets of workspaces by memory, if they matter."""
 
 
 class Addresses:
@@ -44,16 +55,18 @@ class Addresses:
 
     def __init__(self, toy: Toy) -> None:
         self.toy, self.dram = toy, len(toy.memories)
+        self.steps = self._steps()
         self.own_offsets = self._own_offsets()
 
     def of(self, before: State, action: Action, bare: State) -> Iterator[tuple[Action, State]]:
         """`bare` with each address that what came may have, beside all that is resident meanwhile."""
         if action.kind == "free":
-            yield action, bare
+            gone = (action.tensor, action.ends[0], self._at(before, action))
+            yield action, bare._replace(resident=before.resident - {gone})
             return
         came = [action.tensor] if action.kind == "copy" else []
         if action.kind == "compute":
-            came = [one.tensor for one in self.toy.operators[action.tensor].writes]
+            came = [one for operand in self.toy.operators[action.tensor].writes for one in operand.tensors]
         targets = dict(zip(came, self._targets(action), strict=True))
         new = [(tensor, memory) for tensor, memory in targets.items() if memory is not None and memory < self.dram]
         for offsets in product(*(self._tried(tensor, memory) for tensor, memory in new)):
@@ -64,22 +77,40 @@ class Addresses:
                     stay = {one[:2] for one in bare.resident}
                     after = frozenset(one for one in together if one[:2] in stay)
                     dead = frozenset(placed) - after
-                    yield replace(action, dead=dead), State(bare.step, after, bare.in_dram)
+                    yield replace(action, dead=dead), bare._replace(resident=after)
+
+    def _at(self, state: State, action: Action) -> int:
+        return next(at for tensor, memory, at in state.resident if (tensor, memory) == (action.tensor, action.ends[0]))
 
     def _targets(self, action: Action) -> list[int | None]:
         if action.kind == "copy":
             return [action.ends[1]]
         names = [one.name for one in self.toy.memories]
-        written = len(self.toy.operators[action.tensor].writes)
-        return [None if home is None else names.index(home) for home in action.homes[-written:]]
+        written = self.toy.operators[action.tensor].writes
+        return [
+            None if home is None else names.index(home)
+            for home, operand in zip(action.homes[-len(written) :], written, strict=True)
+            for _ in operand.tensors
+        ]
 
     def _size(self, tensor: int) -> int:
         return self.toy.tensors[tensor].size_bytes
 
     def _offsets(self, memory: int, size: int) -> range:
         """The highest first: what is tried last is looked at first."""
-        one = self.toy.memories[memory]
-        return range(0, one.capacity - size + 1, one.alignment)[::-1]
+        return range(0, self.toy.memories[memory].capacity - size + 1, self.steps[memory])[::-1]
+
+    def _steps(self) -> list[int]:
+        """By memory, what all sizes in it are multiples of, if that is aligned: all offsets may be multiples, too.
+
+        Rounded down to multiples of it, places that do not overlap do not overlap, and end no higher.
+        """
+        found = []
+        for memory, one in enumerate(self.toy.memories):
+            rooms = [choice.room[memory] for choices in self.toy.known.values() for choice in choices]
+            common = gcd(*(tensor.size_bytes for tensor in self.toy.tensors), *rooms)
+            found.append(common if common and common % one.alignment == 0 else one.alignment)
+        return found
 
     def _own_offsets(self) -> dict[Place, int]:
         """In a memory that has room for everything at once each tensor has an address of its own, above workspaces."""
@@ -105,14 +136,21 @@ class Addresses:
         )
 
     def _workspaces_fit(self, choice: Choice, resident: list[Place]) -> bool:
+        return next(self.workspaces(choice, resident), None) is not None
+
+    def workspaces(self, choice: Choice, resident: Iterable[Place]) -> Iterator[tuple[int, ...]]:
+        """Yield all offsets, by memory, of a Compute's workspaces beside what is resident (0 for an empty one).
+
+        In a memory with an address for each tensor only the one below all of them.
+        """
+        found = []
         for memory, size in enumerate(choice.room):
             here = [(at, at + self._size(name)) for name, where, at in resident if where == memory]
-            if size and not any(
-                all(offset + size <= begin or end <= offset for begin, end in here)
-                for offset in self._offsets(memory, size)
-            ):
-                return False
-        return True
+            is_roomy = (0, memory, NOWHERE) in self.own_offsets
+            tried = (0,) if is_roomy or not size else self._offsets(memory, size)
+            fits = [at for at in tried if all(at + size <= begin or end <= at for begin, end in here)]
+            found.append(fits if size else [0])
+        yield from product(*found)
 
 
 def _aligned(size: int, alignment: int) -> int:

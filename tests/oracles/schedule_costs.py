@@ -1,19 +1,20 @@
 """What Computes and Copies of a tiny schedule cost, read aloud from docs/schedule.md: every mapping of every nest.
 
-A network here is rows of small numbers: tensors by number, operators by what they read and write. Of `src` it takes the
-nests that lowering derives (the verifier derives them anew) and the cost of one mapping of a layer, which is
+A network here is rows of small numbers: tensors by number, tile operators by what they read and write. Of `src` it
+takes the tile graph and its nests (the verifier derives them anew) and the cost of one mapping of a layer, which is
 held against its execution elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice, pairwise, product
 from math import ceil, inf, prod
 
-from onchip.answer.layer_mapping import LayerMapping
+from onchip.answer.layer_mapping import LayerMapping, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.arch.accelerator import Accelerator
@@ -23,14 +24,21 @@ from onchip.ir.layer import Layer
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
 from onchip.model.layer.batch import LayerCosts
+from onchip.model.layer.tables import CostStatus
+from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
 from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings
 from oracles.packing import TooLargeError
 from oracles.schedule_workspaces import workspace
+from oracles.wide_mapspace import best_mappings
 
 MOST_MAPPINGS = 2500
 """Of one nest at one choice of homes."""
+MOST_UNEVEN_MAPPINGS = 3000
+"""Of one nest at one choice of homes: most of a second."""
+MOST_RAGGED_MAPPINGS = 300
+"""Of one nest at one choice of homes: a second, as each is costed alone."""
 Rooms = tuple[int, ...]
 """Bytes in each addressed memory, nearest the MACs first."""
 
@@ -47,11 +55,11 @@ class ToyTensor:
 
 @dataclass(frozen=True)
 class ToyOperand:
-    """`kind` says which memories can be its home; `role` what it is to the nest."""
+    """`kind` says which memories can be its home; `role` what it is to the nest; `tensors` are its bands."""
 
     kind: str
     role: str
-    tensor: int
+    tensors: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,7 @@ class ToyOperator:
     name: str
     nests: tuple[Layer, ...]
     operands: tuple[ToyOperand, ...]
+    stack: int
     declared_bytes: int = 0
     most_bits: int | None = None
     """That it reads of any operand, where it takes elements out of these."""
@@ -96,12 +105,64 @@ class Choice:
         return -(-self.read_bits // 8) - (-self.written_bits // 8)
 
 
-class Toy:
-    """A tiny network whose operators run alone and whole, in their order, on a tiny machine."""
+@dataclass
+class NestFronts:
+    """The mappings of nests of which no other is as good in all figures; each nest's are listed once.
 
-    def __init__(self, network: Graph, accelerator: Accelerator, precision: Precision) -> None:
-        tiles = tile_graph(network, [ScheduledStack((one.name,)) for one in network.operators], precision)
-        self.accelerator = accelerator
+    With `uneven` these include mappings with each operand's own cuts, and with loops that end short; `misses_some`
+    says that some nest has too many of these.
+    """
+
+    uneven: bool = False
+    misses_some: bool = False
+    known: dict[tuple[Layer, Homes, bool], list[tuple[Choice, float]]] = field(default_factory=dict)
+
+    def of(self, problem: LayerProblem, memories: Sequence[str]) -> list[tuple[Choice, float]]:
+        """Return one mapping of each set of figures, with its energy in pJ; raises TooLargeError for too many."""
+        key = problem.layer, problem.homes, problem.weight_is_an_input
+        if key not in self.known:
+            self.known[key] = _front(problem, self._mappings(problem), memories)
+        return self.known[key]
+
+    def _mappings(self, problem: LayerProblem) -> list[LayerMapping]:
+        if self.uneven:
+            mappings = list(islice(best_mappings(problem), MOST_UNEVEN_MAPPINGS + 1))
+            is_listed = len(mappings) <= MOST_UNEVEN_MAPPINGS
+            if is_listed and sum(bool(one.ragged) for one in mappings) <= MOST_RAGGED_MAPPINGS:
+                return mappings
+            self.misses_some = True
+            if is_listed:
+                return [one for one in mappings if not one.ragged]
+        mappings = list(islice(all_mappings(problem), MOST_MAPPINGS + 1))
+        if len(mappings) > MOST_MAPPINGS:
+            raise TooLargeError
+        return mappings
+
+
+def _front(
+    problem: LayerProblem, mappings: Sequence[LayerMapping], memories: Sequence[str]
+) -> list[tuple[Choice, float]]:
+    found: dict[tuple[object, ...], tuple[Choice, float]] = {}
+    for mapping, figures in _figures(problem, mappings, memories):
+        made = ((problem.layer, problem.homes, mapping),)
+        found.setdefault(figures, (Choice(0, *figures[1:], made), figures[0]))
+    return _best(list(found.values()))
+
+
+class Toy:
+    """A tiny network in stacks (without any each operator runs alone and whole) on a tiny machine."""
+
+    def __init__(
+        self,
+        network: Graph,
+        accelerator: Accelerator,
+        precision: Precision,
+        stacks: Sequence[ScheduledStack] = (),
+        fronts: NestFronts | None = None,
+    ) -> None:
+        self.stacks = tuple(stacks) or tuple(ScheduledStack((one.name,)) for one in network.operators)
+        tiles = tile_graph(network, self.stacks, precision)
+        self.network, self.accelerator, self.fronts = network, accelerator, fronts or NestFronts()
         graph = self.graph = tiles.graph
         sizes = set(accelerator.array.sizes) if accelerator.array else set()
         single = [one for one in accelerator.levels if one.serves is None or sizes <= set(one.serves)]
@@ -128,6 +189,7 @@ class Toy:
                     operator.name,
                     nests,
                     tuple(self._operands(operator, nests)),
+                    tiles.operators[operator.name].stack,
                     operator.workspace_bytes,
                     self._most_bits(operator),
                 )
@@ -143,18 +205,29 @@ class Toy:
 
     def _operands(self, operator: Operator, nests: Sequence[Layer]) -> Iterator[ToyOperand]:
         """What it reads, each once, then what it writes; element by element the larger is the input."""
-        numbers = {tensor.name: at for at, tensor in enumerate(self.tensors)}
-        read = [numbers[name] for name in dict.fromkeys(operator.reads)]
-        weights = [one for one in read if self.tensors[one].is_parameter] or read[1:]
+        read = self._bands(operator.reads)
+        weights = [base for base, bands in read.items() if self.tensors[bands[0]].is_parameter] or list(read)[1:]
         if nests and all(nests[0].bounds[loop] == 1 for loop in "KCRS"):
-            weights = sorted(read, key=lambda one: -self.tensors[one].size_bytes)[1:]
-        for tensor in read:
-            kind = "weight" if self.tensors[tensor].is_parameter else "input"
-            is_weight = bool(nests) and nests[0].has_weight and tensor in weights
+            weights = sorted(read, key=lambda base: -self.network.tensor[base].size_bytes)[1:]
+        for base, bands in read.items():
+            kind = "weight" if self.tensors[bands[0]].is_parameter else "input"
+            is_weight = bool(nests) and nests[0].has_weight and base in weights
             yield ToyOperand(
-                kind, "weight" if is_weight else "other" if tensor in weights and nests else "input", tensor
+                kind, "weight" if is_weight else "other" if base in weights and nests else "input", tuple(bands)
             )
-        yield from (ToyOperand("output", "output", numbers[name]) for name in operator.outputs)
+        for bands in self._bands(operator.outputs).values():
+            yield ToyOperand("output", "output", tuple(bands))
+
+    def _bands(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """By tensor of the network the numbers of its bands among the names."""
+        numbers, found = {tensor.name: at for at, tensor in enumerate(self.tensors)}, dict[str, list[int]]()
+        for name in dict.fromkeys(names):
+            found.setdefault(self.graph.tensor[name].part_of or name, []).append(numbers[name])
+        return found
+
+    def bytes_of(self, operand: ToyOperand) -> int:
+        """Return the bytes of all its bands."""
+        return sum(self.tensors[one].size_bytes for one in operand.tensors)
 
     # Copies
 
@@ -218,7 +291,8 @@ class Toy:
         return (*room[:-1], room[-1] + operator.declared_bytes)
 
     def _of_nests(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> list[Choice]:
-        fronts = [self._of_nest(self.problem(operator, layer, homes)) for layer in operator.nests]
+        problems = [self.problem(operator, layer, homes) for layer in operator.nests]
+        fronts = [self.fronts.of(one, [memory.name for memory in self.memories]) for one in problems]
         found = []
         for parts in product(*fronts):
             energy_pj = 0.0
@@ -248,28 +322,14 @@ class Toy:
         """The bytes of its workspaces."""
         return tuple(workspace(problem, mapping, memory.name) for memory in self.memories)
 
-    def _of_nest(self, problem: LayerProblem) -> list[tuple[Choice, float]]:
-        """Of one nest every mapping, with its energy in pJ; but of those alike in all figures one."""
-        layer, homes = problem.layer, problem.homes
-        mappings = list(islice(all_mappings(problem), MOST_MAPPINGS + 1))
-        if len(mappings) > MOST_MAPPINGS:
-            raise TooLargeError
-        found: dict[tuple[object, ...], tuple[Choice, float]] = {}
-        for mapping, (energy_pj, cycles, read, written) in zip(mappings, _figures(problem, mappings), strict=True):
-            if energy_pj < inf:
-                room = self.room(problem, mapping)
-                key = (energy_pj, cycles, read, written, room)
-                found.setdefault(key, (Choice(0, cycles, read, written, room, ((layer, homes, mapping),)), energy_pj))
-        return _best(list(found.values()))
-
     def _without_nest(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> Choice:
         """Each operand read or written once at its home; a row of each streamed one as workspace."""
         names, dram = [one.name for one in self.memories], len(self.memories)
         energy, moved, rows = Fraction(0), dict[tuple[int, bool], int](), [0] * dram
         for one, home in zip(operator.operands, homes, strict=True):
-            tensor, reads = self.tensors[one.tensor], one.kind != "output"
+            tensor, reads = self.tensors[one.tensors[0]], one.kind != "output"
             memory = dram if home is None else names.index(home)
-            bits = tensor.size_bytes * 8
+            bits = self.bytes_of(one) * 8
             bits = min(bits, operator.most_bits) if reads and operator.most_bits is not None else bits
             energy += self.access_fj(memory, bits, reads=reads)
             moved[memory, reads] = moved.get((memory, reads), 0) + bits
@@ -303,16 +363,34 @@ def _best(found: list[tuple[Choice, float]]) -> list[tuple[Choice, float]]:
     return kept
 
 
-def _figures(problem: LayerProblem, mappings: Sequence[LayerMapping]) -> list[tuple[float, int, int, int]]:
-    """Of each mapping pJ (infinite where it has no room), cycles, bits that DRAM reads and writes.
+Figures = tuple[float, int, int, int, Rooms]
 
-    The bits are what the mapping costs on a machine where one bit of DRAM read, or written, costs 1 and all else 0.
+
+def _figures(
+    problem: LayerProblem, mappings: Sequence[LayerMapping], memories: Sequence[str]
+) -> Iterator[tuple[LayerMapping, Figures]]:
+    """Yield legal mappings with pJ, cycles, bits that DRAM reads and writes, and workspaces.
+
+    The bits are what an even mapping costs on a machine where one bit of DRAM read, or written, costs 1 and all else 0.
     """
-    costs = LayerCosts(problem).of(mappings)
-    reads, writes = (LayerCosts(_priced(problem, *each)).of(mappings).energy_pj.tolist() for each in ((1, 0), (0, 1)))
-    cycles = [ceil(round(one, 6)) for one in costs.cycles.tolist()]
-    bits = [[0 if one == inf else round(one) for one in found] for found in (reads, writes)]
-    return list(zip(costs.energy_pj.tolist(), cycles, *bits, strict=True))
+    even = [one for one in mappings if not one.ragged]
+    own = LayerCosts(problem)
+    chosen = own.encode(even)
+    costs = own.of_chosen(chosen)
+    reads, writes = (LayerCosts(_priced(problem, *each)).of_chosen(chosen).energy_pj for each in ((1, 0), (0, 1)))
+    alone = [one for one in mappings if one.ragged]
+    for at, mapping in enumerate(even):
+        if costs.status[at] == CostStatus.INTERLEAVED:
+            alone.append(mapping)
+        elif costs.energy_pj[at] < inf:
+            room = tuple(workspace(problem, mapping, memory) for memory in memories)
+            cycles = ceil(round(float(costs.cycles[at]), 6))
+            yield mapping, (float(costs.energy_pj[at]), cycles, round(reads[at]), round(writes[at]), room)
+    for mapping in alone:
+        with suppress(MappingError):
+            cost = nest_cost(problem, mapping)
+            room = tuple(cost.workspace_bytes.get(memory, 0) for memory in memories)
+            yield mapping, (cost.energy_pj, cost.cycles, cost.dram_read_bits, cost.dram_written_bits, room)
 
 
 def _priced(problem: LayerProblem, read_pj: float, write_pj: float) -> LayerProblem:

@@ -13,30 +13,29 @@ from dataclasses import dataclass, field
 from onchip.answer.layer_mapping import LayerMapping, Move
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledStack
+from onchip.answer.schedule import Homes, Schedule, ScheduledMapping
 from onchip.arch.memory import DRAM
 from onchip.ir.layer import Layer
 from oracles.loop_nest import run_nest
 from oracles.mapping import energy_and_cycles
 from oracles.schedule import Least
 from oracles.schedule_addresses import Action, Place, State
-from oracles.schedule_costs import Choice, Toy, ToyOperator
+from oracles.schedule_costs import Choice, Toy, ToyOperand, ToyOperator
 from oracles.schedule_timeline import OperatorFacts, OracleTimeline
 
 READS = (Move.READ_FOR_BELOW, Move.READ_FOR_ABOVE)
 
 
 def schedule_of(toy: Toy, least: Least) -> Schedule:
-    """The schedule that costs least, as the verifier reads it."""
-    stacks = tuple(ScheduledStack((operator.name,)) for operator in toy.operators)
-    mappings = tuple(
-        ScheduledMapping(action.tensor, layer, homes, mapping)
-        for action, _ in least.actions
-        if action.choice is not None
-        for layer, homes, mapping in action.choice.mappings
+    """The schedule that costs least, as the verifier reads it: stacks in the order in which they run."""
+    computed = [(toy.operators[one.tensor].stack, one.choice) for one, _ in least.actions if one.choice is not None]
+    order = list(dict.fromkeys(stack for stack, _ in computed))
+    mappings = dict.fromkeys(
+        ScheduledMapping(order.index(stack), *mapped) for stack, choice in computed for mapped in choice.mappings
     )
     memories = tuple(level.memory for level in toy.accelerator.addressed)
-    return Schedule(stacks, mappings, Plan(memories, tuple(_instructions(toy, least.actions))))
+    program = Plan(memories, tuple(_instructions(toy, least.actions)))
+    return Schedule(tuple(toy.stacks[stack] for stack in order), tuple(mappings), program)
 
 
 def _instructions(toy: Toy, actions: Sequence[tuple[Action, State]]) -> Iterator[Instruction]:
@@ -55,10 +54,12 @@ def _instructions(toy: Toy, actions: Sequence[tuple[Action, State]]) -> Iterator
         if action.kind == "compute" and action.choice is not None:
             operator = toy.operators[action.tensor]
             came = after.resident | action.dead
-            new = {one for one in came if one[0] in {written.tensor for written in operator.writes}}
+            new = {one for one in came if one[0] in {tensor for band in operator.writes for tensor in band.tensors}}
             during |= new
             yield from (Allocate(toy.tensors[tensor].name, names[memory], offset) for tensor, memory, offset in new)
             spaces = list(_workspaces(toy, action.choice, during))
+            if action.spaces is not None:
+                spaces = [(memory, at) for memory, at in enumerate(action.spaces) if action.choice.room[memory]]
             yield from (Allocate(f"{operator.name}@workspace", names[memory], offset) for memory, offset in spaces)
             yield Compute(operator.name)
             yield from (Free(f"{operator.name}@workspace", names[memory]) for memory, _ in spaces)
@@ -124,23 +125,23 @@ class _Recount:
 
     def compute(self, number: int) -> None:
         operator = self.toy.operators[number]
-        homes = tuple(self.home(one.kind, self.toy.tensors[one.tensor].name) for one in operator.operands)
+        homes = tuple(self.home(one) for one in operator.operands)
         choice = self.executed(operator, homes) if operator.nests else self.toy.choices(number, homes)[0]
         self.energy_fj += choice.energy_fj
         self.traffic_bytes += choice.traffic_bytes
         sizes = {one.name: size for one, size in zip(self.toy.memories, choice.room, strict=True) if size}
         self.facts[operator.name] = OperatorFacts(choice.cycles, choice.read_bits, choice.written_bits, sizes)
 
-    def home(self, kind: str, tensor: str) -> str | None:
-        holding = (one.name for one in self.toy.memories if kind in one.holds and (tensor, one.name) in self.resident)
-        return next(holding, None)
+    def home(self, operand: ToyOperand) -> str | None:
+        names = [self.toy.tensors[one].name for one in operand.tensors]
+        holding = [one.name for one in self.toy.memories if operand.kind in one.holds]
+        return next((memory for memory in holding if all((name, memory) in self.resident for name in names)), None)
 
     def executed(self, operator: ToyOperator, homes: tuple[str | None, ...]) -> Choice:
-        (stack,) = (at for at, one in enumerate(self.schedule.stacks) if operator.name in one.operators)
         energy_pj, cycles, read, written, room = 0.0, 0, 0, 0, (0,) * len(self.toy.memories)
         for layer in operator.nests:
             problem = self.toy.problem(operator, layer, homes)
-            mapping = self.mapping(stack, layer, problem.homes)
+            mapping = self.mapping(operator, layer, problem.homes)
             pj, took = energy_and_cycles(problem, mapping)
             energy_pj, cycles = energy_pj + pj, cycles + took
             bits = list(_dram_bits(problem, mapping))
@@ -149,7 +150,8 @@ class _Recount:
             room = tuple(map(max, room, self.toy.room(problem, mapping)))
         return Choice(round(energy_pj * 1000), cycles, read, written, self.toy.with_declared(operator, room))
 
-    def mapping(self, stack: int, layer: Layer, homes: Homes) -> LayerMapping:
+    def mapping(self, operator: ToyOperator, layer: Layer, homes: Homes) -> LayerMapping:
+        stack = [one.operators for one in self.schedule.stacks].index(self.toy.stacks[operator.stack].operators)
         (found,) = [
             one.mapping for one in self.schedule.mappings if (one.stack, one.layer, one.homes) == (stack, layer, homes)
         ]

@@ -14,25 +14,63 @@ from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
-from onchip.ir.layer import Layer
+from onchip.ir.layer import RELEVANT, Layer
 from onchip.model.layer.cost import LayerCost, layer_cost
 
 
 def every_mapping(problem: LayerProblem) -> Iterator[LayerMapping]:
     """Legal or not."""
+    for loops, ragged in _nests(problem):
+        places = [range(len(loops) + 1)] * len(Operand)
+        yield from _cut(problem, loops, ragged, places)
+
+
+def best_mappings(problem: LayerProblem) -> Iterator[LayerMapping]:
+    """Yield mappings that the array has units for; for each other one of these is as good in every figure.
+
+    A tile spans the loops in time right above it along which its operand does not change, too: it has as many
+    elements, and moves no more often.
+    """
+    array, bounds = problem.accelerator.array or ComputeArray(free=1), problem.layer.bounds
+    for loops, ragged in _nests(problem):
+        used = dict.fromkeys(array.sizes, 1)
+        sizes = dict.fromkeys(bounds, 1)
+        for loop in loops:
+            sizes[loop.dimension] *= loop.size
+            if loop.along is not None:
+                used[loop.along] *= loop.size
+        if all(size <= array.sizes[name] for name, size in used.items()):
+            places = [
+                [at for at, loop in enumerate(loops) if loop.along is not None or loop.dimension in RELEVANT[operand]]
+                for operand in Operand
+            ]
+            short = tuple(name for name in ragged if sizes[name] != bounds[name])
+            yield from _cut(problem, loops, short, [[*one, len(loops)] for one in places])
+
+
+def _nests(problem: LayerProblem) -> Iterator[tuple[tuple[Loop, ...], tuple[str, ...]]]:
+    """Yield all loops in all orders, and which dimensions have any."""
     array = problem.accelerator.array or ComputeArray(free=1)
-    kept = [_memories(problem, operand) for operand in Operand]
     for parts in product(*(list(_parts(bound)) for bound in problem.layer.bounds.values())):
         own = [[(name, size) for size in sizes] for name, sizes in zip(problem.layer.bounds, parts, strict=True)]
+        ragged = tuple(name for name, sizes in zip(problem.layer.bounds, parts, strict=True) if sizes)
         for nest in _woven([one for one in own if one]):
             places = [[None, *(name for name in array.sizes if loop in loops_along(array, name))] for loop, _ in nest]
             for along in product(*places):
-                loops = tuple(Loop(loop, size, name) for (loop, size), name in zip(nest, along, strict=True))
-                cuts = (combinations_with_replacement(range(len(loops) + 1), len(names)) for names in kept)
-                for chosen in product(*cuts):
-                    tiles = [tuple(map(Kept, names, own)) for names, own in zip(kept, chosen, strict=True)]
-                    ragged = tuple(name for name, sizes in zip(problem.layer.bounds, parts, strict=True) if sizes)
-                    yield LayerMapping(loops, *tiles, ragged=ragged)
+                yield tuple(Loop(loop, size, name) for (loop, size), name in zip(nest, along, strict=True)), ragged
+
+
+def _cut(
+    problem: LayerProblem, loops: tuple[Loop, ...], ragged: tuple[str, ...], places: Sequence[Sequence[int]]
+) -> Iterator[LayerMapping]:
+    """Yield the nest with every choice of places at which each operand's tiles end."""
+    tiles = []
+    for operand, own in zip(Operand, places, strict=True):
+        names = _memories(problem, operand)
+        cuts = combinations_with_replacement(own, len(names))
+        tiles.append([tuple(map(Kept, names, chosen)) for chosen in cuts])
+    for kept in product(*tiles):
+        yield LayerMapping(loops, *kept, ragged=ragged)
 
 
 def every_cost(problem: LayerProblem) -> Iterator[LayerCost]:

@@ -1,0 +1,173 @@
+"""Seeded random networks on random machines for `schedule`: tiny ones for the oracle of all schedules, and small ones.
+
+`tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
+over some hundred elements, and a scratchpad near what the largest operator needs, so that addresses, orders and
+evictions matter. No operator is folded into another when the network is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from random import Random
+from typing import Any
+
+from onchip.arch.accelerator import Accelerator
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
+from onchip.formats.own.graph_json import graph_from_json
+from onchip.ir.graph import Graph
+
+Fields = dict[str, Any]
+WINDOWS = ("Conv", "Depthwise", "MaxPool")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and a machine as the texts of their files."""
+
+    name: str
+    network_text: str
+    machine_text: str
+
+    @property
+    def network(self) -> Graph:
+        """The network, read."""
+        return graph_from_json(self.network_text.encode(), f"{self.name}.json")
+
+    @property
+    def machine(self) -> Accelerator:
+        """The machine, read."""
+        return accelerator_from_yaml(self.machine_text, f"{self.name}.yaml")
+
+
+def tiny_case(seed: int) -> Case:
+    """Return 2 to 5 operators; maps of the longer networks have one row."""
+    chance = Random(f"tiny {seed}")
+    count = chance.choice((2, 2, 3, 3, 4, 5))
+    made = _Made(
+        chance, (1, chance.choice((1, 2, 2, 3)), chance.randint(1, 1 if count > 3 else 2), chance.randint(1, 2))
+    )
+    while len(made.operators) < count:
+        made.add(chance.choice(("Conv", "Conv", "Conv", "Exp", "Add", "Softmax")), (1, 2, 2, 3), (1, 1, 2))
+    registers = [_register(chance, ("weight",), (4,)), _register(chance, ("output",), (4, 8)), None, None]
+    one, capacity = chance.choice(registers), chance.choice((8, 12, 16, 20, 24, 32))
+    array = {chance.choice("KC"): 2}
+    return _case(f"tiny{seed}", made, _machine(chance, array, [one] if one else [], capacity, (1, 2, 3), (20, 50)))
+
+
+def small_case(seed: int) -> Case:
+    """Return 2 to 8 operators that branch and join now and then."""
+    chance = Random(f"small {seed}")
+    side = chance.choice((1, 2, 4, 6))
+    made = _Made(chance, (1, chance.choice((4, 8, 12)), side, chance.choice((1, side))))
+    count = chance.randint(2, 8)
+    while len(made.operators) < count:
+        kinds = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Add", "Add", "Softmax", "Concat")
+        made.add(chance.choice(kinds), (2, 4, 8, 12, 16), (1, 1, 3))
+    registers = [_register(chance, ("weight",), (1, 2))]
+    if chance.random() < 0.8:
+        registers.append(_register(chance, ("output",), (4, 16)))
+    capacity = max(4, round(max(map(made.need_bytes, made.operators)) * chance.choice((0.7, 1, 1.2, 1.5, 2, 3))))
+    array = {"K": chance.choice((1, 2, 4)), "C": chance.choice((1, 2, 4))}
+    return _case(f"small{seed}", made, _machine(chance, array, registers, capacity, (1, 4, 8), (50, 400)))
+
+
+@dataclass
+class _Made:
+    """A network in the making; `ends` are maps that no operator reads yet."""
+
+    chance: Random
+    shape: tuple[int, ...]
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    weights: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    operators: list[Fields] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shapes["x"] = self.shape
+
+    def add(self, kind: str, channels: Sequence[int], kernels: Sequence[int]) -> None:
+        """Append an operator that mostly reads the last map; what finds no second map is a convolution."""
+        names = list(self.shapes)
+        source = names[-1] if self.chance.random() < 0.7 else self.chance.choice(names)
+        shape = self.shapes[source]
+        beside = [one for one, own in self.shapes.items() if one != source and _fit_together(kind, own, shape)]
+        if kind in ("Add", "Concat") and not beside:
+            kind = "Conv"
+        at = len(self.operators)
+        operator: Fields = {
+            "name": f"op{at}",
+            "kind": kind,
+            "inputs": [source],
+            "outputs": [f"t{at}"],
+            "attributes": {},
+        }
+        made = shape
+        if kind in WINDOWS:
+            rows, columns = (min(self.chance.choice(kernels), size) for size in shape[2:])
+            pads = [(rows - 1) // 2, (columns - 1) // 2, rows // 2, columns // 2]
+            operator["attributes"] = {"kernel_shape": [rows, columns], "pads": pads, "strides": [1, 1]}
+            if kind != "MaxPool":
+                made = (1, self.chance.choice(channels), *shape[2:]) if kind == "Conv" else shape
+                self.weights[f"w{at}"] = (made[1], shape[1] if kind == "Conv" else 1, rows, columns)
+                operator |= {"kind": "Conv", "parameters": [f"w{at}"]}
+                operator["attributes"]["group"] = 1 if kind == "Conv" else shape[1]
+        elif kind in ("Add", "Concat"):
+            operator["inputs"].append(self.chance.choice(beside))
+            if kind == "Concat":
+                operator["attributes"] = {"axis": 1}
+                made = (1, shape[1] + self.shapes[operator["inputs"][1]][1], *shape[2:])
+        elif kind == "Softmax":
+            operator["attributes"] = {"axis": -1}
+        self.operators.append(operator)
+        self.shapes[f"t{at}"] = made
+
+    def need_bytes(self, operator: Fields) -> int:
+        """Return the bytes of all that an operator reads and writes."""
+        names = {*operator["inputs"], *operator["outputs"], *operator.get("parameters", ())}
+        return sum(prod((self.shapes | self.weights)[name]) for name in names)
+
+    def fields(self, name: str) -> Fields:
+        """Return the graph file: maps that no operator reads are outputs."""
+        read = {one for operator in self.operators for one in operator["inputs"]}
+        roles = {name: "activation" if name in read else "output" for name in self.shapes} | {"x": "input"}
+        roles |= dict.fromkeys(self.weights, "parameter")
+        shapes = self.shapes | self.weights
+        tensors = [{"name": one, "shape": list(shapes[one]), "bits": 8, "role": roles[one]} for one in shapes]
+        return {
+            "format": "onchip-graph", "version": 1, "name": name, "tensors": tensors, "operators": self.operators,
+        }  # fmt: skip
+
+
+def _fit_together(kind: str, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one[2:] == other[2:] if kind == "Concat" else one == other
+
+
+def _register(chance: Random, holds: Sequence[str], capacities: Sequence[int]) -> Fields:
+    serves = ["C"] if "output" in holds else []
+    access = {"access_bits": 8, "read_energy_pj": 0.1, "write_energy_pj": 0.1}
+    return {"name": holds[0], "capacity": chance.choice(capacities), "holds": list(holds), "serves": serves, **access}
+
+
+def _machine(
+    chance: Random, array: Fields, registers: list[Fields], capacity: int, near: Sequence[int], far: Sequence[int]
+) -> Fields:
+    registers = [{**one, "serves": [name for name in one["serves"] if name in array]} for one in registers]
+
+    def memory(energies: Sequence[int]) -> Fields:
+        bits = chance.choice((8, 16, 32))
+        ports = [{"direction": "read_write", "bits_per_cycle": bits}]
+        read, write = chance.choice(energies), chance.choice(energies)
+        access = {"access_bits": chance.choice((8, 16)), "shortest_access_bits": 8}
+        return {**access, "read_energy_pj": read, "write_energy_pj": write, "ports": ports}
+
+    sram = {"name": "sram", "capacity": capacity, "scratchpad": True, **memory(near)}
+    return {
+        "format": "onchip-accelerator", "version": 1, "name": "random",
+        "array": {"dimensions": array, "mac_energy_pj": 0.1}, "memories": [*registers, sram], "dram": memory(far),
+    }  # fmt: skip
+
+
+def _case(name: str, made: _Made, machine: Fields) -> Case:
+    return Case(name, json.dumps(made.fields(name)), json.dumps(machine))
