@@ -74,6 +74,45 @@ class LayerShare:
 
 
 @dataclass(slots=True)
+class AlikeSizes:
+    """Numbers of pixels with the same ways to be unrolled along the array of a machine: each stands for the least."""
+
+    machine: MachineFloors
+    _sides: Mapping[str, int] = field(init=False)
+    """By loop, the most units along a dimension of the array that may run it side by side."""
+    _tables: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    """By units along a dimension, for each number from 0 on the least number that is like it."""
+
+    def __post_init__(self) -> None:
+        array = self.machine.array
+        self._sides = {
+            loop: max((size for name, size in array.sizes.items() if loop in loops_along(array, name)), default=1)
+            for loop in LOOPS
+        }
+
+    def of(self, pixels: NDArray[np.int64], loop: str) -> NDArray[np.int64]:
+        """Return the least number like each of these, all at least 1, of iterations of a loop."""
+        most, sharing = self._sides[loop], self.machine.sharing
+        if sharing.is_of_every_shape:
+            return pixels
+        if not sharing.divides_loops:
+            return np.minimum(pixels, most)
+        largest = int(pixels.max())
+        if most not in self._tables or len(self._tables[most]) <= largest:
+            self._tables[most] = _products_of_factors(most, 2 * largest)
+        return self._tables[most][pixels]
+
+
+def _products_of_factors(most: int, largest: int) -> NDArray[np.int64]:
+    """Return for each number up to the largest the least that has the same factors up to `most`."""
+    numbers = np.arange(largest + 1)
+    found = np.ones_like(numbers)
+    for factor in range(2, min(most, largest) + 1):
+        found[::factor] = np.lcm(found[::factor], factor)
+    return found
+
+
+@dataclass(slots=True)
 class LayerBounds:
     """Lower bounds of what layers cost on one machine, over all mappings."""
 
@@ -82,8 +121,6 @@ class LayerBounds:
     cache_places: tuple[str, ...] = field(init=False)
     weight_homes: tuple[str, ...] = field(init=False)
     longest_side: int = field(init=False)
-    sides: Mapping[str, int] = field(init=False)
-    """By loop, the most units along a dimension of the array that may run it side by side."""
     _floors: dict[tuple[str, Shapes], LayerFloors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -95,10 +132,6 @@ class LayerBounds:
         self.weight_homes = tuple(self.machine.homes(Operand.WEIGHT))
         array = self.machine.array
         self.longest_side = max(array.sizes.values())
-        self.sides = {
-            loop: max((size for name, size in array.sizes.items() if loop in loops_along(array, name)), default=1)
-            for loop in LOOPS
-        }
 
     def free(self, taken: Taken) -> Mapping[str, float]:
         """Return the capacities in bits of all memories less what is taken of them."""

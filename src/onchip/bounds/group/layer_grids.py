@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.group.axis_grids import Floats, LayerAxis
-from onchip.bounds.group.layer_bounds import LayerBounds, LayerFloors, MapPlaces, pixels_are_groups
+from onchip.bounds.group.layer_bounds import AlikeSizes, LayerBounds, LayerFloors, MapPlaces, pixels_are_groups
 from onchip.bounds.group.size_tiles import Integers
 from onchip.bounds.layer.layer_floors import least_of
 from onchip.bounds.layer.unit_shares import Number
@@ -96,6 +96,7 @@ class LayerGrids:
     """Lower bounds of layers in tiles of many sizes, over all mappings, where every memory keeps what it holds."""
 
     bounds: LayerBounds
+    _alike: AlikeSizes = field(init=False)
     _kinds: dict[str, int] = field(default_factory=dict)
     """By name the number of a layer among those that differ in more than names."""
     _nameless: dict[FusableLayer, int] = field(default_factory=dict)
@@ -104,6 +105,9 @@ class LayerGrids:
     _shares: dict[_Place, GridShare] = field(default_factory=dict)
     _maps: dict[tuple[_Place, Reads, MapPlaces], Floats] = field(default_factory=dict)
     _bits: dict[tuple[_Place, Reads], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._alike = AlikeSizes(self.bounds.machine)
 
     def share(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> GridShare:
         """Return what all tiles cost at least, without feature maps where they lie."""
@@ -255,9 +259,9 @@ class LayerGrids:
     def _new_tiles(self, layer: FusableLayer, rows: LayerAxis, columns: LayerAxis) -> _Tiles:
         down, across = rows.computed.astype(np.int64), columns.computed.astype(np.int64)
         if pixels_are_groups(layer):
-            down, across = self._alike(np.outer(down, across), "G"), np.ones(0, np.int64)
+            down, across = self._alike.of(np.outer(down, across), "G"), np.ones(0, np.int64)
         else:
-            down, across = self._alike(down, "P"), self._alike(across, "Q")
+            down, across = self._alike.of(down, "P"), self._alike.of(across, "Q")
         shapes = self._shape_floors(layer, down, across)
         found = shapes.places(down, across)
         inputs, outputs = (
@@ -274,10 +278,10 @@ class LayerGrids:
         if kind not in self._shapes:
             most = layer.output.rows, layer.output.columns
             if pixels_are_groups(layer):
-                down = self._alike(np.arange(1, prod(most) + 1), "G")
+                down = self._alike.of(np.arange(1, prod(most) + 1), "G")
             else:
                 down, across = (
-                    self._alike(np.arange(1, side + 1), loop) for side, loop in zip(most, "PQ", strict=True)
+                    self._alike.of(np.arange(1, side + 1), loop) for side, loop in zip(most, "PQ", strict=True)
                 )
             self._shapes[kind] = self._floors_of(layer, down, across)
         return self._shapes[kind]
@@ -288,18 +292,6 @@ class LayerGrids:
         if not len(across):
             sizes["G"] = down * (layer.layer.g // (layer.output.rows * layer.output.columns))
         return _ShapeFloors(self.bounds.floors_of_tiles(layer, sizes), down, across)
-
-    def _alike(self, pixels: Integers, loop: str) -> Integers:
-        """Return for each number of pixels the least that has the same ways to be unrolled along the array."""
-        most, sharing = self.bounds.sides[loop], self.bounds.machine.sharing
-        if sharing.is_of_every_shape:
-            return pixels
-        if not sharing.divides_loops:
-            return np.clip(pixels, 1, most)
-        found = np.ones_like(pixels)
-        for size in range(2, min(most, int(pixels.max())) + 1):
-            found = np.where(pixels % size == 0, np.lcm(found, size), found)
-        return found
 
 
 def _macs_of_a_pixel(layer: FusableLayer) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
@@ -10,11 +11,13 @@ import numpy as np
 
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.memory import Operand
+from onchip.bounds.group.layer_bounds import AlikeSizes
 from onchip.bounds.group.reuse_floors import ReuseFloors, reuse_floors
-from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors, OperandFloor
+from onchip.bounds.layer.layer_floors import MachineFloors, OperandFloor
 from onchip.ir.layer import Axis, Layer
 
-_Nest: TypeAlias = tuple[NestFloors, OperandFloor, ReuseFloors | None]
+_Nest: TypeAlias = tuple[Mapping[str, float], OperandFloor, ReuseFloors | None]
+"""Floors of outputs by home, of inputs, and of weights."""
 
 
 @dataclass(slots=True)
@@ -23,17 +26,21 @@ class ProblemFloors:
 
     machine: MachineFloors
     _nests: dict[tuple[Layer, bool], _Nest] = field(default_factory=dict)
+    _alike: AlikeSizes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._alike = AlikeSizes(self.machine)
 
     def energy_pj(self, problem: LayerProblem) -> float:
         """Return the least energy of any mapping that has its operands at their homes."""
         layer = problem.layer
-        nest, per_input, reuse = self._nest(problem)
+        per_output, per_input, reuse = self._nest(problem)
         energy_pj = layer.macs * self.machine.mac_energy_pj + _unpadded_macs(layer) * per_input.per_mac
         elements = _touched(layer)
         if problem.weight_is_an_input:
             elements += layer.elements(Operand.WEIGHT)
         energy_pj += elements * per_input.per_element[problem.home(Operand.INPUT)]
-        energy_pj += layer.elements(Operand.OUTPUT) * nest.output_floor()[problem.home(Operand.OUTPUT)]
+        energy_pj += layer.elements(Operand.OUTPUT) * per_output[problem.home(Operand.OUTPUT)]
         return energy_pj + (self._weights_pj(problem, reuse) if reuse is not None else 0.0)
 
     def _weights_pj(self, problem: LayerProblem, reuse: ReuseFloors) -> float:
@@ -44,14 +51,15 @@ class ProblemFloors:
         return float((each + reuse.more_per_output[:, 0] * layer.elements(Operand.OUTPUT)).min())
 
     def _nest(self, problem: LayerProblem) -> _Nest:
-        """Padding changes none of these floors."""
-        layer, adds = replace(problem.layer, padding=(0, 0, 0, 0)), problem.weight_is_an_input
-        key = layer, adds
+        """Padding changes none of these floors, and pixels only the ways to unroll them."""
+        layer, adds = problem.layer, problem.weight_is_an_input
+        p, q = (int(self._alike.of(np.array(size), loop)) for size, loop in ((layer.p, "P"), (layer.q, "Q")))
+        key = replace(layer, p=p, q=q, padding=(0, 0, 0, 0)), adds
         if key not in self._nests:
-            nest = self.machine.of_tiles(layer, {}, adds_two_maps=adds)
+            nest = self.machine.of_tiles(key[0], {}, adds_two_maps=adds)
             by_pixel = layer.g > 1 and layer.p * layer.q == 1
             reuse = reuse_floors(nest) if layer.has_weight and not adds and not by_pixel else None
-            self._nests[key] = nest, nest.floor(Operand.INPUT, layer.k), reuse
+            self._nests[key] = nest.output_floor(), nest.floor(Operand.INPUT, layer.k), reuse
         return self._nests[key]
 
 

@@ -66,8 +66,10 @@ def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: 
     may have a better one. Raises AcceleratorError where the accelerator says too little, InputError for a layer that
     both refuse.
     """
+    from onchip.mapping.tile_search.exact import solve_by_dive
+
     try:
-        found = map_layer_at(problem, objective, run, "dive")
+        found = solve_by_dive(problem, objective, run)
     except InputError:
         return map_layer_at(problem, objective, run, "loma")
     if found.answer is not None:

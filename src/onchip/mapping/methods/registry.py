@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import MappingObjective
-from onchip.answer.result import Result
+from onchip.answer.result import Result, Status, Stop
 from onchip.errors import InternalError, UsageError
 from onchip.mapping.space.spaces import EVEN_MAPPINGS
 from onchip.plugins import PluginGroup, guarded
@@ -56,9 +56,13 @@ def _exact(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resu
 
 
 def _dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    from onchip.mapping.tile_search.exact import solve_by_dive
+    from onchip.mapping.tile_search.exact import DEPTHS_OF_DIVES, solve_by_dive
 
-    return replace(solve_by_dive(problem, objective, run), method="dive", space=EVEN_MAPPINGS.name)
+    for depth in DEPTHS_OF_DIVES:
+        found = solve_by_dive(problem, objective, run, depth)
+        if found.status is not Status.UNKNOWN or found.stopped_by is Stop.INTERRUPTED:
+            break
+    return replace(found, method="dive", space=EVEN_MAPPINGS.name)
 
 
 def _random(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:

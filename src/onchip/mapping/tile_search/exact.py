@@ -33,6 +33,8 @@ NODES_OF_A_DIVE: Final = 24
 """Tiles looked into: the first dive mostly finds a mapping after ten or so."""
 SECONDS_OF_A_DIVE: Final = 0.008
 """Of counted work, at most: of few layers a tile takes as long as all of others."""
+DEPTHS_OF_DIVES: Final = (1, 8, 64)
+"""Times a dive, one after the other, until one finds a mapping: in little room the first one may find none."""
 OBJECTIVES: Final = {
     MappingObjective.ENERGY: ExactObjective.ENERGY,
     MappingObjective.LATENCY: ExactObjective.LATENCY,
@@ -179,13 +181,14 @@ def solve_exactly(
     return ExactMapper(problem, objective, run).solve(start)
 
 
-def solve_by_dive(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
+def solve_by_dive(problem: LayerProblem, objective: MappingObjective, run: Run, depth: int = 1) -> Result[LayerMapping]:
     """Return what the first dive into EVEN_MAPPINGS finds, the same each time; it mostly takes some milliseconds.
 
-    Without a mapping the status is UNKNOWN, or INFEASIBLE where no even mapping fits. Raises as `solve_exactly`.
+    A dive is `depth` times as long. Without a mapping the status is UNKNOWN, or INFEASIBLE where no even mapping fits.
+    Raises as `solve_exactly`.
     """
-    limits = replace(run.limits, node_limit=NODES_OF_A_DIVE, time_limit_seconds=None)
-    own = Run(limits, interrupt=run.interrupt).for_work(SECONDS_OF_A_DIVE)
+    limits = replace(run.limits, node_limit=depth * NODES_OF_A_DIVE, time_limit_seconds=None)
+    own = Run(limits, interrupt=run.interrupt).for_work(depth * SECONDS_OF_A_DIVE)
     found = solve_exactly(problem, objective, own)
     run.spend(own.seconds)
     stopped_by = Stop.INTERRUPTED if found.stopped_by is Stop.INTERRUPTED else Stop.COMPLETED

@@ -85,18 +85,20 @@ def stack_cost(
     input_homes: Mapping[str, str] | None = None,
     output_home: str = DRAM,
     resident_bits: Mapping[str, int] | None = None,
+    tiled: TiledStack | None = None,
 ) -> StackCost:
     """`input_homes` say from where the stack's inputs come (DRAM, unless named), `output_home` where its output goes.
 
-    These maps take room there while the stack runs; `resident_bits` say what else does, by memory. Raises InputError
-    for tiles larger than the output, AcceleratorError where nothing fits or the accelerator says too little.
+    These maps take room there while the stack runs; `resident_bits` say what else does, by memory. `tiled` is the stack
+    in its tiles, if that is known. Raises InputError for tiles larger than the output, AcceleratorError where nothing
+    fits or the accelerator says too little.
     """
     check_machine(accelerator)
     homes = input_homes or {}
     taken = _taken_bits(stack, homes, output_home, resident_bits or {})
     machine = FusedMachine(accelerator, conventions.levels_are_skipped, taken)
     _check_homes(stack, machine, homes, output_home)
-    tiled = _tiled(stack, tiling, conventions)
+    tiled = tiled or tiled_stack(stack, tiling, conventions)
     placed = placement(tiled, machine)
     runner = TileRunner(stack, machine, mapper, StackHomes(homes, output_home, placed.weights), conventions)
     sums, types = Sums(conventions.offloading_is_free), []
@@ -112,7 +114,8 @@ def stack_cost(
     )
 
 
-def _tiled(stack: Stack, tiling: Tiling, conventions: Conventions) -> TiledStack:
+def tiled_stack(stack: Stack, tiling: Tiling, conventions: Conventions) -> TiledStack:
+    """Return the stack in its tiles; raises InputError for tiles larger than the output."""
     mode = tiling.mode
     rows = tiled_axis(stack, AxisName.ROWS, tiling.rows, cached=mode.caches_rows)
     columns = tiled_axis(stack, AxisName.COLUMNS, tiling.columns, cached=mode.caches_columns)

@@ -27,7 +27,7 @@ from onchip.search.budget.limits import Run
 ChoiceT = TypeVar("ChoiceT", bound=Hashable)
 
 SHARES: Final = (1.0, 0.95, 0.9, 0.85)
-"""Of the estimates, one after the other."""
+"""Of the estimates, one after the other: below 1 for ways that estimates are too high for."""
 FIRST_RATIO: Final = 1.3
 """Of cost to bound where nothing is known; what is taken for too low is costed, and then known."""
 SECONDS_OF_AN_ESTIMATE: Final = 1e-5
@@ -102,7 +102,10 @@ class GuidedSearch(Generic[ChoiceT]):
     estimates: Estimates[ChoiceT]
     ahead: int = 1
     best: PathToPlace[ChoiceT] | None = None
+    shares: Sequence[float] = SHARES
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
+    _known: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
+    """By arc the front of the choices that are costed."""
     _leading: list[tuple[ChoiceT, ...]] = field(init=False)
     _waiting: list[list[_Waiting[ChoiceT]]] = field(init=False)
     _seen: list[list[ChoiceT]] = field(init=False)
@@ -111,6 +114,7 @@ class GuidedSearch(Generic[ChoiceT]):
     def improve(self, run: Run, phase: str) -> PathToPlace[ChoiceT] | None:
         """The best way that is costed, of those given as `best` and those that are looked at."""
         self._fronts = [() for _ in self.arcs]
+        self._known = [() for _ in self.arcs]
         self._leading = [() for _ in self.arcs]
         self._waiting = [[] for _ in self.arcs]
         self._seen = [[] for _ in self.arcs]
@@ -120,7 +124,7 @@ class GuidedSearch(Generic[ChoiceT]):
                 in_order = (self.estimates.ledger.costs.by_bound(choice) for choice in arc.choices)
                 self._waiting[at] = [_Waiting(next(one, None), one) for one in in_order]
                 self._lead(at)
-            for share in SHARES:
+            for share in self.shares:
                 self.estimates.share = share
                 self._descend(run, phase)
         return self.best
@@ -136,7 +140,7 @@ class GuidedSearch(Generic[ChoiceT]):
             known = self.estimates.ledger.known
             unknown = [choice for choice in way.choices if choice not in known] if way else []
             if way is None or not unknown:
-                self.best = way or self.best
+                self._take_best_of_known()
                 return
             if rounds < MOST_ROUNDS and self.estimates.ledger.bring_closer(unknown, run):
                 rounds += 1
@@ -152,7 +156,7 @@ class GuidedSearch(Generic[ChoiceT]):
                 self._look_at(None, run)
             else:
                 self._look_at(concerned, run)
-            self._offer(way)
+            self._take_best_of_known()
 
     def _led_on(self, choices: Sequence[ChoiceT]) -> set[int]:
         """Return the arcs of choices of which more is known, others of which lead now."""
@@ -164,15 +168,11 @@ class GuidedSearch(Generic[ChoiceT]):
     def _look_again(self, choices: Sequence[ChoiceT], run: Run) -> None:
         self._look_at(self._led_on(choices), run)
 
-    def _offer(self, way: PathToPlace[ChoiceT]) -> None:
-        """The same choices at their costs, if they all can be."""
-        found: PathToPlace[ChoiceT] = PathToPlace(self.begun)
-        for choice in way.choices:
-            cost = self.estimates.ledger.true(choice)
-            if cost is None:
-                return
-            found = PathToPlace(tuple(map(int.__add__, found.cost, cost)), choice, found)
-        if self.best is None or found.value < self.best.value:
+    def _take_best_of_known(self) -> None:
+        """Take the cheapest way over choices that are costed, whichever ways they were costed for."""
+        at_most = self.best.value if self.best else None
+        found = cheapest_way(self.arcs, self._known, self.last, self.begun, at_most)
+        if found is not None and (self.best is None or found.value < self.best.value):
             self.best = found
 
     def _look_at(self, some: Iterable[int] | None, run: Run) -> None:
@@ -201,3 +201,4 @@ class GuidedSearch(Generic[ChoiceT]):
         for choice in self._seen[at]:
             self._arcs_of.setdefault(choice, set()).add(at)
         self._leading[at] = (*self._seen[at], *unknown)
+        self._known[at] = front_of(self._seen[at], ledger.true)

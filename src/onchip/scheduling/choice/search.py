@@ -7,7 +7,7 @@ never been costed (lazy shortest paths, Dellin and Srinivasa, ICAPS 2016).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -63,6 +63,7 @@ class LazySearch(Generic[ChoiceT]):
     ahead: int = 1
     run: Run = field(default_factory=Run)
     listing: Run | None = None
+    far: Callable[[ChoiceT], bool] | None = None
     way: PathToPlace[ChoiceT] | None = field(init=False)
     best: PathToPlace[ChoiceT] | None = field(init=False, default=None)
     _fronts: list[tuple[PathToPlace[ChoiceT], ...]] = field(init=False)
@@ -86,7 +87,12 @@ class LazySearch(Generic[ChoiceT]):
                 self._fronts[at] = (PathToPlace(self.ledger.costs.least(arc.choices), arc.choices[0]),)
         for own in self._into:
             own.sort(key=lambda at: -self.arcs[at].source)
-        self._look_where_cheaper(self.listing or self.run)
+        self._look_where_cheaper(self.listing or self.run, self.far)
+        self._find_ways()
+
+    def look_farther(self, run: Run) -> None:
+        """Look at all arcs where the cheapest ways may be, also at far ones, until the run stops."""
+        self._look_where_cheaper(run)
         self._find_ways()
 
     @property
@@ -134,7 +140,7 @@ class LazySearch(Generic[ChoiceT]):
             self._look_at(at)
         self._find_ways()
 
-    def _look_where_cheaper(self, run: Run) -> None:
+    def _look_where_cheaper(self, run: Run, far: Callable[[ChoiceT], bool] | None = None) -> None:
         """Look at arcs over which a way to their ends may be the cheapest, from place to place, until the run stops."""
         reached: list[Criteria | None] = [self.begun] + [None] * self.last
         for place in range(1, self.last + 1):
@@ -142,7 +148,8 @@ class LazySearch(Generic[ChoiceT]):
                 before, known = reached[self.arcs[at].source], reached[place]
                 if before is None or not self._fronts[at]:
                     continue
-                if at in self._not_looked_at and run.stop is None and self._may_be_cheaper(at, before, known):
+                is_open = at in self._not_looked_at and not (far is not None and far(self._choices[at][0]))
+                if is_open and run.stop is None and self._may_be_cheaper(at, before, known):
                     self._raise_floor(at)
                     if self._may_be_cheaper(at, before, known):
                         self._not_looked_at.remove(at)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -30,7 +31,7 @@ from onchip.scheduling.candidates.spaces import (
     spans_of_option,
     thinned,
 )
-from onchip.scheduling.choice.guided import Estimates, GuidedSearch
+from onchip.scheduling.choice.guided import SHARES, Estimates, GuidedSearch
 from onchip.scheduling.choice.search import FoundWay, LazySearch, best_of
 from onchip.scheduling.choice.ways import Arc, NoBoundError, PathToPlace
 from onchip.scheduling.fronts.cost_table import Ledger
@@ -46,6 +47,8 @@ SECONDS_OF_A_STACK: Final = 2e-5
 """To list each that there may be, whatever it costs, which cannot be cut off."""
 SHARE_OF_LISTING: Final = 0.4
 """Of the time that is left, to look at all stacks and homes before more of them are tried."""
+NEAR_LAYERS: Final = 4
+"""Of groups of more layers bounds are looked at later: most is gained by what neighbours pass on to each other."""
 SHARE_OF_QUICK: Final = 0.8
 """Of the time that is left, for ways that estimates lead to by the quick mapper; mostly these take a few seconds."""
 SHARE_OF_GUIDED: Final = 0.5
@@ -102,7 +105,7 @@ def solve_fusion(
     least = least_value(costs)
     space = space_of(network, accelerator, spans, options)
     own_run = with_bound(run, least)
-    guide = None if quick is None else Solver(quick.ledger, begun, 1, own_run)
+    guide = None if quick is None else Solver(quick.ledger, begun, 1, own_run, is_quick=True)
     ledger = Ledger[StackChoice](costs, rough={} if quick is None else quick.ledger.known)
     solver = Solver(ledger, begun, options.ahead, own_run, guide)
     if not is_listed:
@@ -153,7 +156,8 @@ def cost_of_moved(network: FusableNetwork, accelerator: Accelerator, objective: 
 class Solver:
     """Good strategies first, then the proof; all of it shares what is costed. Each begins with the cost `begun`.
 
-    With a `guide`, which costs quickly, estimates lead to ways by its costs first.
+    With a `guide`, which costs quickly, estimates lead to ways by its costs first. One that `is_quick` goes where the
+    estimates lead, and no further.
     """
 
     ledger: Ledger[StackChoice]
@@ -161,6 +165,7 @@ class Solver:
     ahead: int
     run: Run
     guide: Solver | None = None
+    is_quick: bool = False
 
     def best(
         self, space: StackSpace, start: PathToPlace[StackChoice] | None = None
@@ -174,18 +179,20 @@ class Solver:
         rough = guide._better(replace(few, tilings=FewTilings(space), most_homes=FEW_HOMES), start)
         try:
             arcs, last = space.arcs(self.run)
-            listing = self._within(SHARE_OF_LISTING).run
-            search = LazySearch(arcs, last, self.begun, self.ledger, self.ahead, self.run, listing)
+            listing = self._within(SHARE_OF_LISTING / 2).run
+            is_long = _is_long if self.guide is not None else None
+            search = LazySearch(arcs, last, self.begun, self.ledger, self.ahead, self.run, listing, is_long)
         except NoBoundError:
             return self.unproven(rough if guide is self else self._costed(rough)), rough
-        near, spans = replace(space, most_homes=FEW_HOMES), set(few.spans)
+        spans = frozenset(few.spans)
+        if self.guide is not None:
+            rough = guide._within(SHARE_OF_QUICK)._better_over(_some_of(search, spans), last, rough)
+            with suppress(NoBoundError):
+                search.look_farther(self._within(SHARE_OF_LISTING).run)
+        near = replace(space, most_homes=FEW_HOMES)
         if near.in_dram != space.in_dram:
             rough = guide._within(SHARE_OF_QUICK / 2)._better(near, rough)
-        some = [
-            arc
-            for arc, is_looked_at in zip(arcs, search.looked_at, strict=True)
-            if is_looked_at or (arc.choices and arc.choices[0].span in spans)
-        ]
+        some = _some_of(search, spans)
         rough = way = guide._within(SHARE_OF_QUICK)._better_over(some, last, rough)
         solver = self
         if guide is not self:
@@ -265,8 +272,19 @@ class Solver:
     ) -> PathToPlace[StackChoice] | None:
         """Over these arcs, in only some of many tilings."""
         some = [replace(arc, choices=tuple(map(thinned, arc.choices))) for arc in arcs]
-        search = GuidedSearch(some, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best)
+        shares = SHARES[:1] if self.is_quick else SHARES
+        search = GuidedSearch(some, last, self.begun, Estimates(self.ledger, _kind), self.ahead, best, shares)
         return search.improve(self.run, "first strategies")
+
+
+def _is_long(choice: StackChoice) -> bool:
+    return choice.span.length > NEAR_LAYERS
+
+
+def _some_of(search: LazySearch[StackChoice], spans: Container[LayerSpan]) -> list[Arc[StackChoice]]:
+    """Return the arcs that have been looked at, and those of some spans."""
+    pairs = zip(search.arcs, search.looked_at, strict=True)
+    return [arc for arc, is_looked_at in pairs if is_looked_at or (arc.choices and arc.choices[0].span in spans)]
 
 
 def _values_beside(

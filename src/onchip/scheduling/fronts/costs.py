@@ -10,6 +10,7 @@ from typing import Final
 from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.fusion_objective import Criteria, FusionObjective, value_of
+from onchip.answer.stacks import Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.group.bounds import StackBounds
@@ -17,7 +18,8 @@ from onchip.bounds.group.problem_floors import ProblemFloors, surely_maps, surel
 from onchip.bounds.layer.unit_shares import AnyUnrolling, Sharing
 from onchip.errors import InputError
 from onchip.model.accounting.conventions import DEFINES, OURS, Conventions
-from onchip.model.group.cost import StackCost, stack_cost
+from onchip.model.group.cost import StackCost, stack_cost, tiled_stack
+from onchip.model.group.levels import TiledStack
 from onchip.model.group.mapper import Mapper
 from onchip.model.group.sums import FusedSums
 from onchip.model.layer.cost import LayerCost
@@ -51,6 +53,7 @@ class StackCosts:
     known_bounds: StackBounds | None = None
     found: dict[StackChoice, StackCost] = field(default_factory=dict)
     refusals: dict[StackChoice, InputError] = field(default_factory=dict)
+    _tiled: dict[tuple[LayerSpan, Tiling], TiledStack] = field(default_factory=dict)
 
     @property
     def bounds(self) -> StackBounds:
@@ -130,7 +133,11 @@ class StackCosts:
         return self._run(choice, self.mapper)
 
     def _run(self, choice: StackChoice, mapper: Mapper) -> StackCost:
-        stack, homes = stack_of(self.network, choice.span), dict(choice.homes)
+        key, homes = (choice.span, choice.tiling), dict(choice.homes)
+        if key not in self._tiled:
+            self._tiled[key] = tiled_stack(stack_of(self.network, choice.span), choice.tiling, self.conventions)
+        tiled = self._tiled[key]
+        stack = tiled.stack
         read = {one.name for one in stack.inputs}
         maps, resident_bits = self.network.maps, dict[str, int]()
         for name, memory in choice.homes:
@@ -145,6 +152,7 @@ class StackCosts:
             {name: memory for name, memory in homes.items() if name in read},
             choice.output_home,
             resident_bits,
+            tiled,
         )
 
 
