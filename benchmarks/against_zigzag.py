@@ -24,7 +24,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.layer_problem import LayerProblem
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Operand
-from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import ZIGZAG, Accounting
 from onchip.model.layer.cost import LayerCost, layer_cost

@@ -33,7 +33,7 @@ from onchip.answer.packing import PackingProblem
 from onchip.api.budgets import CapacityBudget, roomy_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.exact.pack import pack
 from onchip.memory.allocate.overflow.overflow import least_overflow
 from onchip.search.budget.limits import Run

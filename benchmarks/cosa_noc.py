@@ -37,7 +37,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.arch.accelerator import Accelerator
 from onchip.backends.noc.floor import floor_of_layer
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.layer_tables import layer_table, layer_tables
+from onchip.formats.own.bundled import layer_table, layer_tables
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cheapest import solve_as_cosa_by_cost
 from onchip.mapping.cosa.machine import CosaWeights

@@ -26,7 +26,7 @@ from onchip.backends.noc.mesh import COSA_DRAM, COSA_NETWORK
 from onchip.backends.noc.rounds import element_rounds
 from onchip.backends.noc.traffic import TaskKind, TrafficTask, run_tasks
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.layer_tables import layer_table
+from onchip.formats.own.bundled import layer_table
 from onchip.mapping.methods.registry import METHODS
 from onchip.search.budget.limits import Limits, Run
 

@@ -20,7 +20,7 @@ from onchip import Limits, Memory, Order, Problem, Reading, read_network
 from onchip.answer.document import Granularity
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.construct.chains import packing_problem
 from onchip.memory.allocate.exact.attempt import Attempt
 from onchip.memory.allocate.exact.branching import Knowledge

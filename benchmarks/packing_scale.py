@@ -21,7 +21,7 @@ from pathlib import Path
 from onchip import Limits
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.errors import InternalError
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.construct.greedy_by_size import order_by_size
 from onchip.memory.allocate.construct.low_packing import blocks_of
 from onchip.memory.allocate.exact.attempt import least_arena_bytes

@@ -21,7 +21,7 @@ from onchip.answer.layer_mapping import LayerMapping
 from onchip.answer.layer_problem import LayerProblem
 from onchip.answer.options.mapping_objective import FEMTO_PER_PICO, MappingObjective
 from onchip.answer.result import Result, Status
-from onchip.formats.zigzag.hardware import ZigzagHardware, read_zigzag_hardware
+from onchip.formats.zigzag import ZigzagHardware, read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.mapping.baselines.loma import solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven

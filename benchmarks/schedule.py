@@ -35,7 +35,7 @@ from onchip.api.kernels import RunValues
 from onchip.api.run_schedule import run_schedule
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.errors import OnchipError
-from onchip.formats.own.schedule_json_writer import write_schedule
+from onchip.formats.own.schedule_json import write_schedule
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.search.budget.limits import Limits
 

@@ -30,7 +30,7 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.backends.c.export_project import export_project
 from onchip.errors import NetworkWarning, OnchipError
-from onchip.formats.own.plan_json_writer import plan_to_json
+from onchip.formats.own.plan_json import plan_to_json
 from onchip.search.budget.limits import Limits
 
 TIME_LIMIT_SECONDS = 10.0

@@ -38,7 +38,7 @@ from onchip.answer.options.mapping_objective import MappingObjective
 from onchip.answer.problem import Order
 from onchip.api.fuse import FusionRequest, fuse_network
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.layer_tables import layer_table
+from onchip.formats.own.bundled import layer_table
 from onchip.ir.layer import Layer
 from onchip.mapping.cosa.cosa import solve_as_cosa
 from onchip.mapping.methods.registry import METHODS

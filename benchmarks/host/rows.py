@@ -14,8 +14,7 @@ from onchip.backends.nests.host import HOST
 from onchip.backends.nests.host_compiler import host_compiler
 from onchip.backends.nests.measure import MeasureRequest, measure_mapping
 from onchip.errors import InputError
-from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, load_accelerator
 from onchip.reports.mapping.measured import MeasuredMapping
 from onchip.search.budget.limits import Limits
 

@@ -27,8 +27,7 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import UsageError
-from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, load_accelerator
 from onchip.formats.own.graph_json import write_graph
 from onchip.search.budget.limits import Limits
 

@@ -57,7 +57,7 @@ def test_a_plan_is_made_and_explained(tmp_path: Path) -> None:
 
 
 def test_a_plan_file_is_checked(tmp_path: Path) -> None:
-    from onchip.formats.own.plan_json_writer import write_plan
+    from onchip.formats.own.plan_json import write_plan
 
     found = onchip.plan(three(), sram=1024)
     assert found.document is not None
@@ -69,7 +69,7 @@ def test_a_plan_file_is_checked(tmp_path: Path) -> None:
 
 
 def test_a_plan_file_is_explained_and_drawn(tmp_path: Path) -> None:
-    from onchip.formats.own.plan_json_writer import write_plan
+    from onchip.formats.own.plan_json import write_plan
 
     found, path, page = onchip.plan(three(), sram=1024), tmp_path / "plan.json", tmp_path / "page.html"
     assert found.document is not None
@@ -88,7 +88,7 @@ def test_a_plan_file_is_explained_and_drawn(tmp_path: Path) -> None:
 
 
 def test_layers_are_mapped_and_checked(tmp_path: Path) -> None:
-    from onchip.formats.own.mapping_yaml_writer import write_mappings
+    from onchip.formats.own.mapping_yaml import write_mappings
 
     found = onchip.map_layer(three(), chip(), method="loma", elements=Elements(bits=8))
     write_mappings(found.document, tmp_path / "mappings.yaml")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onchip.answer.packing import Overflow, Packing, PackingProblem
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.formats.minimalloc import read_buffers
 from onchip.verify.packing import verify_overflow, verify_packing
 from support.diamond import Program
 

@@ -9,7 +9,7 @@ import pytest
 
 from onchip.answer.schedule import Schedule
 from onchip.api.schedule import ScheduleRequest, read_schedule_question
-from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import accelerator_to_yaml
 from onchip.formats.own.graph_json import write_graph
 from onchip.formats.own.schedule_json import read_schedule
 from support.diamond import Program

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.construct import best_fit
 from onchip.memory.allocate.construct.filling import Filling
 from onchip.memory.allocate.exact import attempt

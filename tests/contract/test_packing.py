@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
-from onchip.formats.minimalloc.reader import read_buffers
+from onchip.formats.minimalloc import read_buffers
 from onchip.memory.allocate.exact.attempt import least_arena_bytes
 from onchip.memory.allocate.exact.branching import BranchingSearch, Knowledge, luby
 from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat

@@ -13,7 +13,7 @@ from onchip.answer.problem import Count, Objective, Order, Problem, Rate, Transf
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.arch.memory import DRAM, Memory, Operand
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

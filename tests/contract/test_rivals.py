@@ -12,7 +12,7 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.errors import UsageError
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.memory.allocate.construct.greedy_by_size import order_by_size, place_by_size
 from onchip.memory.baselines.baselines import Eviction, cheapest_eviction
 from onchip.memory.methods.registry import method_named

@@ -22,7 +22,7 @@ from onchip.api.target import Target
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import GraphError
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json, write_graph
-from onchip.formats.own.plan_json_writer import write_plan
+from onchip.formats.own.plan_json import write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State

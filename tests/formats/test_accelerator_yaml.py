@@ -12,11 +12,12 @@ from onchip.arch.memory import Access, Direction, Dma, Dram, Memory, MemoryLevel
 from onchip.errors import AcceleratorError, InputError
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
+    accelerator_sha256,
+    accelerator_to_yaml,
     bundled_accelerators,
     load_accelerator,
     read_accelerator,
 )
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256, accelerator_to_yaml
 from support.answer_files import accelerators
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "single.accelerator.yaml"

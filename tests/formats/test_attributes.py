@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onchip.formats.attributes import writable
+from onchip.formats.networks import writable
 from onchip.formats.own.graph_json import graph_from_json, graph_to_json
 from support.onnx_networks import make_node, model, read, value
 

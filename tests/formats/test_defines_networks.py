@@ -12,7 +12,7 @@ import pytest
 from onchip.answer.problem import Problem
 from onchip.api.plan import plan_problem
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled_networks import bundled_networks, load_network
+from onchip.formats.own.bundled import bundled_networks, load_network
 from onchip.ir.layer import WEIGHT
 from onchip.ir.tensor import Role
 from onchip.ir.window import Window

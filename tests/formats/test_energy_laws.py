@@ -16,8 +16,13 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energy_laws import EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access
 from onchip.errors import AcceleratorError
-from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_fields, accelerator_sha256, accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import (
+    accelerator_fields,
+    accelerator_from_yaml,
+    accelerator_sha256,
+    accelerator_to_yaml,
+    load_accelerator,
+)
 from onchip.ir.layer import Layer
 from onchip.mapping.methods.registry import method_named
 from onchip.model.layer.cost import layer_cost

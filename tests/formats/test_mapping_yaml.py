@@ -13,8 +13,7 @@ from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
 from onchip.answer.result import Status
 from onchip.errors import InputError
 from onchip.formats import yaml_documents
-from onchip.formats.own.mapping_yaml import mappings_from_yaml
-from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
+from onchip.formats.own.mapping_yaml import mappings_from_yaml, mappings_to_yaml
 from onchip.ir.layer import Layer
 from support.answer_files import NAMES, mapped_layers
 

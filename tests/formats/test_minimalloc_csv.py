@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.errors import InputError
-from onchip.formats.minimalloc.reader import BufferTable, read_buffers
-from onchip.formats.minimalloc.writer import packing_to_csv, write_packing
+from onchip.formats.minimalloc import BufferTable, packing_to_csv, read_buffers, write_packing
 
 INSTANCES = Path(__file__).parent.parent / "data" / "minimalloc"
 

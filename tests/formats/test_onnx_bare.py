@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.errors import InputError
-from onchip.formats.onnx.bare import own_weight, read_without_weights
+from onchip.formats.onnx.file import own_weight, read_without_weights
 from onchip.formats.onnx.model import read_onnx
 from support.onnx_networks import make_node, model, value
 
@@ -55,7 +55,7 @@ def test_all_but_the_large_weight_is_as_in_the_file(path: Path) -> None:
 
 def test_the_graph_is_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from_bare = read_onnx(path)
-    monkeypatch.setattr("onchip.formats.onnx.bare._SMALL_FILE_BYTES", 2**30)
+    monkeypatch.setattr("onchip.formats.onnx.file._SMALL_FILE_BYTES", 2**30)
     assert read_onnx(path) == from_bare
 
 

@@ -17,10 +17,10 @@ from onnx.helper import make_node, make_opsetid
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import NetworkWarning
+from onchip.formats.onnx.control_flow import unfold
 from onchip.formats.onnx.dimensions import bind
 from onchip.formats.onnx.file import load_model
 from onchip.formats.onnx.runtime_kinds import RUNTIME_DOMAIN
-from onchip.formats.onnx.unfolded import unfold
 from onchip.ir.tensor import Role
 from support.onnx_networks import model, value
 from support.onnx_runs import AS_IT_IS, run_model, saved

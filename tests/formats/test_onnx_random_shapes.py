@@ -17,9 +17,9 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_graph, make_node, make_tensor
 
 from onchip.answer.bindings import Bindings
+from onchip.formats.onnx.control_flow import unfold
 from onchip.formats.onnx.dimensions import bind
 from onchip.formats.onnx.file import load_model
-from onchip.formats.onnx.unfolded import unfold
 from support.onnx_networks import model, value
 
 SYMBOLS = ("batch", "time", None)

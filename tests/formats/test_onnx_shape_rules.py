@@ -14,9 +14,9 @@ from onnx.defs import get_all_schemas_with_history
 from onnx.helper import make_node, tensor_dtype_to_np_dtype
 
 from onchip.errors import GraphError
+from onchip.formats.onnx.control_flow import unfold
 from onchip.formats.onnx.file import load_model
 from onchip.formats.onnx.specification import einsum_shape
-from onchip.formats.onnx.unfolded import unfold
 from support.one_node_models import NEWEST, RULES, OneNode, one_node
 from support.onnx_networks import model, read, value
 

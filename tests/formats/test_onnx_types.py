@@ -7,7 +7,7 @@ from onnx import TensorProto
 from onnx.defs import onnx_opset_version
 from onnx.helper import make_node, make_tensor
 
-from onchip.formats.onnx.types import BITS
+from onchip.formats.onnx.nodes import BITS
 from onchip.ir.tensor import size_in_bytes
 from support.onnx_networks import model, operator_names, read, value, weight
 

@@ -17,11 +17,9 @@ from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.errors import InputError, PlanError
-from onchip.formats.own.accelerator_yaml import read_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import accelerator_sha256, read_accelerator
 from onchip.formats.own.graph_json import graph_sha256, read_graph
-from onchip.formats.own.plan_json import plan_from_json, read_plan
-from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
+from onchip.formats.own.plan_json import plan_from_json, plan_to_json, read_plan, write_plan
 from onchip.verify.verifier import verify
 from support.answer_files import ANY_TEXT, INSTRUCTIONS, INTEGERS
 from support.timed_problems import UNTIMED

@@ -12,11 +12,11 @@ from onchip.api.plan import plan_problem
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.formats.own.accelerator_yaml import (
     accelerator_from_yaml,
+    accelerator_to_yaml,
     bundled_accelerators,
     load_accelerator,
 )
-from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.model.timeline.mac_count import MacCount, SimpleCost
 from onchip.model.timeline.plan_timeline import time_plan
 from onchip.transform.rewrite.activations import fuse

@@ -28,10 +28,20 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory, Operand
-from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, bundled_accelerators, load_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
-from onchip.formats.own.schedule_json import DECISIONS, addressed_memories, read_schedule, schedule_from_json
-from onchip.formats.own.schedule_json_writer import schedule_to_json, write_schedule
+from onchip.formats.own.accelerator_yaml import (
+    accelerator_from_yaml,
+    accelerator_sha256,
+    bundled_accelerators,
+    load_accelerator,
+)
+from onchip.formats.own.schedule_json import (
+    DECISIONS,
+    addressed_memories,
+    read_schedule,
+    schedule_from_json,
+    schedule_to_json,
+    write_schedule,
+)
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
 from onchip.ir.operator import AttributeValue, Operator

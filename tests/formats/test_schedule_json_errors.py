@@ -9,8 +9,7 @@ import pytest
 from onchip.answer.document import Source
 from onchip.answer.schedule import ScheduleError
 from onchip.errors import InputError
-from onchip.formats.own.schedule_json import read_schedule, schedule_from_json
-from onchip.formats.own.schedule_json_writer import schedule_to_json, write_schedule
+from onchip.formats.own.schedule_json import read_schedule, schedule_from_json, schedule_to_json, write_schedule
 from support.schedule_files import TEXT, Json, changed
 
 

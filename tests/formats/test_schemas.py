@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from onchip.formats.own.schemas import SCHEMA_FOLDER, schema_files
+from support.schemas import SCHEMA_FOLDER, schema_files
 
 Json: TypeAlias = Any
 
@@ -24,7 +24,7 @@ def objects_of(schema: Json) -> Iterator[dict[str, Json]]:
 
 
 def test_the_schema_files_are_up_to_date() -> None:
-    """If not: python -m onchip.formats.own.schemas."""
+    """If not: PYTHONPATH=src:tests python -m support.schemas."""
     written = {path.name: path.read_text(encoding="utf-8") for path in SCHEMA_FOLDER.glob("*.json")}
     assert written == schema_files()
 

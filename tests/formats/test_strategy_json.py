@@ -16,8 +16,7 @@ from onchip.answer.schedule import Homes
 from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
 from onchip.answer.strategy import EnergyCause, FusionStrategy, StrategyFigures, TileMapping
 from onchip.errors import InputError
-from onchip.formats.own.strategy_json import strategy_from_json
-from onchip.formats.own.strategy_json_writer import strategy_to_json
+from onchip.formats.own.strategy_json import strategy_from_json, strategy_to_json
 from onchip.ir.layer import LOOPS, Layer
 
 TEXT = """\

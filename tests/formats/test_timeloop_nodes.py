@@ -12,11 +12,10 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Direction, Operand, Port
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.foreign_files import load_any_accelerator, read_layers
-from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256, accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, accelerator_sha256, accelerator_to_yaml
 from onchip.formats.timeloop.architecture import timeloop_architecture
 from onchip.formats.timeloop.bypass import Keeps, timeloop_bypass
-from onchip.formats.timeloop.expressions import evaluated
+from onchip.formats.timeloop.components import evaluated
 from onchip.ir.layer import Layer
 
 MACHINE = """\

@@ -12,8 +12,7 @@ import pytest
 
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.foreign_files import read_layers
-from onchip.formats.timeloop.problem import timeloop_problem
-from onchip.formats.timeloop.shape import ShapeFields, layer_of
+from onchip.formats.timeloop.problem import ShapeFields, layer_of, timeloop_problem
 from onchip.ir.layer import INPUT, OUTPUT, WEIGHT, Layer
 
 SHAPE = """\

@@ -11,8 +11,7 @@ import pytest
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Access, Direction, Operand, Port
 from onchip.errors import InputError, NetworkWarning
-from onchip.formats.zigzag.hardware import read_zigzag_hardware, zigzag_hardware
-from onchip.formats.zigzag.layers import zigzag_workload
+from onchip.formats.zigzag import read_zigzag_hardware, zigzag_hardware, zigzag_workload
 from onchip.ir.layer import Layer
 
 SYSTOLIC = Path(__file__).parents[1] / "data" / "zigzag-systolic.yaml"

@@ -13,7 +13,7 @@ from onchip.arch.energies import stated
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.ir.layer import Layer
 from onchip.mapping.baselines.fixed_unrolling import (
     FixedUnrolling,

@@ -20,7 +20,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import INPUT, OUTPUT, RELEVANT, Layer
 from onchip.mapping.baselines.loma import ORDER_OF_DEFINES, joined, solve_as_loma
 from onchip.mapping.tile_search.uneven import solve_uneven

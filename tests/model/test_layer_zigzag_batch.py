@@ -16,7 +16,7 @@ from onchip.arch.compute import ComputeArray
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.zigzag.hardware import read_zigzag_hardware
+from onchip.formats.zigzag import read_zigzag_hardware
 from onchip.ir.layer import Layer
 from onchip.model.accounting.accounting import DEFINES, INTERPRETER, ZIGZAG, Accounting
 from onchip.model.accounting.zigzag_batch import ZigzagCosts

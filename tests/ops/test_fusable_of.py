@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onchip.errors import InputError
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.layer import WEIGHT, Layer
 from onchip.ir.operator import AttributeValue, Operator

@@ -9,8 +9,7 @@ from onchip.answer.document import Reading
 from onchip.api.layers import layers_named
 from onchip.errors import InputError, UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled_networks import bundled_networks
-from onchip.formats.own.layer_tables import layer_table, layer_tables
+from onchip.formats.own.bundled import bundled_networks, layer_table, layer_tables
 from onchip.ir.graph import Graph
 from onchip.ir.layer import Axis, Layer
 from onchip.ir.operator import AttributeValue, Operator

@@ -6,7 +6,7 @@ import pytest
 
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

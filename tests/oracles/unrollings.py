@@ -8,7 +8,7 @@ from typing import Final
 
 from onchip.errors import UsageError
 from onchip.formats.own.accelerator_yaml import load_accelerator
-from onchip.formats.own.bundled_networks import load_network
+from onchip.formats.own.bundled import load_network
 from onchip.ops.derive.fusable import FusableLayer
 from onchip.ops.derive.fusable_of import fusable_of
 

@@ -19,8 +19,7 @@ from onchip.answer.result import Result, Status
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import graph_sha256
-from onchip.formats.own.plan_json import read_plan
-from onchip.formats.own.plan_json_writer import plan_to_json, write_plan
+from onchip.formats.own.plan_json import plan_to_json, read_plan, write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need

@@ -14,7 +14,7 @@ from onchip.answer.problem import Objective
 from onchip.answer.result import Status
 from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
-from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
+from onchip.formats.tflite.arena import ALIGNMENT_BYTES
 
 MODELS = Path(__file__).parents[1] / "data" / "tflite"
 HEADS = {

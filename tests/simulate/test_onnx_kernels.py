@@ -18,7 +18,7 @@ from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import GraphError, InputError
-from onchip.formats.onnx.runtime import aligned
+from onchip.formats.onnx.program import aligned
 from onchip.ir.tensor import Role
 from onchip.simulate.kernels.onnx_kernels import OnnxKernels, relative_difference
 from onchip.simulate.machine import run_plan_on_machine

@@ -18,7 +18,7 @@ from onchip.api.networks import read_network
 from onchip.api.plan import Request, plan_network
 from onchip.api.run_plan import run_plan
 from onchip.api.target import Target
-from onchip.formats.own.plan_json_writer import write_plan
+from onchip.formats.own.plan_json import write_plan
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.search.budget.limits import Limits

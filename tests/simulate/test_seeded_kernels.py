@@ -13,7 +13,7 @@ from onchip.api.networks import read_network
 from onchip.api.plan import plan_problem
 from onchip.arch.memory import Memory
 from onchip.errors import InputError
-from onchip.formats.own.bundled_networks import bundled_networks
+from onchip.formats.own.bundled import bundled_networks
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

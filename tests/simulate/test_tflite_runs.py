@@ -16,7 +16,7 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.run_plan import run_plan
 from onchip.api.target import Target
 from onchip.errors import GraphError, InputError
-from onchip.formats.own.plan_json_writer import write_plan
+from onchip.formats.own.plan_json import write_plan
 from onchip.formats.tflite.model import read_tflite
 from onchip.reports.program.execution import Execution
 from onchip.search.budget.limits import Limits

@@ -16,8 +16,8 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import InputError
-from onchip.formats.own.plan_json_writer import plan_to_json
-from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
+from onchip.formats.own.plan_json import plan_to_json
+from onchip.formats.tflite.arena import ALIGNMENT_BYTES
 from onchip.reports.arena_export import ArenaExport
 from onchip.reports.shared.answer_check import AnswerCheck
 from support.micro_models import int8

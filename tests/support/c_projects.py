@@ -19,7 +19,7 @@ from onchip.api.target import Target
 from onchip.backends.c.export_project import export_project
 from onchip.backends.c.project.project import CProject
 from onchip.errors import InputError
-from onchip.formats.own.plan_json_writer import plan_to_json
+from onchip.formats.own.plan_json import plan_to_json
 
 ROOM = Target(sram=2**28, alignment_bytes=16)
 SANITIZED = "-O0 -fsanitize=address,undefined -fno-sanitize-recover=all"

@@ -10,7 +10,7 @@ from onchip.answer.document import ScheduleDocument
 from onchip.answer.options.schedule_options import ScheduleOptions
 from onchip.answer.stacks import OverlapMode
 from onchip.api.schedule import ScheduleRequest, schedule_network
-from onchip.formats.own.schedule_json_writer import schedule_to_json
+from onchip.formats.own.schedule_json import schedule_to_json
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from support.fused_files import CHIP, three_convolutions
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onchip.errors import InputError
-from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, load_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
+from onchip.formats.own.accelerator_yaml import accelerator_fields, accelerator_from_yaml, load_accelerator
 from onchip.sweeps.machine import changed, is_capacity, machine_of
 from onchip.sweeps.values import Scalar
 

@@ -165,7 +165,7 @@ def _value_of_a_legal_plan(problem: Problem, document: PlanDocument, claim: Clai
 
 def _write_plan(document: PlanDocument, claim: Claim, finding: Finding, path: Path) -> None:
     if isinstance(finding.better, Plan) and finding.better_value is not None:
-        from onchip.formats.own.plan_json_writer import write_plan
+        from onchip.formats.own.plan_json import write_plan
 
         better = Claim(METHOD, Status.FEASIBLE, claim.objective, finding.better_value, 0)
         write_plan(replace(document, answer=finding.better, claim=better), path)
@@ -178,7 +178,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
     """The packing's own value is what is claimed to be best, unless another bound is given."""
     from onchip.api.pack import packing_problem
     from onchip.audits.packing import audit_arena, audit_overflow
-    from onchip.formats.minimalloc.reader import read_buffers
+    from onchip.formats.minimalloc import read_buffers
 
     if request.overflow and request.capacity_bytes is None:
         raise UsageError("there is no capacity", place="--capacity", expected="a size, with --overflow")
@@ -198,7 +198,7 @@ def _audit_packing(request: AuditRequest) -> AuditOutcome:
 @phase("verifying")
 def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], request: AuditRequest) -> int:
     """Its arena, or the bytes that it leaves outside."""
-    from onchip.formats.minimalloc.reader import read_offsets
+    from onchip.formats.minimalloc import read_offsets
     from onchip.verify.packing import verify_overflow, verify_packing
 
     offsets = read_offsets(request.answer, ids)
@@ -219,7 +219,7 @@ def _value_of_a_legal_packing(problem: PackingProblem, ids: tuple[str, ...], req
 
 def _write_packing(ids: tuple[str, ...], problem: PackingProblem, finding: Finding, path: Path) -> None:
     if isinstance(finding.better, Packing | Overflow):
-        from onchip.formats.minimalloc.writer import write_packing
+        from onchip.formats.minimalloc import write_packing
 
         write_packing(ids, problem, finding.better, path)
 
@@ -232,7 +232,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
     from onchip.api.map import MappingRequest, layers_asked_for
     from onchip.audits.mapping import audit_mapping
     from onchip.formats.foreign_files import load_any_accelerator
-    from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+    from onchip.formats.own.accelerator_yaml import accelerator_sha256
     from onchip.formats.own.mapping_yaml import read_mappings
 
     document = read_mappings(request.answer)
@@ -269,7 +269,7 @@ def _audit_mappings(request: AuditRequest) -> AuditOutcome:
 
 
 def _write_mappings(document: MappingDocument, better: list[NamedMapping], path: Path) -> None:
-    from onchip.formats.own.mapping_yaml_writer import write_mappings
+    from onchip.formats.own.mapping_yaml import write_mappings
 
     write_mappings(replace(document, answer=tuple(better)), path)
 

@@ -15,8 +15,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import ensure_energies, states_energies, unknown_energy
 from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.accelerator_yaml import bundled_accelerators
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import accelerator_sha256, bundled_accelerators
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.ir.layer import Layer
 from onchip.model.layer.cost import LayerCost, layer_cost

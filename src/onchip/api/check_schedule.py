@@ -14,7 +14,7 @@ from onchip.api.networks import network_to_schedule
 from onchip.api.phases import phase
 from onchip.errors import InputError
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.schedule_json import read_schedule
 from onchip.ir.graph import Graph

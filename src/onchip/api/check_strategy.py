@@ -17,7 +17,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.energies import states_energies, unknown_energy
 from onchip.errors import InputError
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import accelerator_sha256
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import read_strategy
 from onchip.ir.graph import Graph

@@ -32,7 +32,7 @@ from onchip.bounds.layer.needed import needed_pixels
 from onchip.bounds.layer.nest_work import work_of
 from onchip.errors import InternalError, UsageError, errors_in_file
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256, accelerator_source
+from onchip.formats.own.accelerator_yaml import accelerator_sha256, accelerator_source
 from onchip.formats.own.graph_json import graph_sha256
 from onchip.formats.own.strategy_json import STRATEGIES
 from onchip.ir.graph import Graph

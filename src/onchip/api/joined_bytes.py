@@ -7,8 +7,8 @@ from pathlib import Path
 
 from onchip.answer.program import Allocate, Compute, Free
 from onchip.errors import InputError
-from onchip.formats.tflite.layouts import Presentation
 from onchip.formats.tflite.model import read_tflite_network
+from onchip.formats.tflite.storage import Presentation
 from onchip.ir.operator import InPlace, Operator
 from onchip.reports.program.outcome import Check
 from onchip.transform.rewrite.shared_bytes import ALIASES

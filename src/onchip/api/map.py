@@ -19,7 +19,7 @@ from onchip.arch.energies import ensure_energies, with_assumed_energies
 from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError, InputError, InternalError, errors_in_file
 from onchip.formats.foreign_files import layer_file, load_any_accelerator, read_layers
-from onchip.formats.own.accelerator_yaml_writer import accelerator_source
+from onchip.formats.own.accelerator_yaml import accelerator_source
 from onchip.ir.layer import Layer
 from onchip.mapping.space.spaces import SPACES, MapSpace, padded_mappings
 from onchip.model.accounting.accounting import AccountingName

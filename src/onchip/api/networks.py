@@ -12,7 +12,7 @@ from onchip.answer.document import Granularity, Reading, Split
 from onchip.answer.problem import Problem
 from onchip.api.phases import phase
 from onchip.errors import GraphError, InputError, UnsplitError, UsageError
-from onchip.formats.own.bundled_networks import bundled_networks, load_network
+from onchip.formats.own.bundled import bundled_networks, load_network
 from onchip.formats.own.graph_json import read_graph
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 from onchip.ir.graph import Graph

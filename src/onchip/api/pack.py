@@ -10,7 +10,7 @@ from typing import Final
 from onchip.answer.packing import PackingProblem
 from onchip.api.phases import phase
 from onchip.errors import InputError, InternalError, UsageError
-from onchip.formats.minimalloc.reader import BufferTable, read_buffers
+from onchip.formats.minimalloc import BufferTable, read_buffers
 from onchip.memory.allocate.exact.pack import least_capacity, pack
 from onchip.memory.allocate.overflow.overflow import least_overflow
 from onchip.reports.packing import OverflowOutcome, PackingOutcome

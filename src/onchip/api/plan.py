@@ -255,7 +255,7 @@ def _document(
 ) -> PlanDocument | None:
     if result.answer is None or result.objective_value is None:
         return None
-    from onchip.formats.own.accelerator_yaml_writer import accelerator_source
+    from onchip.formats.own.accelerator_yaml import accelerator_source
 
     return PlanDocument(
         Source(problem.graph.name, graph_sha256(problem.graph)),

@@ -11,7 +11,7 @@ from onchip.api.networks import network_to_plan
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
-from onchip.formats.arrays import read_arrays
+from onchip.formats.networks import read_arrays
 from onchip.reports.program.execution import Execution
 from onchip.reports.program.outcome import Check
 from onchip.search.budget.clock import Stopwatch

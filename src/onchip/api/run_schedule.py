@@ -28,7 +28,7 @@ def execution_of(check: ScheduleCheck, source: str, values: RunValues) -> Schedu
     """Execute a schedule that has been checked for the network `source`; one that is not legal is not run."""
     if check.tiles is None or not check.is_legal:
         return ScheduleExecution(check)
-    from onchip.formats.arrays import read_arrays
+    from onchip.formats.networks import read_arrays
     from onchip.simulate.reference import run_in_given_order
     from onchip.simulate.schedule_machine import ScheduledProgram, run_schedule_on_machine
 

@@ -188,7 +188,7 @@ def _check(strategy: Path, request: FusionRequest, options: FuseOptions) -> Exit
 
 
 def _write_strategy(document: StrategyDocument, path: Path) -> None:
-    from onchip.formats.own.strategy_json_writer import write_strategy
+    from onchip.formats.own.strategy_json import write_strategy
 
     write_strategy(document, path)
 

@@ -57,7 +57,7 @@ class ListOptions:
 
 def networks_command(options: ListOptions) -> int:
     """List the names of the bundled networks, a line each."""
-    from onchip.formats.own.bundled_networks import bundled_networks
+    from onchip.formats.own.bundled import bundled_networks
 
     names = list(bundled_networks())
     show_words({"networks": names}, "\n".join(names), as_json=options.as_json)

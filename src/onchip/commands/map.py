@@ -139,7 +139,7 @@ def map_command(options: MapOptions) -> int:
 
 
 def _write_mappings(outcome: MappingOutcome, path: Path) -> None:
-    from onchip.formats.own.mapping_yaml_writer import write_mappings
+    from onchip.formats.own.mapping_yaml import write_mappings
 
     write_mappings(outcome.document, path)
 

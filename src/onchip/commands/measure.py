@@ -70,7 +70,7 @@ def measure_host_command(options: MeasureHostOptions) -> int:
     """
     from onchip.backends.nests.host_yaml import keep_host, kept_host_file, measure_host
     from onchip.formats.files import ensure_writable, write_file
-    from onchip.formats.own.accelerator_yaml_writer import accelerator_fields
+    from onchip.formats.own.accelerator_yaml import accelerator_fields
 
     if options.output is not None:
         ensure_writable(options.output)

@@ -64,7 +64,7 @@ def _handed_out(
     outcome: PackingOutcome | OverflowOutcome, as_object: dict[str, object], files: AnswerFiles, *, as_json: bool
 ) -> int:
     """Write the file asked for and print what was found."""
-    from onchip.formats.minimalloc.writer import write_packing
+    from onchip.formats.minimalloc import write_packing
 
     packed = outcome.result.answer
     if packed is not None:

@@ -173,7 +173,7 @@ def _write_front(front: FrontOutcome, folder: Path) -> None:
 
 
 def _write(document: ScheduleDocument, path: Path) -> None:
-    from onchip.formats.own.schedule_json_writer import write_schedule
+    from onchip.formats.own.schedule_json import write_schedule
 
     write_schedule(document, path)
 

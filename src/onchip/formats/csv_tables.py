@@ -19,7 +19,7 @@ TRANSFER_COLUMNS = ("instruction", "step", "kind", "tensor", "role", "source", "
 
 
 def residencies_to_csv(plan: Plan, graph: Graph) -> str:
-    """One line for each residency of a legal plan, in the order in which they begin; ranges are half-open."""
+    """Return one line per residency of a legal plan, in the order of their starts; ranges are half-open."""
     return _table(
         RESIDENCY_COLUMNS,
         (
@@ -42,7 +42,7 @@ def residencies_to_csv(plan: Plan, graph: Graph) -> str:
 
 
 def transfers_to_csv(plan: Plan, graph: Graph) -> str:
-    """One line for each Copy of a legal plan, in its order."""
+    """Return one line per Copy of a legal plan, in execution order."""
     return _table(
         TRANSFER_COLUMNS,
         (

@@ -1,4 +1,4 @@
-"""Bytes from files and into files; what the system refuses becomes one line."""
+"""Read and write the bytes of files; an error of the system becomes one line."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from onchip.errors import InputError, OutputError
 from onchip.whole_files import ensure_place, write_whole
 
 GREATEST_FILE_BYTES: Final = 2**27
-"""Of what is read whole, unpacked: what Python makes of it takes many times as much."""
+"""Largest file that is read whole, unpacked; the Python objects take a multiple of it."""
 _FROM_PIPES: dict[tuple[int, int], bytes] = {}
-"""What came through pipes, which give it but once, by device and inode."""
+"""Map from device and inode of a pipe to the bytes that it gave: a pipe can be read once."""
 
 
 def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
-    """The bytes of a file, unpacked where its name ends in `.gz`; raises InputError, also for too many of them.
+    """Return the bytes of a file, unpacked if its name ends in `.gz`; raises InputError, also if it is too large.
 
-    A pipe is read once in a process, and what it gave is given to whoever reads it again.
+    The process reads a pipe once and returns the same bytes to every reader.
     """
     try:
         content = _from_pipe(path, greatest_bytes) if path.is_fifo() else _bytes_of(path, greatest_bytes)
@@ -32,7 +32,7 @@ def read_file(path: Path, greatest_bytes: int = GREATEST_FILE_BYTES) -> bytes:
 
 
 def _bytes_of(path: Path, greatest_bytes: int) -> bytes:
-    """At most one byte more than the greatest number, by which a file that has more is known."""
+    """Return at most one byte more than `greatest_bytes`, which shows that a file is too large."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         return file.read(greatest_bytes + 1)
 
@@ -46,17 +46,17 @@ def _from_pipe(path: Path, greatest_bytes: int) -> bytes:
 
 
 def too_large(greatest_bytes: int) -> InputError:
-    """The error for a file that holds more bytes than are read."""
+    """Return the error for a file that is larger than the limit."""
     return InputError("it is too large", expected=f"at most {greatest_bytes // 2**20} MiB, unpacked")
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes one file as `write_files` does; raises OutputError."""
+    """Write one file as `write_files` does; raises OutputError."""
     write_files((path, content))
 
 
 def write_files(*files: tuple[Path, bytes]) -> None:
-    """Writes all files whole, or none; packed (reproducibly) where a name ends in `.gz`. Raises OutputError."""
+    """Write all files completely, or none; names in `.gz` are packed reproducibly. Raises OutputError."""
     packed = [(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content) for path, content in files]
     try:
         write_whole(*packed)
@@ -66,7 +66,7 @@ def write_files(*files: tuple[Path, bytes]) -> None:
 
 
 def ensure_writable(path: Path, *, inputs: tuple[str, ...] = ()) -> None:
-    """Raise InputError where a file could not be written, or would replace one of `inputs`: before the work."""
+    """Raise InputError if a file could not be written or would replace one of `inputs`, before the work starts."""
     if path.is_dir():
         raise InputError("it is a directory", file=str(path), expected="a file")
     if not path.parent.is_dir():
@@ -78,7 +78,7 @@ def ensure_writable(path: Path, *, inputs: tuple[str, ...] = ()) -> None:
 
 
 def ensure_folder(folder: Path) -> None:
-    """Raise InputError where there can be no such folder, or nothing can be written into it: before the work."""
+    """Raise InputError if a folder cannot be made or written to, before the work starts."""
     if folder.exists() and not folder.is_dir():
         raise InputError("it is a file", file=str(folder), expected="a folder, or a name that is free")
     if not folder.parent.is_dir():
@@ -95,7 +95,7 @@ def _ensure_place(path: Path, named: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that may be there; raises OutputError where it cannot be made."""
+    """Make a folder unless it exists; raises OutputError if it cannot be made."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

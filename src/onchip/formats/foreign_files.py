@@ -1,4 +1,4 @@
-"""Files of Timeloop and ZigZag in place of our own, told apart by the fields that they begin with."""
+"""Files of Timeloop and ZigZag in place of onchip's own, recognised by their first fields."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ANY_DIALECT: Final = Dialect(repeated_fields=True, shared_nodes=True)
 
 
 def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Accelerator:
-    """What `load_accelerator` does, and files of the other tools; raises InputError.
+    """Load an accelerator as `load_accelerator` does, and also from files of other tools; raises InputError.
 
-    `mapspace` is a file that says what the memories of a Timeloop architecture keep.
+    `mapspace` is a file with the operands that the memories of a Timeloop architecture keep.
     """
     fields = _field_names(Path(name_or_path)) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:
@@ -42,34 +42,34 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
         expected = "a file of one core whose outermost memory is DRAM, as ZigZag's hardware"
         raise AcceleratorError("it lists cores of Stream", file=name_or_path, place="cores", expected=expected)
     if "operational_array" in fields:
-        from onchip.formats.zigzag.hardware import read_zigzag_hardware
+        from onchip.formats.zigzag import read_zigzag_hardware
 
         return read_zigzag_hardware(Path(name_or_path)).accelerator
     return load_accelerator(name_or_path)
 
 
 def _field_names(path: Path) -> frozenset[str]:
-    """Return the fields of a file, or of the first entry of its list. Raises InputError for what is no YAML."""
+    """Return the fields of a file, or of the first entry of its list. Raises InputError for malformed YAML."""
     text = without_templates(read_file(path), ANY_FILE, str(path))
     first = next(yaml_parts(text, ANY_FILE, str(path), "", ANY_DIALECT), None)
     return frozenset(first.value) if first and isinstance(first.value, dict) else frozenset()
 
 
 def layer_file(source: str) -> tuple[Path, str | None] | None:
-    """`FILE.yaml`, or `FILE.yaml:LAYER` for one of its layers; None for what is no such file."""
+    """Split `FILE.yaml` or `FILE.yaml:LAYER` into path and layer; return None for any other text."""
     match = fullmatch(r"(.+?\.ya?ml)(?::(.+))?", source)
     return (Path(match[1]), match[2]) if match else None
 
 
 def read_layers(path: Path) -> Mapping[str, Layer]:
-    """The layer of a file of Timeloop, called like the file, or those of one of ZigZag; raises InputError."""
+    """Return the layers of a Timeloop or ZigZag file; a Timeloop layer has the file's name. Raises InputError."""
     fields = _field_names(path)
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
         from onchip.formats.timeloop.problem import read_timeloop_problem
 
         return {path.stem: read_timeloop_problem(path)}
     if "operator_type" in fields:
-        from onchip.formats.zigzag.layers import read_zigzag_workload
+        from onchip.formats.zigzag import read_zigzag_workload
 
         layers: dict[str, Layer] = {}
         for one in read_zigzag_workload(path):

@@ -1,4 +1,4 @@
-"""Sizes as people write them: `64KiB`, `1.5MB`, `1048576`."""
+"""Sizes with units: `64KiB`, `1.5MB`, `1048576`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _BYTES_PER_UNIT: Final = {
 _LARGEST_SIZE: Final = 2**63 - 1
 
 GREATEST_TOTAL_BYTES: Final = 2**50
-"""Of all tensors or buffers: sums of sizes and of addresses stay far within 63 bits."""
+"""Largest sum of all tensors or buffers, so that sums of sizes and addresses fit 63 bits."""
 
 
 def parse_size(text: str) -> int:
-    """The bytes that `text` says: a number and a unit, B if absent. KiB is 1024, KB 1000.
+    """Return the bytes that `text` states: a number and a unit, B if absent. KiB is 1024, KB 1000.
 
-    Raises UsageError for anything but a positive whole number of bytes.
+    Raises UsageError unless it is a positive whole number of bytes.
     """
     match = fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([KMG]i?B|B|)", text.strip())
     expected = "a size such as 512KiB, 1.5MB or 1048576"
@@ -43,7 +43,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size_bytes: int) -> str:
-    """The shortest exact way to write a size in binary units: `64KiB`, `1500B`."""
+    """Return the shortest exact text of a size in binary units: `64KiB`, `1500B`."""
     for unit in ("GiB", "MiB", "KiB"):
         if size_bytes % _BYTES_PER_UNIT[unit] == 0:
             return f"{size_bytes // _BYTES_PER_UNIT[unit]}{unit}"

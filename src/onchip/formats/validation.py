@@ -1,7 +1,7 @@
-"""From bytes to a value of a file format's shape, or one line that says what is wrong where.
+"""Validate bytes of a file format as a TypedDict, or raise one line with the error and its place.
 
-The shapes are TypedDicts, read strictly. JSON that Python would read generously (keys twice, NaN, integers of a
-thousand digits) is refused here, with the field path; all else that the shape forbids pydantic finds.
+The TypedDicts are validated strictly by pydantic. JSON that Python would accept leniently (duplicate keys, NaN,
+integers of a thousand digits) is refused here, with the field path.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import isfinite
@@ -27,9 +28,9 @@ Location = tuple[int | str, ...]
 
 LARGEST_INTEGER: Final = 2**63 - 1
 GREATEST_CONTAINERS: Final = 6_000_000
-"""Objects and lists of a file: each takes Python 60 to 200 bytes, however short it is written."""
+"""Largest number of objects and lists in a file: each takes 60 to 200 bytes in Python."""
 GREATEST_VALUES: Final = GREATEST_FILE_BYTES // 8
-"""Values of a file, each up to 40 bytes in Python: the largest networks have one for about every ten bytes of text."""
+"""Largest number of values in a file, each up to 40 bytes in Python; large networks have one per ten bytes of text."""
 _EXPECTED_BY_ERROR: Final = {
     "int_type": "an integer",
     "float_type": "a number",
@@ -41,13 +42,13 @@ _EXPECTED_BY_ERROR: Final = {
 }
 
 _MAY_BE_TOO_LARGE: Final = re.compile(rb"[0-9](?:[0-9]{18}|[eE])")
-"""Begins in every number that is beyond 64 bits or not finite; text may have it, too."""
+"""Matches in every number that exceeds 64 bits or is not finite; it may match in text, too."""
 _FORMAT_IN_YAML: Final = re.compile(rb"""(?m)^format:[ \t]*["']?(onchip-[a-z]+)\b""")
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format: its name, the version read, and the error its bad files raise."""
+    """A file format: its name, the version that is read, and the error class for bad files."""
 
     name: str
     version: int
@@ -57,7 +58,7 @@ class Format:
 def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str) -> ShapeT:
     """Return the value of `shape` in a JSON file; raises the format's error, with file and place.
 
-    A wrong entry of a list ends the reading before Python makes an object: a file may hold millions.
+    The first wrong entry of a list ends the validation, because a file may hold millions of entries.
     """
     from pydantic import ValidationError
 
@@ -79,7 +80,7 @@ def _is_in_a_list(location: Location) -> bool:
 
 
 def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str) -> ShapeT:
-    """The same for JSON that is known to be sound; raises the format's error, with file and place."""
+    """Validate JSON that is known to be sound; raises the format's error, with file and place."""
     from pydantic import ValidationError
 
     try:
@@ -89,7 +90,7 @@ def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str
 
 
 def first_error(error: ValidationError, file_format: Format) -> InputError:
-    """The first of pydantic's errors as one line of ours."""
+    """Return the first of pydantic's errors as an error of the format."""
     first, *others = error.errors(include_url=False)
     location, (what, expected) = first["loc"], _what_and_expected(first)
     if location[-1:] == ("int",) and any(other["loc"] == (*location[:-1], "str") for other in others):
@@ -98,13 +99,13 @@ def first_error(error: ValidationError, file_format: Format) -> InputError:
 
 
 def field_path(location: Iterable[int | str]) -> str:
-    """`tensors[3].shape` for ("tensors", 3, "shape")."""
+    """Return `tensors[3].shape` for ("tensors", 3, "shape")."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return path.removeprefix(".") or "the whole file"
 
 
 def quoted(value: object) -> str:
-    """A value as it may stand in a message: as JSON, and short."""
+    """Return a value for a message: as JSON, at most 60 characters."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -115,7 +116,7 @@ def quoted(value: object) -> str:
 
 @cache
 def strict_adapter(shape: Any) -> TypeAdapter[object]:  # noqa: ANN401 - pydantic marks the type
-    """Pydantic's adapter of a TypedDict; unknown fields and conversions are refused at every level."""
+    """Return pydantic's adapter of a TypedDict, which refuses unknown fields and conversions at every level."""
     from pydantic import ConfigDict, TypeAdapter
 
     shape.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -124,7 +125,7 @@ def strict_adapter(shape: Any) -> TypeAdapter[object]:  # noqa: ANN401 - pydanti
 
 @cache
 def _validator(shape: Any) -> SchemaValidator:  # noqa: ANN401 - pydantic marks the type
-    """What the adapter does, but that a list ends at its first bad entry: a file may hold millions."""
+    """Return a validator that stops at the first bad entry of a list, because a file may hold millions."""
     from pydantic_core import SchemaValidator
 
     return SchemaValidator(_failing_fast(strict_adapter(shape).core_schema))
@@ -161,13 +162,22 @@ def _bound(context: dict[str, object]) -> str:
 
 
 def placed(error: InputError, place: str) -> InputError:
-    """The error of a type, with the place in the file where the value stands."""
+    """Return the error with the place of the value in the file, in front of its own place."""
     error.place = f"{place} ({error.place})" if error.place else place
     return error
 
 
+@contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Raise any InputError of the block with the place of the value in the file."""
+    try:
+        yield
+    except InputError as error:
+        raise placed(error, place) from None
+
+
 def as_utf8(text: str | bytes, file_format: Format, file: str) -> bytes:
-    """The text's bytes, which are UTF-8; raises the format's error."""
+    """Return the text as UTF-8 bytes; raises the format's error."""
     try:
         encoded = text.encode() if isinstance(text, str) else text
         encoded.decode()
@@ -179,7 +189,7 @@ def as_utf8(text: str | bytes, file_format: Format, file: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """Stands in the loaded JSON where something stands that JSON allows and no format does."""
+    """Marks a value in the loaded JSON that JSON allows and no format does."""
 
     what: str
     expected: str
@@ -187,7 +197,7 @@ class _Refused:
 
 @dataclass(slots=True)
 class _Hooks:
-    """What json.loads calls for what Python reads generously; it puts a _Refused in its place."""
+    """Callbacks of json.loads that put a _Refused in place of values that Python accepts leniently."""
 
     has_refused: bool = False
 
@@ -216,7 +226,7 @@ class _Hooks:
 
 
 def _ensure_few_values(encoded: bytes, file_format: Format, file: str) -> None:
-    """Raise the format's error for too many values, before any is made."""
+    """Raise the format's error for too many values, before Python makes any."""
     containers = encoded.count(b"{") + encoded.count(b"[")
     for count, what, most in (
         (containers, "objects and lists", GREATEST_CONTAINERS),
@@ -229,7 +239,7 @@ def _ensure_few_values(encoded: bytes, file_format: Format, file: str) -> None:
 def _load(encoded: bytes, file_format: Format, file: str) -> object:
     """Return the JSON as Python objects; raises for text that is malformed or refused in every format.
 
-    Python looks at numbers one by one only if some may be too large.
+    Numbers are checked one by one only if some may be too large.
     """
     has_large = _MAY_BE_TOO_LARGE.search(encoded) is not None
     hooks = _Hooks()
@@ -256,14 +266,14 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
 
 
 def _refuse_another_format(encoded: bytes, file_format: Format, file: str) -> None:
-    """Raise the format's error for text that is no JSON but names another of our formats, as YAML may."""
+    """Raise the format's error for text that is not JSON and names another format of onchip, as YAML may."""
     named = _FORMAT_IN_YAML.search(encoded)
     if named is not None and (other := named.group(1).decode()) != file_format.name:
         raise file_format.error(f"it is {quoted(other)}", file=file, place="format", expected=quoted(file_format.name))
 
 
 def _refused_values(value: object) -> Iterator[tuple[Location, _Refused]]:
-    """What was refused, in reading order (iterative: the nesting may be deep)."""
+    """Yield the refused values with their places, in reading order (iteratively: the nesting may be deep)."""
     pending: list[tuple[Location, object]] = [((), value)]
     while pending:
         location, here = pending.pop()
@@ -278,7 +288,7 @@ def _refused_values(value: object) -> Iterator[tuple[Location, _Refused]]:
 
 
 def check_format(value: object, file_format: Format, file: str) -> None:
-    """Raise the format's error for another format or version, which decide how the rest is to be read."""
+    """Raise the format's error for another format or version, before the other fields are read."""
     if not isinstance(value, dict):
         raise file_format.error(f"it is {quoted(value)}", file=file, place="the whole file", expected="an object")
     if value.get("format") != file_format.name:

@@ -21,11 +21,11 @@ from onchip.errors import InputError
 from onchip.formats.validation import LARGEST_INTEGER, Format, as_utf8, field_path, quoted
 
 GREATEST_VALUES: Final = 1_000_000
-"""Values of one document, or of one entry of a list that is read entry by entry: about three seconds."""
+"""Largest number of values of a document, or of an entry of a list that is read entry by entry: about three seconds."""
 GREATEST_VALUES_OF_ENTRIES: Final = 15_000_000
-"""Values of all entries together: about half a minute."""
+"""Largest number of values of all entries together: about half a minute."""
 GREATEST_DEPTH: Final = 100
-"""Levels of nested lists and mappings. The time that libyaml takes for a token grows with the depth."""
+"""Deepest nesting of lists and mappings. The time that libyaml takes for a token grows with the depth."""
 GREATEST_NAME: Final = 1000
 GREATEST_PATH_SHOWN: Final = 300
 
@@ -65,9 +65,9 @@ class Dialect:
     """The features of YAML that a tool's files may use beyond plain mappings, lists and scalars."""
 
     repeated_fields: bool = False
-    """The last of several fields with one name counts, as in ZigZag."""
+    """True if the last of several fields with one name counts, as in ZigZag."""
     shared_nodes: bool = False
-    """Aliases, merges (`<<`, and `<<<` at every level) and tags that name the kind of a mapping, as in Timeloop."""
+    """True if files may have aliases, merges (`<<`, and `<<<` at every level) and tags of mappings, as in Timeloop."""
 
 
 PLAIN: Final = Dialect()
@@ -371,7 +371,7 @@ class _Reader:
         return merged
 
     def _name(self, event: Event, line: int, lines: Lines) -> str:
-        """Return the name of the next field, as it is written. `lines` has the fields before."""
+        """Return the name of the next field, verbatim. `lines` has the earlier fields."""
         if kind_of(event) != SCALAR:
             what = {MAPPING: "a mapping", LIST: "a list"}.get(kind_of(event), "an alias")
             raise self._refusal(line, f"the field name is {what}", "plain names of fields")

@@ -9,8 +9,14 @@ from typing import Any, Final, cast
 
 from onchip.arch.accelerator import Accelerator
 from onchip.errors import InputError, UsageError
-from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFields, accelerator_of
-from onchip.formats.own.accelerator_yaml_writer import accelerator_fields, accelerator_sha256, accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import (
+    ACCELERATOR_FORMAT,
+    AcceleratorFields,
+    accelerator_fields,
+    accelerator_of,
+    accelerator_sha256,
+    accelerator_to_yaml,
+)
 from onchip.formats.validation import validate
 from onchip.sweeps.point import SweptMachine
 from onchip.sweeps.values import Scalar, is_size, number_of

@@ -74,7 +74,7 @@ def _line_without_file(error: InputError | InternalError) -> str:
 def _planned(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.api.plan import Request, plan_read_network
     from onchip.api.target import Target
-    from onchip.formats.own.plan_json_writer import plan_to_json
+    from onchip.formats.own.plan_json import plan_to_json
 
     deadline = Deadline.after(options["time_limit"])
     order = None if options["order"] is None else Order(options["order"])
@@ -126,7 +126,7 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.answer.options.schedule_objective import ScheduleObjective
     from onchip.answer.options.schedule_options import ScheduleOptions
     from onchip.api.schedule import ScheduleRequest, schedule_network
-    from onchip.formats.own.schedule_json_writer import schedule_to_json
+    from onchip.formats.own.schedule_json import schedule_to_json
 
     bits = None if options["bits"] == "model" else options["bits"]
     with _machine_file(point) as file:
@@ -160,7 +160,7 @@ def _scheduled(point: SweepPoint, options: Options) -> PointAnswer:
 def _mapped(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.answer.options.mapping_objective import MappingObjective
     from onchip.api.map import MappingRequest, map_layers
-    from onchip.formats.own.mapping_yaml_writer import mappings_to_yaml
+    from onchip.formats.own.mapping_yaml import mappings_to_yaml
 
     with _machine_file(point) as file:
         outcome = map_layers(
@@ -200,7 +200,7 @@ def _fused(point: SweepPoint, options: Options) -> PointAnswer:
     from onchip.answer.options.fusion_objective import FusionObjective
     from onchip.answer.options.fusion_options import Combination, FusionOptions
     from onchip.api.fuse import FusionRequest, fuse_network
-    from onchip.formats.own.strategy_json_writer import strategy_to_json
+    from onchip.formats.own.strategy_json import strategy_to_json
 
     combination = Combination(options["combination"])
     given = FusionOptions(options["stacks"], _tile(options), _mode(options), combination=combination)
@@ -248,10 +248,10 @@ _ANSWERED: Final[Mapping[SweptVerb, Callable[[SweepPoint, Options], PointAnswer]
 
 
 _MODULES: Final[Mapping[SweptVerb, tuple[str, ...]]] = {
-    SweptVerb.PLAN: ("onchip.api.plan", "onchip.formats.own.plan_json_writer"),
-    SweptVerb.MAP: ("onchip.api.map", "onchip.formats.own.mapping_yaml_writer"),
-    SweptVerb.FUSE: ("onchip.api.fuse", "onchip.formats.own.strategy_json_writer"),
-    SweptVerb.SCHEDULE: ("onchip.api.schedule", "onchip.formats.own.schedule_json_writer"),
+    SweptVerb.PLAN: ("onchip.api.plan", "onchip.formats.own.plan_json"),
+    SweptVerb.MAP: ("onchip.api.map", "onchip.formats.own.mapping_yaml"),
+    SweptVerb.FUSE: ("onchip.api.fuse", "onchip.formats.own.strategy_json"),
+    SweptVerb.SCHEDULE: ("onchip.api.schedule", "onchip.formats.own.schedule_json"),
 }
 
 

@@ -20,8 +20,7 @@ from onchip.arch.sharing import Share
 from onchip.errors import InputError, UsageError
 from onchip.formats.canonical import canonical_sha256
 from onchip.formats.foreign_files import load_any_accelerator
-from onchip.formats.own.accelerator_yaml import accelerator_from_yaml
-from onchip.formats.own.accelerator_yaml_writer import accelerator_sha256
+from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, accelerator_sha256
 from onchip.search.budget.limits import Limits
 from onchip.sweeps.bisection import Bisection
 from onchip.sweeps.engine import Sweep, SweepProgress, Workers

@@ -8,7 +8,7 @@ from adversary.plant import Planted
 
 OVERFLOW = "src/onchip/memory/allocate/overflow/overflow.py"
 SECTIONS = "src/onchip/memory/allocate/exact/sections.py"
-ARENA = "src/onchip/formats/tflite/arena_plan.py"
+ARENA = "src/onchip/formats/tflite/arena.py"
 CHECK_ARENA = "src/onchip/backends/tflm/check_arena_plan.py"
 KEPT = "src/onchip/memory/allocate/overflow/kept_buffers.py"
 

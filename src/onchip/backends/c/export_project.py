@@ -15,8 +15,8 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.backends.c.project.project import CProject, StoredValues, c_project
 from onchip.errors import InputError, UsageError
-from onchip.formats.arrays import read_arrays
 from onchip.formats.files import ensure_folder, make_folder, write_files
+from onchip.formats.networks import read_arrays
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.reports.program.outcome import Check

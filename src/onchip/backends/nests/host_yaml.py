@@ -9,8 +9,7 @@ from onchip.backends.nests.host import HostCache, HostRates, host_accelerator, h
 from onchip.backends.nests.host_compiler import host_compiler
 from onchip.errors import InputError, OutputError
 from onchip.formats.files import write_file
-from onchip.formats.own.accelerator_yaml import read_accelerator
-from onchip.formats.own.accelerator_yaml_writer import accelerator_to_yaml
+from onchip.formats.own.accelerator_yaml import accelerator_to_yaml, read_accelerator
 from onchip.kept_folder import cache_folder
 
 

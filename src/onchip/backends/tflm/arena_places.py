@@ -13,8 +13,7 @@ from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.errors import InternalError
-from onchip.formats.tflite.arena_lives import ArenaContents
-from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES
+from onchip.formats.tflite.arena import ALIGNMENT_BYTES, ArenaContents
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.memory.allocate.exact.pack import least_capacity
 from onchip.search.budget.clock import Deadline

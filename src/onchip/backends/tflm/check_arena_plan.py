@@ -11,7 +11,7 @@ from onchip.api.budgets import CapacityBudget
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
-from onchip.formats.tflite.arena_plan import ArenaPlan, read_arena_plan
+from onchip.formats.tflite.arena import ArenaPlan, read_arena_plan
 from onchip.memory.allocate.exact.attempt import least_arena_bytes
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted

@@ -21,13 +21,19 @@ from onchip.arch.memory import Memory
 from onchip.backends.tflm.arena_places import ArenaPlaces, arena_taken, least_places, own_places
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
-from onchip.formats.tflite.arena_lives import ArenaContents, arena_contents, has_known_scratch
-from onchip.formats.tflite.arena_order import places_in_order
-from onchip.formats.tflite.arena_plan import ALIGNMENT_BYTES, AT_RUN_TIME, arena_plan_of
+from onchip.formats.tflite.arena import (
+    ALIGNMENT_BYTES,
+    AT_RUN_TIME,
+    ArenaContents,
+    arena_contents,
+    arena_plan_of,
+    has_known_scratch,
+    places_in_order,
+    with_arena_plan,
+)
 from onchip.formats.tflite.file import model_file
 from onchip.formats.tflite.graph import ReadNetwork
 from onchip.formats.tflite.model import network_of_file, read_tflite_network
-from onchip.formats.tflite.planned_model import with_arena_plan
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

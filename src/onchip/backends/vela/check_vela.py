@@ -13,7 +13,7 @@ from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.files import read_file
-from onchip.formats.tflite.arena_lives import arena_size_bytes
+from onchip.formats.tflite.arena import arena_size_bytes
 from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import FlatNetwork
 from onchip.memory.allocate.exact.attempt import least_arena_bytes

@@ -12,7 +12,7 @@ from onchip.answer.residencies import residencies_of
 from onchip.errors import InputError, PlanError
 from onchip.formats.canonical import to_json
 from onchip.formats.files import read_file
-from onchip.formats.own.plan_json_writer import memory_fields, plan_to_json
+from onchip.formats.own.plan_json import memory_fields, plan_to_json
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 
@@ -184,7 +184,7 @@ def _external_locations(model: onnx.ModelProto) -> Iterator[str]:
 
 def _stored_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Initializers and constants, in graphs within nodes too."""
-    from onchip.formats.onnx.scopes import all_nodes, subgraphs  # with onnx, which takes long to import
+    from onchip.formats.onnx.nodes import all_nodes, subgraphs  # with onnx, which takes long to import
 
     yield from model.graph.initializer
     for sparse in model.graph.sparse_initializer:

@@ -27,9 +27,8 @@ def read_onnx(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B0
     declared shapes that were dropped, of branches of which either may run, and of shapes that are bounds.
     """
     # onnx takes 0.15 s to import: only those who read an ONNX file pay for it.
-    from onchip.formats.onnx.dimensions import bind
+    from onchip.formats.onnx.dimensions import bind, open_dimensions_error
     from onchip.formats.onnx.file import load_model
-    from onchip.formats.onnx.suggestion import open_dimensions_error
 
     with errors_in_file(str(path)):
         model = load_model(path)
@@ -45,8 +44,8 @@ def read_onnx(path: Path, bindings: Bindings = Bindings()) -> Graph:  # noqa: B0
 
 def _graph_of(model: onnx.ModelProto, name: str, *unrolled_nodes: int) -> tuple[Graph, tuple[str, ...]]:
     """The graph of a model without open dimensions, and what a user should know of it; raises GraphError."""
+    from onchip.formats.onnx.control_flow import unfold
     from onchip.formats.onnx.graph import build_graph
-    from onchip.formats.onnx.unfolded import unfold
 
     unfolded = unfold(model, *unrolled_nodes)
     graph = build_graph(unfolded.graph, unfolded.types, model.graph.name or name)

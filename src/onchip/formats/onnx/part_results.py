@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from onchip.errors import GraphError
-from onchip.formats.onnx.runtime import Array
+from onchip.formats.onnx.program import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range, Region

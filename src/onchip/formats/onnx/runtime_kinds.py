@@ -1,28 +1,428 @@
-"""Shape rules for the operators of onnxruntime's own domain, of which ONNX infers nothing.
+"""Shape rules for the operators of onnxruntime's own domain, for which ONNX infers nothing.
 
-Most kinds have the shape of a standard ONNX operator, which stands in for them. The others have a rule in
-`runtime_rules` or `runtime_attention`.
+Most kinds have the shape of a standard ONNX operator, which stands in for them. The other kinds have a rule here.
+
+Letters in comments: B batch, S new tokens, L tokens of the keys, P tokens of the cache, T all tokens, N heads, H width
+of a head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import zip_longest
+from typing import Final, TypeAlias
 
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 from onnx.defs import get_schema
-from onnx.helper import make_node, make_tensor_type_proto
+from onnx.helper import get_attribute_value, make_node, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs
 
 from onchip.formats.onnx.constants import Constants
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS
-from onchip.formats.onnx.runtime_attention import ATTENTION_RULES
-from onchip.formats.onnx.runtime_nodes import MissingFactError, Outputs, Rule, RuntimeNode
-from onchip.formats.onnx.runtime_rules import RULES
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, static_shape
 from onchip.formats.onnx.specification import specified_types
-from onchip.formats.onnx.types import static_shape
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class MissingFactError(Exception):
+    """A shape rule lacks an input, an attribute or a value; its text says which."""
+
+
+Outputs: TypeAlias = list[tuple[int, Shape] | MissingFactError]
+"""Element type and shape of each output, or what is missing to know them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeNode:
+    """A node with the types of its inputs and the values of constants."""
+
+    node: onnx.NodeProto
+    types: Mapping[str, onnx.TypeProto]
+    constants: Constants
+
+    def has_input(self, place: int) -> bool:
+        """True if the input is not omitted."""
+        return place < len(self.node.input) and bool(self.node.input[place])
+
+    def shape(self, place: int, *ranks: int) -> Shape:
+        """Return the shape of an input; raises MissingFactError if it is omitted or has none of `ranks`."""
+        if not self.has_input(place):
+            raise MissingFactError(f"its input {place} is omitted")
+        name = self.node.input[place]
+        shape = static_shape(self.types[name])
+        if shape is None:
+            raise MissingFactError(f"the shape of its input {name!r} is unknown")
+        if ranks and len(shape) not in ranks:
+            raise MissingFactError(f"its input {name!r} has {len(shape)} dimensions, not {_either(ranks)}")
+        return shape
+
+    def element_type(self, place: int) -> int:
+        """Return the element type of an input; raises MissingFactError if it is omitted."""
+        if not self.has_input(place):
+            raise MissingFactError(f"its input {place} is omitted")
+        found: int = self.types[self.node.input[place]].tensor_type.elem_type
+        return found
+
+    def rows(self, place: int) -> Shape:
+        """Return the shape of an input; raises MissingFactError if it has no dimensions."""
+        shape = self.shape(place)
+        if not shape:
+            raise MissingFactError(f"its input {self.node.input[place]!r} has no dimensions")
+        return shape
+
+    def integers(self, place: int, count: int) -> tuple[int, ...]:
+        """Return the values of an integer constant; raises MissingFactError if they are not known or not so many."""
+        if not self.has_input(place):
+            raise MissingFactError(f"its input {place} is omitted")
+        name = self.node.input[place]
+        value = self.constants.value(name)
+        if value is None:
+            raise MissingFactError(f"the value of its input {name!r} is unknown")
+        listed = numpy_helper.to_array(value).reshape(-1)
+        if listed.size != count:
+            raise MissingFactError(f"its input {name!r} has {listed.size} elements, not {count}")
+        return tuple(int(number) for number in listed)
+
+    def attribute(self, name: str, default: int | None = None) -> int:
+        """Return an integer attribute; raises MissingFactError if it is absent and has no default."""
+        for one in self.node.attribute:
+            if one.name == name and one.type == onnx.AttributeProto.INT:
+                return int(one.i)
+        if default is None:
+            raise MissingFactError(f"its attribute {name!r} is missing")
+        return default
+
+    def attribute_list(self, name: str) -> tuple[int, ...]:
+        """Return an attribute of integers; empty if it is absent."""
+        found = next((one for one in self.node.attribute if one.name == name), None)
+        return () if found is None else tuple(int(number) for number in get_attribute_value(found))
+
+
+Rule: TypeAlias = Callable[[RuntimeNode], Outputs]
+"""Returns the outputs of a node; raises MissingFactError."""
+
+
+def divided(total: int, parts: int, what: str) -> int:
+    """Return `total / parts`; raises MissingFactError if there is a remainder."""
+    if parts < 1 or total % parts:
+        raise MissingFactError(f"{what} {total} does not divide into {parts}")
+    return total // parts
+
+
+def _either(ranks: tuple[int, ...]) -> str:
+    return " or ".join(str(rank) for rank in ranks)
+
+
+_FOUR_BITS: Final = frozenset({TensorProto.INT4, TensorProto.UINT4})
+
+
+def _skipped_norm(node: RuntimeNode) -> Outputs:
+    """SkipLayerNormalization: also mean, inverse deviation and the sum that is normalised."""
+    shape = node.rows(0)
+    row = TensorProto.FLOAT, (*shape[:-1], 1)
+    same = node.element_type(0), shape
+    return [same, row, row, same]
+
+
+def _simplified_norm(node: RuntimeNode) -> Outputs:
+    """SimplifiedLayerNormalization: also the inverse deviation of each row."""
+    shape = node.shape(0)
+    axis = node.attribute("axis", -1)
+    if not -len(shape) <= axis < len(shape):
+        raise MissingFactError(f"its axis {axis} is not one of {len(shape)}")
+    axis %= len(shape)
+    kept = node.attribute("stash_type", TensorProto.FLOAT)
+    return [(node.element_type(0), shape), (kept, (*shape[:axis], *(1 for _ in shape[axis:])))]
+
+
+def _skipped_group_norm(node: RuntimeNode) -> Outputs:
+    same = node.element_type(0), node.shape(0)
+    return [same, same]
+
+
+def _embedding(node: RuntimeNode) -> Outputs:
+    """EmbedLayerNormalization: token ids become rows; also a mask's lengths and the sum of embeddings."""
+    batch, tokens = node.shape(0, 2)
+    rows = node.element_type(2), (batch, tokens, node.shape(2, 2)[1])
+    return [rows, (TensorProto.INT32, (batch,)), rows]
+
+
+def _quantised_embedding(node: RuntimeNode) -> Outputs:
+    batch, tokens = node.shape(0, 2)
+    rows = node.element_type(8), (batch, tokens, node.shape(2, 2)[1])
+    return [rows, (TensorProto.INT32, (batch,))]
+
+
+def _rows_of_width(node: RuntimeNode) -> Outputs:
+    """MatMulNBits: the attribute N is the number of columns of the packed weight."""
+    rows = node.rows(0)[:-1]
+    return [(node.element_type(0), (*rows, node.attribute("N")))]
+
+
+def _packed_for_bits_and_bytes(node: RuntimeNode) -> Outputs:
+    """MatMulBnb4: as MatMulNBits; a weight that is not transposed has K columns."""
+    columns = node.attribute("N" if node.attribute("transB", 1) else "K")
+    return [(node.element_type(0), (*node.rows(0)[:-1], columns))]
+
+
+def _fused_product(node: RuntimeNode) -> Outputs:
+    """FusedMatMul: operands are matrices, either of which may lie transposed, with its batch inside."""
+    first = _turned(node.shape(0), node.attribute("transA", 0), node.attribute("transBatchA", 0))
+    second = _turned(node.shape(1), node.attribute("transB", 0), node.attribute("transBatchB", 0))
+    if not first or not second:
+        raise MissingFactError("an operand has no dimensions")
+    columns = second[-1:] if len(second) > 1 else ()
+    rows = first[-2:-1] if len(first) > 1 else ()
+    if first[-1] != second[-2 if len(second) > 1 else -1]:
+        raise MissingFactError(f"its operands {list(first)} and {list(second)} do not fit each other")
+    return [(node.element_type(0), (*_broadcast(first[:-2], second[:-2]), *rows, *columns))]
+
+
+def _turned(shape: Shape, is_transposed: int, has_batch_inside: int) -> Shape:
+    """The shape of a matrix operand after it is turned; vectors are never."""
+    if has_batch_inside and len(shape) > 2:
+        shape = (*shape[1:-1], shape[0], shape[-1])
+    return (*shape[:-2], shape[-1], shape[-2]) if is_transposed and len(shape) > 1 else shape
+
+
+def _broadcast(first: Shape, second: Shape) -> Shape:
+    sizes = []
+    for one, other in zip_longest(reversed(first), reversed(second), fillvalue=1):
+        if one != other and 1 not in (one, other):
+            raise MissingFactError(f"its batches {list(first)} and {list(second)} do not fit each other")
+        sizes.append(other if one == 1 else one)
+    return tuple(reversed(sizes))
+
+
+def _gathered_blocks(node: RuntimeNode) -> Outputs:
+    """GatherBlockQuantized: rows of a quantised table; bytes hold several elements of the last axis."""
+    data, axis = node.shape(0), node.attribute("gather_axis", 0)
+    if not -len(data) <= axis < len(data):
+        raise MissingFactError(f"its gather_axis {axis} is not one of {len(data)}")
+    axis %= len(data)
+    if node.element_type(0) not in _FOUR_BITS:
+        data = (*data[:-1], data[-1] * divided(8, node.attribute("bits", 4), "a byte of"))
+    return [(node.element_type(2), (*data[:axis], *node.shape(1), *data[axis + 1 :]))]
+
+
+def _quantised_recurrence(node: RuntimeNode) -> Outputs:
+    """DynamicQuantizeLSTM: all hidden states, the last one, and the last cell."""
+    steps, batch, _ = node.shape(0, 3)
+    directions, hidden = node.shape(1, 3)[0], node.attribute("hidden_size")
+    last = TensorProto.FLOAT, (directions, batch, hidden)
+    return [(TensorProto.FLOAT, (steps, directions, batch, hidden)), last, last]
+
+
+def _split_and_gated(node: RuntimeNode) -> Outputs:
+    """BiasSplitGelu: one half of each row gates the other."""
+    *rows, width = node.rows(0)
+    return [(node.element_type(0), (*rows, divided(width, 2, "its width")))]
+
+
+def _cropped(node: RuntimeNode) -> Outputs:
+    """CropAndResize: a window of fixed size for each region."""
+    size = node.integers(3, 2)
+    return [(node.element_type(0), (node.shape(1, 2)[0], node.shape(0, 4)[1], *size))]
+
+
+def _unsqueezed(node: RuntimeNode) -> Outputs:
+    """ExpandDims: one more axis."""
+    shape, axis = node.shape(0), node.integers(1, 1)[0]
+    if not -len(shape) - 1 <= axis <= len(shape):
+        raise MissingFactError(f"its axis {axis} is not one of {len(shape) + 1}")
+    axis %= len(shape) + 1
+    return [(node.element_type(0), (*shape[:axis], 1, *shape[axis:]))]
+
+
+def _distances(node: RuntimeNode) -> Outputs:
+    """CDist: every row of one operand with every row of the other."""
+    return [(node.element_type(0), (node.shape(0, 2)[0], node.shape(1, 2)[0]))]
+
+
+def _unfolded(node: RuntimeNode) -> Outputs:
+    """UnfoldTensor: windows along one axis, their elements as a last axis."""
+    shape, axis, size = node.shape(0), node.attribute("dim", -1), node.attribute("size")
+    if not -len(shape) <= axis < len(shape):
+        raise MissingFactError(f"its dim {axis} is not one of {len(shape)}")
+    axis %= len(shape)
+    windows = (shape[axis] - size) // max(1, node.attribute("step", 1)) + 1
+    return [(node.element_type(0), (*shape[:axis], windows, *shape[axis + 1 :], size))]
+
+
+def _padded(node: RuntimeNode) -> Outputs:
+    """Pad: so many elements before and after each axis."""
+    shape = node.rows(0)
+    pads = node.integers(1, 2 * len(shape))
+    sizes = (sum(each) for each in zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True))
+    return [(node.element_type(0), tuple(sizes))]
+
+
+def _gathered_at_places(node: RuntimeNode) -> Outputs:
+    """GatherND: the last axis of the indices is a place in the first axes of the data."""
+    data, (*rows, length) = node.shape(0), node.rows(1)
+    if length > len(data):
+        raise MissingFactError(f"its indices have {length} numbers for {len(data)} axes")
+    return [(node.element_type(0), (*rows, *data[length:]))]
+
+
+def _sampled(node: RuntimeNode) -> Outputs:
+    """GridSample: the grid says the size of the map."""
+    return [(node.element_type(0), (*node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]))]
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "SkipLayerNormalization": _skipped_norm,
+    "SkipSimplifiedLayerNormalization": _skipped_norm,
+    "SimplifiedLayerNormalization": _simplified_norm,
+    "SkipGroupNorm": _skipped_group_norm,
+    "EmbedLayerNormalization": _embedding,
+    "QEmbedLayerNormalization": _quantised_embedding,
+    "MatMulNBits": _rows_of_width,
+    "MatMulBnb4": _packed_for_bits_and_bytes,
+    "FusedMatMul": _fused_product,
+    "TransposeMatMul": _fused_product,
+    "GatherBlockQuantized": _gathered_blocks,
+    "DynamicQuantizeLSTM": _quantised_recurrence,
+    "BiasSplitGelu": _split_and_gated,
+    "CropAndResize": _cropped,
+    "GatherND": _gathered_at_places,
+    "GridSample": _sampled,
+    "Pad": _padded,
+    "ExpandDims": _unsqueezed,
+    "CDist": _distances,
+    "UnfoldTensor": _unfolded,
+}
+
+
+def _attention(node: RuntimeNode) -> Outputs:
+    """Attention: queries, keys and values are the product of the input and one matrix."""
+    return _projected(node, past_place=4, element_type=node.element_type(0))
+
+
+def _quantised_attention(node: RuntimeNode) -> Outputs:
+    """QAttention: the output has the type of the scales."""
+    return _projected(node, past_place=8, element_type=node.element_type(3))
+
+
+def _projected(node: RuntimeNode, past_place: int, element_type: int) -> Outputs:
+    batch, tokens, _ = node.shape(0, 3)
+    _, columns = node.shape(1, 2)
+    widths = node.attribute_list("qkv_hidden_sizes") or (divided(columns, 3, "its weight's width"),) * 3
+    if len(widths) != 3:
+        raise MissingFactError(f"its attribute 'qkv_hidden_sizes' has {len(widths)} numbers, not 3")
+    heads = node.attribute("num_heads")
+    depth = divided(widths[1], heads, "the width of its keys")
+    output = element_type, (batch, tokens, widths[2])
+    past = node.shape(past_place, 5) if node.has_input(past_place) else None
+    if past is not None and node.attribute("past_present_share_buffer", 0):
+        return [output, (element_type, past)]
+    earlier = 0 if past is None else past[3]
+    return [output, (element_type, (2, batch, heads, earlier + tokens, depth))]
+
+
+def _multi_head_attention(node: RuntimeNode) -> Outputs:
+    """MultiHeadAttention: keys and values lie apart, or in one tensor with the keys, or with queries and keys."""
+    heads, element_type = node.attribute("num_heads"), node.element_type(0)
+    query = node.shape(0, 3, 5)
+    batch, tokens = query[:2]
+    if len(query) == 5:  # B, S, N, 3, H
+        length, depth, width = tokens, query[4], query[2] * query[4]
+        value_depth = depth
+    else:
+        length, depth, width = _keys_and_values(node, query, heads)
+        value_depth = divided(width, heads, "the width of its values")
+    output = element_type, (batch, tokens, width)
+    if node.has_input(6):  # keys of earlier tokens: B, N, P, H
+        past = node.shape(6, 4)
+        total = past[2] if node.has_input(8) else past[2] + length
+    else:
+        total = length
+    present = [(element_type, (batch, heads, total, each)) for each in (depth, value_depth)]
+    return [output, *present, (element_type, (batch, heads, tokens, total))]
+
+
+def _keys_and_values(node: RuntimeNode, query: Shape, heads: int) -> tuple[int, int, int]:
+    """Return the number of keys, the width of a head of keys, and the width of all values."""
+    if not node.has_input(1):
+        raise MissingFactError("its key is omitted and its query does not hold it")
+    key = node.shape(1, 3, 4, 5)
+    if len(key) == 5:  # B, L, N, 2, H
+        return key[1], key[4], key[2] * key[4]
+    value = node.shape(2, 3, 4)
+    length, depth = (key[1], divided(query[2], heads, "the width of its queries")) if len(key) == 3 else key[2:]
+    return length, depth, value[2] if len(value) == 3 else value[1] * value[3]
+
+
+def _decoder_masked_attention(node: RuntimeNode) -> Outputs:
+    """DecoderMaskedMultiHeadAttention: one new token for each sequence."""
+    heads, element_type = node.attribute("num_heads"), node.element_type(0)
+    batch, tokens, columns = node.shape(0, 3)
+    if node.has_input(1):
+        length, depth, width = _keys_and_values(node, (batch, tokens, columns), heads)
+    else:
+        width = divided(columns, 3, "the width of its query")
+        length, depth = tokens, divided(width, heads, "the width of its keys")
+    value_depth = divided(width, heads, "the width of its values")
+    output = element_type, (batch, tokens, width)
+    past = node.shape(5, 4) if node.has_input(5) else None
+    if past is not None and node.attribute("past_present_share_buffer", 0):
+        total = past[2]
+    else:
+        total = length if past is None else past[2] + length
+    present = [(element_type, (batch, heads, total, each)) for each in (depth, value_depth)]
+    return [output, *present, (element_type, (batch, heads, tokens, total))]
+
+
+def _group_query_attention(node: RuntimeNode) -> Outputs:
+    """GroupQueryAttention: heads of queries share keys and values; the cache holds the greater of its size and T."""
+    heads, key_heads = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    batch, tokens, columns = node.shape(0, 3)
+    if node.has_input(1):
+        depth = divided(columns, heads, "the width of its queries")
+    else:
+        depth = divided(columns, heads + 2 * key_heads, "the width of its queries, keys and values")
+    output = node.element_type(0), (batch, tokens, heads * depth)
+    past = node.shape(3, 4) if node.has_input(3) else None
+    kept = node.element_type(3) if past is not None else node.element_type(0)
+    stored = depth if past is None else past[3]
+    try:
+        total = node.integers(6, 1)[0]
+    except MissingFactError as missing:
+        return [output, missing, missing, missing]
+    present = kept, (batch, key_heads, total if past is None else max(total, past[2]), stored)
+    return [output, present, present, (node.element_type(0), (batch, heads, tokens, total))]
+
+
+def _sparse_attention(node: RuntimeNode) -> Outputs:
+    """SparseAttention: as GroupQueryAttention, over a cache of fixed size."""
+    heads, key_heads = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    batch, tokens, columns = node.shape(0, 3)
+    parts = heads if node.has_input(1) else heads + 2 * key_heads
+    width = heads * divided(columns, parts, "the width of its queries")
+    element_type = node.element_type(0)
+    return [(element_type, (batch, tokens, width)), *((element_type, node.shape(place, 4)) for place in (3, 4))]
+
+
+def _packed_attention(node: RuntimeNode) -> Outputs:
+    """PackedAttention: tokens of all sequences in one row after another."""
+    tokens, _ = node.shape(0, 2)
+    _, columns = node.shape(1, 2)
+    widths = node.attribute_list("qkv_hidden_sizes") or (divided(columns, 3, "its weight's width"),) * 3
+    return [(node.element_type(0), (tokens, widths[-1]))]
+
+
+ATTENTION_RULES: Final[Mapping[str, Rule]] = {
+    "Attention": _attention,
+    "QAttention": _quantised_attention,
+    "MultiHeadAttention": _multi_head_attention,
+    "DecoderMaskedMultiHeadAttention": _decoder_masked_attention,
+    "GroupQueryAttention": _group_query_attention,
+    "SparseAttention": _sparse_attention,
+    "PackedAttention": _packed_attention,
+}
+
 
 RUNTIME_DOMAIN: Final = "com.microsoft"
 _STAND_IN_OPSET: Final = 13

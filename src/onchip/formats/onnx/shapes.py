@@ -16,24 +16,21 @@ from onnx.helper import make_attribute, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs, infer_shapes
 
 from onchip.errors import GraphError
-from onchip.formats.onnx.bounds import Bound, largest_types, passes_bounds
-from onchip.formats.onnx.bounds_passed_on import (
+from onchip.formats.onnx.bounds import (
+    Bound,
+    ValueBounds,
     axes_that_differ,
     bounds_by_rule,
+    largest_types,
+    passes_bounds,
     types_that_agree,
     without_elements_along,
 )
-from onchip.formats.onnx.constants import Constants
+from onchip.formats.onnx.constants import Constants, KeptNode, ModelTypes
 from onchip.formats.onnx.dimensions import network_inputs
-from onchip.formats.onnx.model_types import KeptNode, ModelTypes
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of
-from onchip.formats.onnx.operand_shapes import ensure_operands_agree, may_have_shape
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of, names_read, static_shape, with_declared
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
-from onchip.formats.onnx.scopes import names_read
-from onchip.formats.onnx.slices import ranges_of
-from onchip.formats.onnx.specification import specified_types
-from onchip.formats.onnx.types import static_shape, with_declared
-from onchip.formats.onnx.value_bounds import ValueBounds
+from onchip.formats.onnx.specification import ensure_operands_agree, may_have_shape, ranges_of, specified_types
 
 GREATEST_LISTED: Final = 100
 """Contradictions that are named; of more only their number is said."""

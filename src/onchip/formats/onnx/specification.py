@@ -1,13 +1,14 @@
-"""Output shapes by the operator specification, of the kinds for which ONNX's own inference is wrong or finds nothing.
+"""Output shapes by the operator specification, for kinds that ONNX's own inference gets wrong or does not infer.
 
-The rules hold for every version of a kind: a later version states what an earlier one left open.
+The rules hold for all versions of a kind: a later version defines what an earlier version left open. The module also
+has the pads that onnxruntime chooses for SAME padding, and the checks that the operands of a node agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite
+from math import ceil, floor, isfinite, prod
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -16,10 +17,70 @@ import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.helper import get_attribute_value, make_tensor_type_proto
 
+from onchip.errors import GraphError
 from onchip.formats.onnx.constants import Constants
-from onchip.formats.onnx.nodes import kind_of
-from onchip.formats.onnx.slices import ranges_of
-from onchip.formats.onnx.types import static_shape
+from onchip.formats.onnx.nodes import kind_of, static_shape
+
+_OPERANDS: Final = ("starts", "ends", "axes", "steps")
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRange:
+    """A range of one axis: places from `start` until `end`, counted from the axis's end if negative."""
+
+    axis: int
+    start: int
+    end: int
+    step: int
+
+    def length(self, size: int) -> int:
+        """Return the number of elements that the range has of an axis of this size."""
+        start, end = (place + size if place < 0 else place for place in (self.start, self.end))
+        if not size:
+            return 0
+        if self.step > 0:
+            start, end = min(max(start, 0), size), min(max(end, 0), size)
+        else:
+            start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+        return max(0, -((start - end) // self.step))
+
+    def greatest_length(self, size: int) -> int:
+        """Return the greatest length over all axes of at most this size.
+
+        Between the sizes at which a place enters the axis, the length grows with the size or falls with it.
+        """
+        turns = (abs(self.start), abs(self.end), abs(self.end) - 1)
+        return max(self.length(each) for each in (size, *turns) if 0 <= each <= size)
+
+
+def ranges_of(node: onnx.NodeProto, rank: int, constants: Constants) -> list[AxisRange] | None:
+    """Return the ranges of a Slice; None if they are not constants, or wrong."""
+    given = _attributes(node) if len(node.input) == 1 else _values(node, constants)
+    if given is None or "starts" not in given or "ends" not in given:
+        return None
+    starts, ends = given["starts"], given["ends"]
+    axes, steps = given.get("axes", list(range(len(starts)))), given.get("steps", [1] * len(starts))
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        return None
+    if 0 in steps or any(not -rank <= axis < rank for axis in axes):
+        return None
+    return [AxisRange(axis % rank, *each) for axis, *each in zip(axes, starts, ends, steps, strict=True)]
+
+
+def _attributes(node: onnx.NodeProto) -> Mapping[str, list[int]]:
+    return {one.name: list(get_attribute_value(one)) for one in node.attribute if one.name in _OPERANDS}
+
+
+def _values(node: onnx.NodeProto, constants: Constants) -> Mapping[str, list[int]] | None:
+    found = {}
+    for name, operand in zip(_OPERANDS, node.input[1:], strict=False):
+        value = constants.value(operand) if operand else None
+        if operand and value is None:
+            return None
+        if value is not None:
+            found[name] = [int(number) for number in numpy_helper.to_array(value).reshape(-1)]
+    return found
+
 
 Shape: TypeAlias = tuple[int, ...]
 _Outputs: TypeAlias = Sequence[tuple[int, Shape]]
@@ -311,3 +372,153 @@ _RULES: Final[Mapping[str, Callable[[SpecifiedNode], _Outputs]]] = {
     "Resize": _resized_in_proportion,
     "Slice": _sliced,
 }
+
+
+_FILTERS_OF_SAME_PADDING: Final[Mapping[str, int]] = {"Conv": 1, "ConvInteger": 1, "FusedConv": 1, "QLinearConv": 3}
+_POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool", "NhwcMaxPool", "QLinearAveragePool"})
+
+
+def same_pads(size: int, stride: int, taps: int, padding: str, *, is_convolution: bool) -> tuple[int, int]:
+    """Return the pads before and behind one axis of the input, for windows without dilation."""
+    total = (-(-size // stride) - 1) * stride + taps - size
+    doubled = total + (padding == "SAME_LOWER") + (is_convolution and total < 0)
+    before = doubled // 2 if doubled >= 0 else -(-doubled // 2)
+    return before, total - before
+
+
+def unusual_pads(node: SpecifiedNode) -> list[int] | None:
+    """Return the `pads` of a node with SAME padding; None if they are not negative and respect the dilation."""
+    padding, kind = node.attribute("auto_pad", "NOTSET"), node.node.op_type
+    if padding not in ("SAME_UPPER", "SAME_LOWER") or kind not in {*_FILTERS_OF_SAME_PADDING, *_POOLS}:
+        return None
+    try:
+        shape, is_convolution = node.shape(0), kind in _FILTERS_OF_SAME_PADDING
+        is_channels_last = kind == "NhwcMaxPool" or bool(node.attribute("channels_last", 0))
+        sizes = shape[1:-1] if is_channels_last else shape[2:]
+        taps = (
+            node.shape(_FILTERS_OF_SAME_PADDING[kind])[2:]
+            if is_convolution
+            else node.integers("kernel_shape", (0,) * len(sizes))
+        )
+        strides, dilations = (node.integers(name, (1,) * len(sizes)) for name in ("strides", "dilations"))
+    except UnspecifiedError:
+        return None
+    if not len(taps) == len(sizes) > 0 or min(*strides, *dilations, *taps) < 1:
+        return None
+    each = zip(sizes, strides, taps, strict=True)
+    pads = [same_pads(*axis, padding, is_convolution=is_convolution) for axis in each]
+    is_dilated, is_cut = max(dilations) > 1, min(map(sum, pads)) < 0
+    is_unusual = is_cut and not is_dilated if is_convolution else is_cut or is_dilated
+    return [before for before, _ in pads] + [behind for _, behind in pads] if is_unusual else None
+
+
+_Types: TypeAlias = Mapping[str, onnx.TypeProto]
+_FILTERS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
+"""Which operand a convolution's filters are."""
+
+_AUTO_PADS = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID")
+
+
+def ensure_operands_agree(node: onnx.NodeProto, name: str, types: _Types) -> None:
+    """Raise GraphError for operands that no runtime takes together.
+
+    These are filters of other channels than their input, operands of an Einsum that do not fit its equation, and a
+    reshaping to more or fewer elements.
+
+    A shape that is not in `types`, or is not static, agrees with everything.
+    """
+    kind = kind_of(node)
+    said = None
+    if kind in _FILTERS and len(node.input) > _FILTERS[kind]:
+        said = _fault_of_convolution(node, types)
+    elif kind == "Reshape":
+        said = _fault_of_reshaping(node, types)
+    elif kind == "Einsum":
+        said = _fault_of_einsum(node, types)
+    if said is not None:
+        what, expected = said
+        raise GraphError(what, place=f"node {name!r}", expected=expected)
+
+
+def _fault_of_convolution(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
+    """What is wrong, and what was expected; filters are [outputs, inputs of one group, rows, columns] or so."""
+    given, filters = _shape(node.input[0], types), _shape(node.input[_FILTERS[kind_of(node)]], types)
+    if given is None or filters is None or len(given) < 3 or len(given) != len(filters):
+        return None
+    attributes = {one.name: get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
+    groups, window = attributes.get("group", 1), tuple(attributes.get("kernel_shape", filters[2:]))
+    if groups < 1:
+        return f"it has {groups} groups", "at least 1"
+    if attributes.get("auto_pad", b"NOTSET") not in _AUTO_PADS:
+        return f"its auto_pad is {attributes['auto_pad'].decode(errors='replace')!r}", "a padding that ONNX knows"
+    if window != filters[2:]:
+        return f"its kernel_shape is {list(window)}, its filters have the shape {list(filters)}", "one size"
+    if kind_of(node) != "ConvTranspose" and filters[0] % groups:
+        return f"it has {filters[0]} outputs in {groups} groups", "as many in each"
+    read = filters[0] if kind_of(node) == "ConvTranspose" else filters[1] * groups
+    if read != given[1]:
+        what = f"its input has {given[1]} channels, its filters {list(filters)} with group {groups} read {read}"
+        return what, "as many"
+    return None
+
+
+def _fault_of_reshaping(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
+    given, made = _shape(node.input[0], types), _shape(node.output[0], types)
+    if given is None or made is None or prod(given) == prod(made):
+        return None
+    return f"it makes {list(made)} of {list(given)}", "as many elements"
+
+
+def _fault_of_einsum(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
+    shapes = [_shape(name, types) for name in node.input]
+    given = [shape for shape in shapes if shape is not None]
+    equation = next((one.s.decode(errors="replace") for one in node.attribute if one.name == "equation"), "")
+    try:
+        if len(given) == len(shapes):
+            einsum_shape(equation, given)
+    except UnspecifiedError:
+        listed = ", ".join(str(list(shape)) for shape in given)
+        return f"its operands {listed} do not fit its equation {equation!r}", "a term for each, and one size a letter"
+    return None
+
+
+def may_have_shape(
+    node: onnx.NodeProto, types: _Types, shape: tuple[int, ...], largest: tuple[int, ...] | None
+) -> bool:
+    """False if the node cannot write a first output of this shape, whatever the values that its shape follows from.
+
+    `largest` is the largest shape of the output, if it is known.
+    """
+    given = _shape(node.input[0], types) if any(node.input[:1]) else None
+    if largest is not None:
+        return _is_within(shape, largest)
+    if given is None:
+        return True
+    kind = kind_of(node)
+    if kind == "Reshape":
+        return prod(shape) == prod(given)
+    if kind in ("Squeeze", "Unsqueeze"):
+        return [size for size in shape if size != 1] == [size for size in given if size != 1]
+    if kind == "Split":
+        return _is_within(shape, given)
+    if kind == "MaxUnpool":
+        return len(shape) == len(given) and shape[:2] == given[:2]
+    if kind == "Tile":
+        return len(shape) == len(given) and all(
+            size % one == 0 if one else not size for size, one in zip(shape, given, strict=True)
+        )
+    if kind.startswith("Reduce"):
+        is_kept = next((one.i for one in node.attribute if one.name == "keepdims"), 1)
+        if is_kept:
+            return len(shape) == len(given) and all(size in (1, one) for size, one in zip(shape, given, strict=True))
+        left = iter(given)
+        return all(size in left for size in shape)  # each size of the output is one of the input's, in their order
+    return True
+
+
+def _is_within(shape: tuple[int, ...], largest: tuple[int, ...]) -> bool:
+    return len(shape) == len(largest) and all(size <= most for size, most in zip(shape, largest, strict=True))
+
+
+def _shape(name: str, types: _Types) -> tuple[int, ...] | None:
+    return static_shape(types[name]) if name in types else None

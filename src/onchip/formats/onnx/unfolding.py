@@ -10,10 +10,8 @@ from typing import Final, TypeAlias
 import onnx
 
 from onchip.errors import GraphError
-from onchip.formats.onnx.constants import tensor_of
-from onchip.formats.onnx.model_types import KeptNode, ModelTypes
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of, node_names
-from onchip.formats.onnx.scopes import ScopedNode, UniqueNames, subgraphs
+from onchip.formats.onnx.constants import KeptNode, ModelTypes, tensor_of
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, ScopedNode, UniqueNames, kind_of, node_names, subgraphs
 from onchip.formats.onnx.shapes import TypeInference
 
 

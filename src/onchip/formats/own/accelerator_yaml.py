@@ -1,4 +1,4 @@
-"""The accelerator file: a chip's array and memories as YAML, one format for every level of detail."""
+"""The accelerator file: the compute array and the memories of a chip as YAML, at any level of detail."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
+from re import fullmatch
 from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from onchip.answer.document import Source
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
 from onchip.arch.energy_laws import EnergyLaw, EnergyTable, SquareRootLaw
 from onchip.arch.memory import Access, Direction, Dma, Dram, Link, Memory, MemoryLevel, Operand, Port
 from onchip.arch.sharing import SharedKinds
 from onchip.errors import AcceleratorError, InputError, errors_in_file
+from onchip.formats.canonical import canonical_sha256
 from onchip.formats.files import read_file
-from onchip.formats.sizes import parse_size
-from onchip.formats.validation import Format, check_format, field_path, placed, validate
+from onchip.formats.own.fields import present
+from onchip.formats.sizes import format_size, parse_size
+from onchip.formats.validation import Format, check_format, errors_at, field_path, validate
 from onchip.formats.yaml_documents import parse_yaml
 from onchip.ir.layer import LOOPS, OTHER_NAMES
 from onchip.plugins import PluginGroup
@@ -30,9 +34,9 @@ ACCELERATOR_FORMAT: Final = Format("onchip-accelerator", 1, AcceleratorError)
 
 
 class ArrayFields(TypedDict):
-    """The MACs: `dimensions` where the unrolling is fixed, `free` where the mapper may choose.
+    """The MACs: `dimensions` if the unrolling is fixed, `free` if the mapper may choose.
 
-    A dimension named for no loop unrolls any, or those that `unrolls` lists for it.
+    A dimension that is not named for a loop unrolls any loop, or the loops that `unrolls` lists for it.
     """
 
     dimensions: NotRequired[dict[str, int]]
@@ -42,14 +46,14 @@ class ArrayFields(TypedDict):
 
 
 class PortFields(TypedDict):
-    """The fields of a memory's port, in bits a cycle."""
+    """The fields of a memory's port, in bits per cycle."""
 
     direction: Direction
     bits_per_cycle: int
 
 
 class AccessFields(TypedDict, total=False):
-    """What an access costs: the first three fields stand together or not at all."""
+    """Cost of an access: `access_bits` and the two energies stand together or not at all."""
 
     access_bits: int
     shortest_access_bits: int
@@ -67,7 +71,7 @@ class LawFields(TypedDict, total=False):
 
 
 class LawsFields(LawFields, total=False):
-    """A law of reads and writes alike, or one of each."""
+    """One law for reads and writes, or one for each."""
 
     read: LawFields
     write: LawFields
@@ -76,7 +80,7 @@ class LawsFields(LawFields, total=False):
 class MemoryFields(AccessFields):
     """A memory; sizes are bytes, or text with a unit such as `64KiB`.
 
-    `energy_per_access` stands in the place of `read_energy_pj` and `write_energy_pj`.
+    `energy_per_access` replaces `read_energy_pj` and `write_energy_pj`.
     """
 
     name: str
@@ -90,14 +94,14 @@ class MemoryFields(AccessFields):
 
 
 class DmaFields(TypedDict, total=False):
-    """The engine that moves tensors beside the computation."""
+    """The DMA engine, which moves tensors during the computation."""
 
     queues: int
     setup_cycles: int
 
 
 class LinkFields(TypedDict):
-    """A way from one scratchpad to another beside DRAM."""
+    """A link from one scratchpad to another that avoids DRAM."""
 
     source: str
     target: str
@@ -105,14 +109,14 @@ class LinkFields(TypedDict):
 
 
 class ShareFields(TypedDict, total=False):
-    """The kinds of operators whose kernels compute in place, and that are an alias; `*` is every kind that can be."""
+    """Kinds of operators whose kernels compute in place, and kinds that are an alias; `*` stands for every kind."""
 
     in_place: list[str]
     alias: list[str]
 
 
 class AcceleratorFields(TypedDict):
-    """An accelerator file; the memories stand nearest the MACs first."""
+    """An accelerator file; the memories are in order from the MACs outwards."""
 
     format: Literal["onchip-accelerator"]
     version: Literal[1]
@@ -128,19 +132,22 @@ class AcceleratorFields(TypedDict):
 
 
 def bundled_accelerators() -> tuple[str, ...]:
-    """The names of the accelerators that come with onchip, sorted."""
+    """Return the names of the accelerators that come with onchip, sorted."""
     entries = files("onchip.arch").joinpath("presets").iterdir()
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml")))
 
 
 def load_accelerator(name_or_path: str) -> Accelerator:
-    """Return a bundled accelerator or a plug-in's by its name, or the accelerator in a file; raises InputError.
+    """Return the accelerator of a preset, a plug-in or a file; raises InputError.
 
-    `NAME@64KiB` is a bundled accelerator whose scratchpads have that capacity.
+    `NAME@64KiB` is a preset whose scratchpads have that capacity.
     """
     name, _, size = name_or_path.partition("@")
     if size and name in bundled_accelerators():
-        return _resized(load_accelerator(name), size)
+        preset = load_accelerator(name)
+        capacity_bytes = _size(size, f"--accelerator {preset.name}@")
+        resized = preset.resized({memory.name: capacity_bytes for memory in preset.scratchpads})
+        return replace(resized, name=f"{preset.name}@{size}")
     if name_or_path in bundled_accelerators():
         entry = files("onchip.arch").joinpath("presets").joinpath(f"{name_or_path}.yaml")
         return accelerator_from_yaml(entry.read_bytes(), entry.name)
@@ -155,19 +162,13 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     return read_accelerator(Path(name_or_path))
 
 
-def _resized(accelerator: Accelerator, size: str) -> Accelerator:
-    capacity_bytes = _size(size, f"--accelerator {accelerator.name}@")
-    resized = accelerator.resized({memory.name: capacity_bytes for memory in accelerator.scratchpads})
-    return replace(resized, name=f"{accelerator.name}@{size}")
-
-
 def read_accelerator(path: Path) -> Accelerator:
-    """What an accelerator file says; raises InputError."""
+    """Read an accelerator file; raises InputError."""
     return accelerator_from_yaml(read_file(path), str(path))
 
 
 def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
-    """What `text` says; `file` is its name in errors. Raises InputError with line and field."""
+    """Read the accelerator in `text`; `file` is its name in errors. Raises InputError with line and field."""
     document = parse_yaml(text, ACCELERATOR_FORMAT, file)
     with document.errors_in(file):
         check_format(document.value, ACCELERATOR_FORMAT, file)
@@ -178,31 +179,33 @@ def accelerator_from_yaml(text: str | bytes, file: str) -> Accelerator:
 
 
 def accelerator_of(fields: AcceleratorFields, place: str) -> Accelerator:
-    """The accelerator that the fields say, `place` is theirs in their file; raises InputError with the field."""
+    """Return the accelerator of fields that stand at `place` of a file; raises InputError with the field."""
     try:
         accelerator = _of_parts(fields)
     except InputError as error:
         error.place = f"{place}.{error.place}"
         raise
-    try:
+    with errors_at(place):
         return accelerator()
-    except InputError as error:
-        raise placed(error, place) from None
 
 
 def _of_parts(fields: AcceleratorFields) -> partial[Accelerator]:
-    """The accelerator of parts that are sound each by itself; the call raises for parts that do not fit together."""
+    """Check each part alone; the returned call raises for parts that do not fit together."""
     array = _array(fields["array"]) if "array" in fields else None
     levels = tuple(_level(entry, field_path(("memories", i))) for i, entry in enumerate(fields["memories"]))
-    dram = _dram(fields["dram"]) if "dram" in fields else None
+    dram, links = None, []
+    if "dram" in fields:
+        with errors_at("dram"):
+            dram = Dram(_access(fields["dram"]), _ports(fields["dram"]))
     dma = Dma(**fields["dma"]) if "dma" in fields else None
-    links = tuple(_link(entry, field_path(("links", i))) for i, entry in enumerate(fields.get("links", ())))
-    scratchpads = tuple(level.memory for level in levels if level.is_scratchpad)
+    for at, link in enumerate(fields.get("links", ())):
+        with errors_at(field_path(("links", at))):
+            links.append(Link(**link))
+    pads = tuple(level.memory for level in levels if level.is_scratchpad)
     kinds = fields.get("share", {})
     share = SharedKinds(tuple(kinds.get("in_place", ())), tuple(kinds.get("alias", ())))
-    clock_mhz = fields.get("clock_mhz")
-    notes = tuple(fields.get("notes", ()))
-    return partial(Accelerator, fields["name"], scratchpads, levels, clock_mhz, array, dram, dma, links, share, notes)
+    clock_mhz, notes = fields.get("clock_mhz"), tuple(fields.get("notes", ()))
+    return partial(Accelerator, fields["name"], pads, levels, clock_mhz, array, dram, dma, tuple(links), share, notes)
 
 
 def _array(fields: ArrayFields) -> ComputeArray:
@@ -214,7 +217,7 @@ def _array(fields: ArrayFields) -> ComputeArray:
 
 
 def _loop(name: str, place: str) -> str:
-    """Return a loop by its own name: other works call some of them otherwise (OX is Q)."""
+    """Return onchip's name of a loop, also for names of other works (OX is Q); raises AcceleratorError."""
     loop = OTHER_NAMES.get(name, name)
     if loop not in LOOPS:
         expected = f"some of {', '.join((*LOOPS, *OTHER_NAMES))}"
@@ -222,17 +225,10 @@ def _loop(name: str, place: str) -> str:
     return loop
 
 
-def _dram(fields: AccessFields) -> Dram:
-    try:
-        return Dram(_access(fields), _ports(fields))
-    except InputError as error:
-        raise placed(error, "dram") from None
-
-
 def _level(fields: MemoryFields, place: str) -> MemoryLevel:
     capacity_bytes = _size(fields["capacity"], f"{place}.capacity")
     alignment_bytes = _size(fields.get("alignment", 1), f"{place}.alignment")
-    try:
+    with errors_at(place):
         return MemoryLevel(
             Memory(fields["name"], capacity_bytes, alignment_bytes, tuple(fields.get("holds", Operand))),
             tuple(fields["serves"]) if "serves" in fields else None,
@@ -241,15 +237,6 @@ def _level(fields: MemoryFields, place: str) -> MemoryLevel:
             _access(fields) if "energy_per_access" not in fields else _access_by_law(fields, capacity_bytes),
             _ports(fields),
         )
-    except InputError as error:
-        raise placed(error, place) from None
-
-
-def _link(fields: LinkFields, place: str) -> Link:
-    try:
-        return Link(**fields)
-    except InputError as error:
-        raise placed(error, place) from None
 
 
 def _size(size: int | str, place: str) -> int:
@@ -265,9 +252,8 @@ def _access(fields: AccessFields | MemoryFields) -> Access | None:
         energies = fields["read_energy_pj"], fields["write_energy_pj"]
         return Access(fields["access_bits"], *energies, fields.get("shortest_access_bits"))
     if given := sorted((needed | {"shortest_access_bits"}) & fields.keys()):
-        raise AcceleratorError(
-            f"it has {' and '.join(given)} alone", expected="access_bits, read_energy_pj and write_energy_pj together"
-        )
+        expected = "access_bits, read_energy_pj and write_energy_pj together"
+        raise AcceleratorError(f"it has {' and '.join(given)} alone", expected=expected)
     return None
 
 
@@ -277,16 +263,12 @@ def _access_by_law(fields: MemoryFields, capacity_bytes: int) -> Access:
     if "access_bits" not in fields:
         expected = "access_bits and energy_per_access together"
         raise AcceleratorError("it has energy_per_access alone", expected=expected)
-    laws = _laws(fields["energy_per_access"])
+    both = fields["energy_per_access"]
+    if both.keys() == {"read", "write"}:
+        laws = _law(both["read"], "energy_per_access.read"), _law(both["write"], "energy_per_access.write")
+    else:
+        laws = (_law(both, "energy_per_access"),) * 2
     return Access(fields["access_bits"], 0.0, 0.0, fields.get("shortest_access_bits"), laws).at(capacity_bytes)
-
-
-def _laws(fields: LawsFields) -> tuple[EnergyLaw, EnergyLaw]:
-    """Return the laws of reads and of writes."""
-    if fields.keys() == {"read", "write"}:
-        return _law(fields["read"], "energy_per_access.read"), _law(fields["write"], "energy_per_access.write")
-    law = _law(fields, "energy_per_access")
-    return law, law
 
 
 def _law(fields: LawFields, place: str) -> EnergyLaw:
@@ -297,12 +279,114 @@ def _law(fields: LawFields, place: str) -> EnergyLaw:
         if len(entries) < len(fields["table"]):
             raise AcceleratorError("the table has a capacity twice", place=place, expected="each capacity once")
         return EnergyTable(tuple(sorted(entries.items())))
-    raise AcceleratorError(
-        f"it has {' and '.join(sorted(fields)) or 'no fields'}",
-        place=place,
-        expected="base and per_sqrt_capacity, or table, or such a law for read and one for write",
-    )
+    what = f"it has {' and '.join(sorted(fields)) or 'no fields'}"
+    expected = "base and per_sqrt_capacity, or table, or such a law for read and one for write"
+    raise AcceleratorError(what, place=place, expected=expected)
 
 
 def _ports(fields: AccessFields | MemoryFields) -> tuple[Port, ...]:
     return tuple(Port(port["direction"], port["bits_per_cycle"]) for port in fields.get("ports", ()))
+
+
+def accelerator_to_yaml(accelerator: Accelerator) -> str:
+    """Return the text of an accelerator file, one line per memory."""
+    lines = []
+    for name, value in accelerator_fields(accelerator).items():
+        if name == "memories" and isinstance(value, list):
+            units = ({**entry, "capacity": format_size(entry["capacity"])} for entry in value)
+            lines += ["memories:", *(f"  - {_flow(entry)}" for entry in units)]
+        else:
+            lines.append(f"{name}: {_flow(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def accelerator_sha256(accelerator: Accelerator) -> str:
+    """Return the SHA-256 of the accelerator's canonical JSON (sizes in bytes, without notes and absent fields)."""
+    return canonical_sha256(accelerator_fields(replace(accelerator, notes=())), AcceleratorError)
+
+
+def accelerator_source(accelerator: Accelerator) -> Source:
+    """Return the name, hash and notes of an accelerator, as a file of an answer states them."""
+    return Source(accelerator.name, accelerator_sha256(accelerator), accelerator.notes)
+
+
+def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
+    """Return the fields of the accelerator file that are present, sizes in bytes."""
+    array, dram, dma, share = accelerator.array, accelerator.dram, accelerator.dma, accelerator.share
+    return present(
+        {
+            "format": ACCELERATOR_FORMAT.name,
+            "version": ACCELERATOR_FORMAT.version,
+            "name": accelerator.name,
+            "clock_mhz": _real(accelerator.clock_mhz),
+            "array": array and _array_fields(array),
+            "memories": [*map(_level_fields, accelerator.levels)],
+            "dram": dram and present(_access_fields(dram.access, dram.ports)),
+            "dma": dma and {"queues": dma.queues, "setup_cycles": dma.setup_cycles},
+            "links": [_link_fields(link) for link in accelerator.links] or None,
+            "share": present({"in_place": [*share.in_place] or None, "alias": [*share.alias] or None}) or None,
+            "notes": [*accelerator.notes] or None,
+        }
+    )
+
+
+def _array_fields(array: ComputeArray) -> dict[str, object]:
+    dimensions = dict(array.dimensions) or None
+    unrolls = {name: [*loops] for name, loops in array.unrolls.items()} or None
+    energy = _real(array.mac_energy_pj)
+    return present({"dimensions": dimensions, "unrolls": unrolls, "free": array.free, "mac_energy_pj": energy})
+
+
+def _level_fields(level: MemoryLevel) -> dict[str, object]:
+    memory = level.memory
+    fields = {
+        "name": memory.name,
+        "capacity": memory.capacity_bytes,
+        "scratchpad": level.is_scratchpad or None,
+        "alignment": memory.alignment_bytes if memory.alignment_bytes != 1 else None,
+        "holds": [*memory.holds] if memory.holds != tuple(Operand) else None,
+        "serves": None if level.serves is None else [*level.serves],
+        "double_buffered": level.double_buffered or None,
+    }
+    return present(fields | _access_fields(level.access, level.ports))
+
+
+def _link_fields(link: Link) -> dict[str, object]:
+    return present({"source": link.source, "target": link.target, "bits_per_cycle": link.bits_per_cycle})
+
+
+def _access_fields(access: Access | None, ports: tuple[Port, ...]) -> dict[str, object]:
+    """Return the fields of an access and its ports; the laws replace the energies that follow from them."""
+    listed = [{"direction": port.direction, "bits_per_cycle": port.bits_per_cycle} for port in ports] or None
+    if access is None:
+        return {"ports": listed}
+    fields = {"access_bits": access.access_bits, "shortest_access_bits": access.shortest_access_bits}
+    if access.laws is None:
+        energies = {"read_energy_pj": _real(access.read_energy_pj), "write_energy_pj": _real(access.write_energy_pj)}
+        return {**fields, **energies, "ports": listed}
+    read, write = map(_law_fields, access.laws)
+    return {**fields, "energy_per_access": read if read == write else {"read": read, "write": write}, "ports": listed}
+
+
+def _law_fields(law: EnergyLaw) -> dict[str, object]:
+    if isinstance(law, EnergyTable):
+        return {"table": {str(capacity_bytes): _real(energy_pj) for capacity_bytes, energy_pj in law.entries}}
+    return {"base": _real(law.base), "per_sqrt_capacity": _real(law.per_sqrt_capacity)}
+
+
+def _real(value: float | None) -> float | None:
+    """Return an integer as a float, too: 200 and 200.0 are the same file."""
+    return None if value is None else float(value)
+
+
+def _flow(value: object) -> str:
+    """Return YAML on one line; text has no quotes if it cannot be read as another value."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_flow(name)}: {_flow(child)}' for name, child in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(_flow(child) for child in value)}]"
+    is_plain = isinstance(value, str) and fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*|[0-9]+(B|KiB|MiB|GiB)", value)
+    if is_plain and str(value).lower() not in ("null", "true", "false", "yes", "no", "on", "off", "y", "n"):
+        return str(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(character if character.isprintable() else f"\\U{ord(character):08X}" for character in text)

@@ -1,4 +1,4 @@
-"""Which of our answers a file is, before anything else of it is read."""
+"""Recognise the format of an answer file before it is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.formats.files import read_file
 
 
 class AnswerFormat(StrEnum):
-    """The formats of answers, as their files name them."""
+    """Formats of answers, by the names in their files."""
 
     PLAN = "onchip-plan"
     SCHEDULE = "onchip-schedule"
@@ -20,16 +20,16 @@ class AnswerFormat(StrEnum):
 
 
 ONNX_SUFFIX: Final = ".onnx"
-"""Of a model that holds a plan in its metadata."""
+"""Suffix of a model that holds a plan in its metadata."""
 
 # A quotation mark within a JSON string is escaped, so that no text in a file can be taken for the field.
 _FIELD = re.compile(rb"""(?:^|[\s{,])["']?format["']?\s*:\s*["']?(onchip-(?:plan|schedule|strategy|mapping))\b""")
 
 
 def format_of_answer(path: Path) -> AnswerFormat:
-    """Return the format that a file names, unpacked where `path` ends in `.gz`; a plan's where it names none of them.
+    """Return the format that a file names, unpacked if `path` ends in `.gz`; raises InputError if it cannot be read.
 
-    So whoever reads it says what is wrong with it. Raises InputError where the file cannot be read.
+    A file that names none of them counts as a mapping (YAML) or a plan, whose reader reports the error.
     """
     if path.suffix == ONNX_SUFFIX:
         return AnswerFormat.PLAN

@@ -1,27 +1,81 @@
-"""The graph file: a network as JSON, without weights. The fields are those of the TypedDicts."""
+"""The graph file: a network as JSON, without weights. The TypedDicts list its fields."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, NotRequired
+from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.errors import GraphError, InputError, errors_in_file
-from onchip.formats.canonical import canonical_sha256, to_json
+from onchip.errors import GraphError, errors_in_file
+from onchip.formats.canonical import canonical_sha256, document_text
 from onchip.formats.files import read_file, write_file
-from onchip.formats.own.operator_fields import (
-    OperatorFields,
-    fields_of_operator,
-    operator_of_fields,
-    within_range,
-)
-from onchip.formats.validation import Format, field_path, parse, placed
+from onchip.formats.own.fields import present
+from onchip.formats.validation import LARGEST_INTEGER, Format, errors_at, field_path, parse, validate
 from onchip.ir.graph import Graph
+from onchip.ir.operator import InPlace, Operator
 from onchip.ir.state import State
+from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
+from onchip.ir.tile import SumPart, Tile
 
 GRAPH_FORMAT: Final = Format("onchip-graph", 1, GraphError)
+_PREFIX: Final = "tile_"
+
+
+class WayOfSplittingFields(TypedDict):
+    """A split into `parts` equal parts, and the cycles of one part."""
+
+    parts: int
+    cycles: int
+
+
+class SplitsFields(TypedDict):
+    """Splits along the channels of outputs and parameters; each part reads its inputs whole, or split the same way."""
+
+    axis: Literal["channels"]
+    inputs: Literal["whole", "split"]
+    ways: list[WayOfSplittingFields]
+
+
+class TileFields(TypedDict):
+    """A tile: the part of `operator` that is computed, and the whole shapes of its operands in order.
+
+    `regions` has a range for each dimension of each output; without `reduction` the sum is complete.
+    """
+
+    operator: str
+    inputs: list[str]
+    parameters: NotRequired[list[str]]
+    outputs: list[str]
+    shapes: list[list[int]]
+    regions: list[list[tuple[int, int]]]
+    reduction: NotRequired[tuple[int, int]]
+    part: NotRequired[SumPart]
+
+
+class OperatorFields(TypedDict):
+    """An operator, with names of tensors; empty fields may be absent, except inputs and outputs.
+
+    `in_place` has pairs of an input and an output that may share bytes, with the distance in bytes from the address of
+    the input to that of the output.
+    """
+
+    name: str
+    kind: str
+    inputs: list[str]
+    parameters: NotRequired[list[str]]
+    outputs: list[str]
+    attributes: NotRequired[dict[str, Any]]
+    members: NotRequired[list[str]]
+    tile: NotRequired[TileFields]
+    in_place: NotRequired[list[tuple[str, str] | tuple[str, str, int]]]
+    workspace_bytes: NotRequired[int]
+    cycles: NotRequired[int]
+    energy_pj: NotRequired[float]
+    splits: NotRequired[SplitsFields]
 
 
 class TensorFields(TypedDict):
@@ -40,7 +94,7 @@ class TensorFields(TypedDict):
 class StateFields(TypedDict):
     """A network input whose value for the next inference is a network output; `in_place`: its writer may read it.
 
-    `alias` is an alias of the output that is no output of its own.
+    `alias` is an alias of the output that is not an output itself.
     """
 
     old: str
@@ -50,7 +104,7 @@ class StateFields(TypedDict):
 
 
 class GraphFields(TypedDict):
-    """A graph file; the operators stand in the given order."""
+    """A graph file, with the operators in the given order."""
 
     format: Literal["onchip-graph"]
     version: Literal[1]
@@ -61,49 +115,25 @@ class GraphFields(TypedDict):
 
 
 def read_graph(path: Path) -> Graph:
-    """The graph of a `.json` or `.json.gz` file; raises InputError."""
+    """Read the graph of a `.json` or `.json.gz` file; raises InputError."""
     return graph_from_json(read_file(path), str(path))
 
 
 def graph_from_json(text: str | bytes, file: str) -> Graph:
-    """The graph that `text` says; `file` is its name in errors. Raises GraphError."""
+    """Read the graph in `text`; `file` is its name in errors. Raises GraphError."""
     fields = parse(GraphFields, GRAPH_FORMAT, text, file)
     with errors_in_file(file):
         return Graph(
             fields["name"],
             tuple(_tensor(entry, field_path(("tensors", i))) for i, entry in enumerate(fields["tensors"])),
-            tuple(operator_of_fields(one, field_path(("operators", i))) for i, one in enumerate(fields["operators"])),
+            tuple(_operator(one, field_path(("operators", i))) for i, one in enumerate(fields["operators"])),
             tuple(State(**entry) for entry in fields.get("states", ())),
         )
 
 
-def write_graph(graph: Graph, path: Path) -> None:
-    """Writes the graph file, packed where `path` ends in `.gz`; raises OutputError where it cannot be written."""
-    write_file(path, graph_to_json(graph).encode())
-
-
-def graph_to_json(graph: Graph) -> str:
-    """The graph file's text: one line for each tensor and operator."""
-    fields = _graph_fields(graph)
-    name = to_json(fields["name"], GraphError)
-    tensors = ",\n  ".join(to_json(entry, GraphError) for entry in fields["tensors"])
-    operators = ",\n  ".join(to_json(entry, GraphError) for entry in fields["operators"])
-    states = f',\n "states": {to_json(fields["states"], GraphError)}' if "states" in fields else ""
-    return (
-        f'{{"format": "{GRAPH_FORMAT.name}", "version": {GRAPH_FORMAT.version}, "name": {name},\n'
-        f' "tensors": [\n  {tensors}],\n'
-        f' "operators": [\n  {operators}]{states}}}\n'
-    )
-
-
-def graph_sha256(graph: Graph) -> str:
-    """SHA-256 of the graph's canonical JSON (sorted keys, no spaces, UTF-8), as hexadecimal digits."""
-    return canonical_sha256(_graph_fields(graph), GraphError)
-
-
 def _tensor(fields: TensorFields, place: str) -> Tensor:
     shape = tuple(fields["shape"]) if "shape" in fields else None
-    try:
+    with errors_at(place):
         return Tensor(
             fields["name"],
             _size_in_bytes(fields, shape),
@@ -114,8 +144,6 @@ def _tensor(fields: TensorFields, place: str) -> Tensor:
             fields.get("part_of"),
             tuple(fields["region"]) if "region" in fields else None,
         )
-    except InputError as error:
-        raise placed(error, place) from None
 
 
 def _size_in_bytes(fields: TensorFields, shape: tuple[int, ...] | None) -> int:
@@ -126,33 +154,118 @@ def _size_in_bytes(fields: TensorFields, shape: tuple[int, ...] | None) -> int:
         size = fields["bytes"]
     else:
         raise GraphError(f"it has {' and '.join(given) or 'no size'}", expected="shape and bits, or bytes")
-    return within_range(size)
+    return _within_range(size)
 
 
-def _graph_fields(graph: Graph) -> GraphFields:
-    fields: GraphFields = {
-        "format": "onchip-graph",
-        "version": 1,
+def _within_range(size_bytes: int) -> int:
+    """Return the size of a tensor or a workspace; raises GraphError beyond 64 bits."""
+    if size_bytes > LARGEST_INTEGER:
+        raise GraphError("its size is too large", expected="at most 2^63-1 bytes")
+    return size_bytes
+
+
+def _operator(fields: OperatorFields, place: str) -> Operator:
+    attributes = fields.get("attributes", {})
+    for name, value in attributes.items():
+        if isinstance(value, (dict, list)):
+            _check_attribute(value, f"{place}.attributes.{name}")
+    with errors_at(place):
+        older = _older_tile(attributes) if "tile" not in fields else None
+        return Operator(
+            fields["name"],
+            fields["kind"],
+            tuple(fields["inputs"]),
+            tuple(fields["outputs"]),
+            tuple(fields.get("parameters", ())),
+            {name: value for name, value in attributes.items() if not name.startswith(_PREFIX)}
+            if older
+            else attributes,
+            tuple(fields.get("members", ())),
+            _tile(fields["tile"]) if "tile" in fields else older,
+            tuple(InPlace(*pair) for pair in fields.get("in_place", ())),
+            _within_range(fields.get("workspace_bytes", 0)),
+            StatedCost(fields.get("cycles"), fields.get("energy_pj"), _splits(fields.get("splits"))),
+        )
+
+
+def _check_attribute(value: dict[str, Any] | list[Any], place: str) -> None:
+    """Raise GraphError for an object; the places of entries are made only for lists and objects."""
+    if isinstance(value, dict):
+        expected = "a number, string, truth value, null or list of these"
+        raise GraphError("it is an object", place=place, expected=expected)
+    for index, entry in enumerate(value):
+        if isinstance(entry, (dict, list)):
+            _check_attribute(entry, f"{place}[{index}]")
+
+
+def _splits(fields: SplitsFields | None) -> ChannelSplits | None:
+    if fields is None:
+        return None
+    return ChannelSplits(fields["inputs"] == "split", tuple((way["parts"], way["cycles"]) for way in fields["ways"]))
+
+
+def _tile(fields: TileFields) -> Tile:
+    return Tile(
+        fields["operator"],
+        tuple(fields["inputs"]),
+        tuple(fields.get("parameters", ())),
+        tuple(fields["outputs"]),
+        tuple(map(tuple, fields["shapes"])),
+        tuple(map(tuple, fields["regions"])),
+        fields.get("reduction"),
+        fields.get("part", SumPart.WHOLE),
+    )
+
+
+def _older_tile(attributes: Mapping[str, Any]) -> Tile | None:
+    """Return the tile that attributes `tile_...` describe in files before version 0.1.0; raises GraphError."""
+    if not isinstance(attributes.get(f"{_PREFIX}of"), str):
+        return None
+    stated = {name: attributes.get(f"{_PREFIX}{name}") for name in TileFields.__annotations__}
+    try:
+        encoded = json.dumps(present(stated | {"operator": attributes[f"{_PREFIX}of"]})).encode()
+        return _tile(validate(TileFields, encoded, GRAPH_FORMAT, ""))
+    except GraphError as error:
+        what = f"its attributes {_PREFIX}... do not say which tile it is ({error})"
+        raise GraphError(what, expected="those of a tile") from None
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write the graph file, packed if the name ends in `.gz`; raises OutputError if it cannot be written."""
+    write_file(path, graph_to_json(graph).encode())
+
+
+def graph_to_json(graph: Graph) -> str:
+    """Return the text of a graph file, one line per tensor and operator. Raises GraphError for text not Unicode."""
+    fields = _graph_fields(graph)
+    head = {name: fields.pop(name) for name in ("format", "version", "name")}
+    return document_text(head, {name: tuple(listed) for name, listed in fields.items()}, GraphError)
+
+
+def graph_sha256(graph: Graph) -> str:
+    """Return the SHA-256 of the graph's canonical JSON (sorted keys, no spaces, UTF-8), as hexadecimal digits."""
+    return canonical_sha256(_graph_fields(graph), GraphError)
+
+
+def _graph_fields(graph: Graph) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "format": GRAPH_FORMAT.name,
+        "version": GRAPH_FORMAT.version,
         "name": graph.name,
         "tensors": [_tensor_fields(tensor) for tensor in graph.tensors],
-        "operators": [fields_of_operator(operator) for operator in graph.operators],
+        "operators": [_operator_fields(operator) for operator in graph.operators],
     }
-    if graph.states:
-        fields["states"] = [_state_fields(state) for state in graph.states]
-    return fields
+    return fields | ({"states": [_state_fields(state) for state in graph.states]} if graph.states else {})
 
 
-def _state_fields(state: State) -> StateFields:
-    fields: StateFields = {"old": state.old, "new": state.new}
-    if state.in_place:
-        fields["in_place"] = True
-    if state.alias:
-        fields["alias"] = state.alias
-    return fields
+def _state_fields(state: State) -> dict[str, object]:
+    return present(
+        {"old": state.old, "new": state.new, "in_place": state.in_place or None, "alias": state.alias or None}
+    )
 
 
-def _tensor_fields(tensor: Tensor) -> TensorFields:
-    fields: TensorFields
+def _tensor_fields(tensor: Tensor) -> dict[str, object]:
+    fields: dict[str, object]
     if tensor.shape is not None and tensor.bits is not None:
         fields = {"name": tensor.name, "shape": list(tensor.shape), "bits": tensor.bits, "role": tensor.role}
     else:
@@ -160,6 +273,50 @@ def _tensor_fields(tensor: Tensor) -> TensorFields:
     if tensor.aliases:
         fields["aliases"] = list(tensor.aliases)
     if tensor.part_of is not None and tensor.region is not None:
-        fields["part_of"] = tensor.part_of
-        fields["region"] = list(tensor.region)
+        fields |= {"part_of": tensor.part_of, "region": list(tensor.region)}
     return fields
+
+
+def _operator_fields(operator: Operator) -> dict[str, object]:
+    stated = operator.stated
+    in_place = [
+        (one.input, one.output, one.shift_bytes) if one.shift_bytes else (one.input, one.output)
+        for one in operator.in_place
+    ]
+    return present(
+        {
+            "name": operator.name,
+            "kind": operator.kind,
+            "inputs": [*operator.inputs],
+            "parameters": [*operator.parameters] or None,
+            "outputs": [*operator.outputs],
+            "attributes": {**operator.attributes} or None,
+            "members": [*operator.members] or None,
+            "tile": operator.tile and _tile_fields(operator.tile),
+            "in_place": in_place or None,
+            "workspace_bytes": operator.workspace_bytes or None,
+            "cycles": stated.cycles,
+            "energy_pj": stated.energy_pj,
+            "splits": stated.splits and _splits_fields(stated.splits),
+        }
+    )
+
+
+def _splits_fields(splits: ChannelSplits) -> dict[str, object]:
+    ways = [{"parts": parts, "cycles": cycles} for parts, cycles in splits.ways]
+    return {"axis": "channels", "inputs": "split" if splits.cuts_inputs else "whole", "ways": ways}
+
+
+def _tile_fields(tile: Tile) -> dict[str, object]:
+    return present(
+        {
+            "operator": tile.operator,
+            "inputs": [*tile.inputs],
+            "parameters": [*tile.parameters] or None,
+            "outputs": [*tile.outputs],
+            "shapes": [list(shape) for shape in tile.shapes],
+            "regions": [list(region) for region in tile.regions],
+            "reduction": tile.reduction,
+            "part": None if tile.part is SumPart.WHOLE else tile.part,
+        }
+    )

@@ -1,6 +1,7 @@
-"""The mapping file: for each layer its loop nest, the tiles that the memories hold, and what its maker claims.
+"""The mapping file: the loop nest of each layer, the tiles that the memories hold, and the maker's claims.
 
-Read here, written by `mapping_yaml_writer`. Whether a mapping fits an accelerator is the verifier's to say.
+The reader does not judge whether a mapping fits an accelerator; the verifier does. The same mappings give
+the same bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +15,20 @@ from typing_extensions import TypedDict
 from onchip.answer.document import Claim, Document, MappingDocument, NamedMapping, Reading, Source
 from onchip.answer.layer_mapping import MappingError
 from onchip.answer.result import Status
-from onchip.errors import InputError
-from onchip.formats.files import read_file
-from onchip.formats.own.document_fields import SourceFields
-from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
-from onchip.formats.validation import Format, check_format, placed, validate
+from onchip.formats.canonical import to_json
+from onchip.formats.files import read_file, write_file
+from onchip.formats.own.fields import (
+    LayerFields,
+    NestFields,
+    SourceFields,
+    claim_fields,
+    layer_fields,
+    layer_of,
+    mapping_fields,
+    mapping_of,
+    source_fields,
+)
+from onchip.formats.validation import Format, check_format, errors_at, validate
 from onchip.formats.yaml_documents import NO_LINES, YamlDocument, yaml_parts
 from onchip.without_collecting import without_collecting
 
@@ -26,7 +36,7 @@ MAPPING_FORMAT: Final = Format("onchip-mapping", 1, MappingError)
 
 
 class MappingResultFields(TypedDict):
-    """What the maker of the mapping says of it."""
+    """Claims of the maker about a mapping."""
 
     method: str
     status: Status
@@ -36,7 +46,7 @@ class MappingResultFields(TypedDict):
 
 
 class MappingFields(NestFields):
-    """How layers run that are all alike; `names` are those of the layers."""
+    """The mapping of equal layers, whose names are `names`."""
 
     names: list[str]
     layer: LayerFields
@@ -44,7 +54,7 @@ class MappingFields(NestFields):
 
 
 class MappingFileFields(TypedDict):
-    """All of a mapping file; a layer that was given as text is of no network."""
+    """A mapping file; the network is absent if the layers were given as text."""
 
     format: Literal["onchip-mapping"]
     version: Literal[1]
@@ -55,14 +65,14 @@ class MappingFileFields(TypedDict):
 
 @without_collecting()
 def read_mappings(path: Path) -> MappingDocument:
-    """What a mapping file says; raises MappingError."""
+    """Read a mapping file; raises MappingError."""
     return mappings_from_yaml(read_file(path), str(path))
 
 
 def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
-    """What `text` says; `file` is its name in errors. Raises MappingError with line and field.
+    """Read `text`; `file` is its name in errors. Raises MappingError with line and field.
 
-    Its entries are read one by one, so that of each its mapping alone is kept.
+    Entries are read one at a time, so that memory holds the mapping of each and not its fields.
     """
     mappings: list[NamedMapping] = []
     named: set[str] = set()
@@ -84,7 +94,7 @@ def mappings_from_yaml(text: str | bytes, file: str) -> MappingDocument:
 
 
 def _ensure_named_once(names: list[str], named: set[str], place: str) -> None:
-    """Add the layers of an entry to those named before; raises MappingError for a layer with two mappings."""
+    """Add the layers of an entry to `named`; raises MappingError for a layer with two mappings."""
     for name in names:
         if name in named:
             raise MappingError(f"layer {name!r} stands twice", place=f"{place}.names", expected="one mapping a layer")
@@ -95,9 +105,37 @@ def _mapping(fields: MappingFields, place: str) -> NamedMapping:
     if not fields["names"]:
         raise MappingError("it is for no layer", place=f"{place}.names", expected="at least one name")
     layer, mapping = layer_of(fields["layer"], f"{place}.layer"), mapping_of(fields, place)
-    try:
+    with errors_at(place):
         mapping.layer(layer)
-    except InputError as error:
-        raise placed(error, place) from None
     claim = Claim(**fields["result"]) if "result" in fields else None
     return NamedMapping(tuple(fields["names"]), layer, mapping, claim)
+
+
+def write_mappings(document: MappingDocument, path: Path) -> None:
+    """Write the mapping file; raises OutputError if it cannot be written."""
+    write_file(path, mappings_to_yaml(document).encode())
+
+
+def mappings_to_yaml(document: MappingDocument) -> str:
+    """Return the text of a mapping file, one line per loop nest and operand; raises MappingError for bad Unicode."""
+    lines = [
+        f"format: {MAPPING_FORMAT.name}",
+        f"version: {MAPPING_FORMAT.version}",
+        f"accelerator: {_flow_text(source_fields(document.accelerator))}",
+    ]
+    if document.graph.name:
+        lines.append(f"network: {_flow_text(document.graph.name)}")
+    lines.append("layers:" if document.answer else "layers: []")
+    for one in document.answer:
+        fields = {"names": list(one.names), "layer": layer_fields(one.layer), **mapping_fields(one.mapping)}
+        if one.claim is not None:
+            fields["result"] = {"method": one.claim.method, **claim_fields(one.claim)}
+        first, *others = (f"{name}: {_flow_text(value)}" for name, value in fields.items())
+        lines += [f"  - {first}", *(f"    {line}" for line in others)]
+    return "\n".join(lines) + "\n"
+
+
+def _flow_text(value: object) -> str:
+    """Return a value as JSON, which is YAML on one line; characters that YAML does not allow are escaped."""
+    text = to_json(value, MappingError)
+    return "".join(character if character.isprintable() else f"\\U{ord(character):08X}" for character in text)

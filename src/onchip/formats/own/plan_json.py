@@ -1,6 +1,6 @@
-"""The plan file: a straight-line program with what it was made from and what its maker claims.
+"""The plan file: a straight-line program, the question that it answers, and the maker's claims.
 
-Read here, written by `plan_json_writer`. Whether the plan is legal is the verifier's to say.
+The reader does not judge whether the plan is legal; the verifier does. The same plan gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,25 +19,39 @@ from onchip.answer.recomputation import Recomputation, Recompute
 from onchip.answer.result import Status
 from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
-from onchip.errors import InputError, PlanError, errors_in_file
-from onchip.formats.files import read_file
+from onchip.errors import PlanError, errors_in_file
+from onchip.formats.canonical import document_text
+from onchip.formats.files import read_file, write_file
 from onchip.formats.own.answer_format import ONNX_SUFFIX
-from onchip.formats.own.document_fields import BindingFields, SourceFields, bindings_of, check_sizes, source_of
-from onchip.formats.own.program_fields import InstructionFields, instructions_of
-from onchip.formats.validation import Format, field_path, parse, placed, quoted
+from onchip.formats.own.fields import (
+    BindingFields,
+    InstructionFields,
+    SourceFields,
+    binding_fields,
+    bindings_of,
+    check_sizes,
+    claim_fields,
+    instruction_fields,
+    instructions_of,
+    present,
+    source_fields,
+    source_of,
+)
+from onchip.formats.validation import Format, errors_at, field_path, parse, quoted
+from onchip.without_collecting import without_collecting
 
 PLAN_FORMAT: Final = Format("onchip-plan", 1, PlanError)
 
 
 class SharingFields(TypedDict):
-    """The kinds of operators that compute in place, and that are an alias; `*` is every kind that can be."""
+    """Kinds of operators that compute in place, and kinds that are an alias; `*` stands for every kind."""
 
     in_place: list[str]
     alias: list[str]
 
 
 class PlanReadingFields(BindingFields):
-    """How the network file was read."""
+    """Options with which the network file was read."""
 
     bits: NotRequired[int | None]
     granularity: NotRequired[Granularity]
@@ -60,21 +74,21 @@ class ScratchpadFields(TypedDict):
 
 
 class WayFields(TypedDict):
-    """A way from one scratchpad to another beside DRAM."""
+    """A link from one scratchpad to another that avoids DRAM."""
 
     source: str
     target: str
 
 
 class TermFields(TypedDict):
-    """What every unit begun costs."""
+    """Cost of each started unit of `unit_bits`."""
 
     unit_bits: int
     cost: int
 
 
 class RateFields(TypedDict):
-    """What a transfer that way costs, in the unit of the objective; without a rate it costs its bytes."""
+    """Cost of a transfer from `source` to `target`, in the unit of the objective; without a rate it costs its bytes."""
 
     source: str
     target: str
@@ -83,7 +97,7 @@ class RateFields(TypedDict):
 
 
 class DurationFields(TypedDict):
-    """How long things last, in cycles, where latency is least; `cycles` are of operators that state none themselves."""
+    """Durations in cycles, for the objective latency; `cycles` are those of operators that state none themselves."""
 
     queues: int
     setup_cycles: int
@@ -92,13 +106,13 @@ class DurationFields(TypedDict):
 
 
 class RecomputationFields(TypedDict):
-    """What one more run of an operator costs, by its name and in the unit of the objective; else nothing."""
+    """Cost of one more run of an operator, by its name, in the unit of the objective; 0 for other operators."""
 
     costs: dict[str, int]
 
 
 class PlanResultFields(TypedDict):
-    """What the maker of a plan claims of it."""
+    """Claims of the maker of a plan."""
 
     method: str
     status: Status
@@ -127,7 +141,7 @@ class PlanFields(TypedDict):
 
 
 def read_plan(path: Path) -> PlanDocument:
-    """What a plan file says, or an ONNX model that holds one; raises InputError."""
+    """Read a plan file, or the plan in the metadata of an ONNX model; raises InputError."""
     if path.suffix == ONNX_SUFFIX:
         from onchip.formats.onnx.metadata import plan_in_model
 
@@ -136,7 +150,7 @@ def read_plan(path: Path) -> PlanDocument:
 
 
 def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
-    """What the plan `text` says; `file` is its name in errors. Raises InputError."""
+    """Read the plan in `text`; `file` is its name in errors. Raises InputError."""
     fields = parse(PlanFields, PLAN_FORMAT, text, file)
     with errors_in_file(file):
         memories = _memories(fields["memories"])
@@ -157,6 +171,7 @@ def plan_from_json(text: str | bytes, file: str) -> PlanDocument:
 def _reading(fields: PlanReadingFields) -> Reading:
     check_sizes({"bits": fields.get("bits")}, PlanError)
     bound = bindings_of(fields, PlanError)
+    share = fields.get("share")
     return Reading(
         fields.get("bits"),
         bound.dims,
@@ -166,15 +181,11 @@ def _reading(fields: PlanReadingFields) -> Reading:
         fields.get("cap_tensors", False),
         shapes=bound.shapes,
         values=bound.values,
-        sharing=_sharing(fields["share"]) if "share" in fields else NO_SHARING,
+        sharing=NO_SHARING if share is None else SharedKinds(tuple(share["in_place"]), tuple(share["alias"])),
         states=fields.get("states", {}),
         bands=fields.get("bands", {}),
         recompute=fields.get("recompute", Recompute.NEVER),
     )
-
-
-def _sharing(fields: SharingFields) -> SharedKinds:
-    return SharedKinds(tuple(fields["in_place"]), tuple(fields["alias"]))
 
 
 def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
@@ -182,19 +193,13 @@ def _memories(entries: list[ScratchpadFields]) -> tuple[Memory, ...]:
         raise PlanError("it is empty", place="memories", expected="at least one scratchpad")
     memories = []
     for index, entry in enumerate(entries):
-        try:
-            memories.append(_memory(entry))
-        except InputError as error:
-            raise placed(error, field_path(("memories", index))) from None
+        with errors_at(field_path(("memories", index))):
+            holds = tuple(entry.get("holds", Operand))
+            memories.append(Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds))
     name, times = Counter(memory.name for memory in memories).most_common(1)[0]
     if times > 1:
         raise PlanError(f"{times} memories have the name {quoted(name)}", place="memories", expected="one")
     return tuple(memories)
-
-
-def _memory(entry: ScratchpadFields) -> Memory:
-    holds = tuple(entry.get("holds", Operand))
-    return Memory(entry["name"], entry["capacity_bytes"], entry.get("alignment_bytes", 1), holds)
 
 
 def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
@@ -203,56 +208,47 @@ def _transfers(fields: PlanFields, names: list[str]) -> Transfers:
         links.append(_ends(link, field_path(("links", index)), names, links))
     objective = fields["result"]["objective"] if "result" in fields else None
     if fields.get("rates") and objective in (Objective.TRAFFIC, Objective.PEAK, Objective.RECOMPUTATION):
-        raise PlanError(
-            f"there are rates, and the objective is {objective}, which takes no account of them",
-            place="rates",
-            expected=f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}",
-        )
+        what = f"there are rates, and the objective is {objective}, which takes no account of them"
+        expected = f"none, or the objective {Objective.DMA_CYCLES} or {Objective.DMA_ENERGY}"
+        raise PlanError(what, place="rates", expected=expected)
     rates: dict[tuple[str, str], Rate] = {}
     for index, entry in enumerate(fields.get("rates", ())):
         place = field_path(("rates", index))
         ends = _ends(entry, place, [DRAM, *names], rates)
         if DRAM not in ends and ends not in links:
-            raise PlanError(
-                f"no link leads from {quoted(ends[0])} to {quoted(ends[1])}", place=place, expected="one among `links`"
-            )
-        try:
+            what = f"no link leads from {quoted(ends[0])} to {quoted(ends[1])}"
+            raise PlanError(what, place=place, expected="one among `links`")
+        with errors_at(place):
             rates[ends] = Rate(entry["setup"], tuple((term["unit_bits"], term["cost"]) for term in entry["terms"]))
-        except InputError as error:
-            raise placed(error, place) from None
     return Transfers(tuple(links), rates)
 
 
 def _durations(fields: PlanFields) -> Durations | None:
-    """How long things last; the objective latency needs it, and the rates of all ways, too."""
+    """Return the durations; raises PlanError if the objective latency has none."""
     objective = fields["result"]["objective"] if "result" in fields else None
     if "durations" not in fields:
         if objective is Objective.LATENCY:
             raise PlanError("it is absent", place="durations", expected="how long things last, for the latency")
         return None
-    try:
+    with errors_at("durations"):
         return Durations(**fields["durations"])
-    except InputError as error:
-        raise placed(error, "durations") from None
 
 
 def _recomputation(fields: PlanFields) -> Recomputation | None:
-    """What running again costs, where the reading allows it; nothing for a plan that says no more."""
+    """Return the costs of recomputation, or None if the reading does not allow it; raises PlanError."""
     if fields.get("reading", {}).get("recompute", Recompute.NEVER) is not Recompute.ALLOWED:
         if "recomputation" in fields:
             what, expected = "it is there, and nothing may run again", "`recompute` in `reading`: `allowed`"
             raise PlanError(what, place="recomputation", expected=expected)
         return None
-    try:
+    with errors_at("recomputation"):
         return Recomputation(**fields.get("recomputation", {"costs": {}}))
-    except InputError as error:
-        raise placed(error, "recomputation") from None
 
 
 def _ends(
     entry: WayFields | RateFields, place: str, names: list[str], before: Collection[tuple[str, str]]
 ) -> tuple[str, str]:
-    """Source and target of a way that is not `before`."""
+    """Return source and target of a link that is not in `before`; raises PlanError."""
     source, target = entry["source"], entry["target"]
     for field, name in (("source", source), ("target", target)):
         if name not in names:
@@ -263,3 +259,71 @@ def _ends(
     if (source, target) in before:
         raise PlanError(f"it is the second from {quoted(source)} to {quoted(target)}", place=place, expected="one")
     return source, target
+
+
+def write_plan(document: PlanDocument, path: Path) -> None:
+    """Write the plan file; raises OutputError if it cannot be written."""
+    write_file(path, plan_to_json(document).encode())
+
+
+@without_collecting()
+def plan_to_json(document: PlanDocument) -> str:
+    """Return the text of a plan file, one line per instruction. Raises PlanError for names that are not Unicode."""
+    transfers, durations, claim = document.transfers, document.durations, document.claim
+    head = {
+        "format": PLAN_FORMAT.name,
+        "version": PLAN_FORMAT.version,
+        "graph": source_fields(document.graph),
+        "accelerator": source_fields(document.accelerator),
+    }
+    fields = {
+        "reading": _reading_fields(document.reading),
+        "memories": tuple(map(memory_fields, document.answer.memories)),
+        "links": tuple({"source": source, "target": target} for source, target in transfers.links) or None,
+        "rates": tuple(_rate_fields(*ends, transfers.rates[ends]) for ends in sorted(transfers.rates)) or None,
+        "placement": None if document.placement is Placement.DYNAMIC else document.placement,
+        "order": None if document.order is Order.FREE else document.order,
+        "durations": durations
+        and {
+            "queues": durations.queues,
+            "setup_cycles": durations.setup_cycles,
+            "has_one_channel": durations.has_one_channel,
+            "cycles": dict(sorted(durations.cycles.items())),
+        },
+        "recomputation": document.recomputation and {"costs": dict(sorted(document.recomputation.costs.items()))},
+        "instructions": tuple(map(instruction_fields, document.answer.instructions)),
+        "result": claim and {"method": claim.method, **claim_fields(claim)},
+    }
+    return document_text(head, fields, PlanError)
+
+
+def _reading_fields(reading: Reading) -> dict[str, object]:
+    sharing = reading.sharing
+    always = {"bits": reading.bits, **binding_fields(reading.bindings), "granularity": reading.granularity}
+    always |= {"count": reading.count, "split": reading.split}
+    return always | present(
+        {
+            "cap_tensors": reading.cap_tensors or None,
+            "share": None
+            if sharing == NO_SHARING
+            else {"in_place": list(sharing.in_place), "alias": list(sharing.alias)},
+            "states": dict(sorted(reading.states.items())) or None,
+            "bands": dict(sorted(reading.bands.items())) or None,
+            "recompute": None if reading.recompute is Recompute.NEVER else reading.recompute,
+        }
+    )
+
+
+def memory_fields(memory: Memory) -> dict[str, object]:
+    """Return the fields of a scratchpad, with `holds` unless it holds every operand."""
+    fields: dict[str, object] = {
+        "name": memory.name,
+        "capacity_bytes": memory.capacity_bytes,
+        "alignment_bytes": memory.alignment_bytes,
+    }
+    return fields if memory.holds == tuple(Operand) else fields | {"holds": list(memory.holds)}
+
+
+def _rate_fields(source: str, target: str, rate: Rate) -> dict[str, object]:
+    terms = [{"unit_bits": unit_bits, "cost": cost} for unit_bits, cost in rate.terms]
+    return {"source": source, "target": target, "setup": rate.setup, "terms": terms}

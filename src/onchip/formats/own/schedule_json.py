@@ -1,6 +1,6 @@
-"""The schedule file: stacks, mappings and instructions, with the whole accelerator and what their maker claims.
+"""The schedule file: fused groups, mappings and instructions, the whole accelerator, and the maker's claims.
 
-Read here, written by `schedule_json_writer`. Whether a schedule is legal is the verifier's to say.
+The reader does not judge whether the schedule is legal; the verifier does. The same schedule gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,33 +19,45 @@ from onchip.answer.schedule import Homes, Schedule, ScheduledMapping, ScheduledS
 from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import Memory
-from onchip.errors import InputError, errors_in_file
-from onchip.formats.files import read_file
-from onchip.formats.own.accelerator_yaml import AcceleratorFields, accelerator_of
-from onchip.formats.own.document_fields import (
+from onchip.errors import errors_in_file
+from onchip.formats.canonical import document_text
+from onchip.formats.files import read_file, write_file
+from onchip.formats.own.accelerator_yaml import AcceleratorFields, accelerator_fields, accelerator_of
+from onchip.formats.own.fields import (
     BindingFields,
+    InstructionFields,
+    LayerFields,
+    NestFields,
     PixelFields,
     SourceFields,
+    binding_fields,
     bindings_of,
     check_sizes,
+    claim_fields,
+    instruction_fields,
+    instructions_of,
+    layer_fields,
+    layer_of,
+    mapping_fields,
+    mapping_of,
+    source_fields,
     source_of,
 )
-from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
-from onchip.formats.own.program_fields import InstructionFields, instructions_of
-from onchip.formats.validation import Format, field_path, parse, placed
+from onchip.formats.validation import Format, errors_at, field_path, parse
 from onchip.without_collecting import without_collecting
 
 SCHEDULE_FORMAT: Final = Format("onchip-schedule", 1, ScheduleError)
 DECISIONS: Final = ("order", "stacks", "tilings", "homes", "mappings", "residencies", "prefetch")
-"""What may be chosen, in the space of a claim."""
+"""Decisions that the space of a claim names."""
 FIGURES: Final = ("energy_pj", "latency_cycles", "traffic_bytes")
-"""Figures of a schedule in a claim; the energy is left out if the accelerator does not state that of a MAC."""
+"""Figures of a schedule in a claim; the energy is absent if the accelerator does not state the energy of a MAC."""
 
 
 class ScheduleReadingFields(BindingFields):
-    """How the network was read; null: an element has the model's own bits, a sum in the making 16 more, up to 32.
+    """Options with which the network was read.
 
-    Beside the model's own bits a sum has 32, if nothing is said; it never has fewer than its output.
+    With `bits` null, elements have the bits of the model; `partial_bits`, the accumulator width, is then 16 more, up
+    to 32, if it is null, and 32 if it is absent. An accumulator never has fewer bits than the output.
     """
 
     bits: int | None
@@ -54,7 +66,7 @@ class ScheduleReadingFields(BindingFields):
 
 
 class ScheduledStackFields(TypedDict):
-    """Operators by name; `tile` and `mode` where they run tile by tile."""
+    """Operators of a fused group, by name; `tile` and `mode` if they run tile by tile."""
 
     operators: list[str]
     tile: PixelFields | None
@@ -62,7 +74,7 @@ class ScheduledStackFields(TypedDict):
 
 
 class HomesFields(TypedDict, total=False):
-    """Memories by name; an operand that is left out streams from or to DRAM, or the layer has none."""
+    """Home memories by name; an absent operand streams from or to DRAM, or does not exist."""
 
     input: str
     weight: str
@@ -70,7 +82,7 @@ class HomesFields(TypedDict, total=False):
 
 
 class ScheduledMappingFields(NestFields):
-    """How tile operators of a stack run whose loop nest is `layer`; stacks are numbered from 0."""
+    """The mapping of the tile operators of a fused group whose loop nest is `layer`; groups are numbered from 0."""
 
     stack: int
     layer: LayerFields
@@ -78,7 +90,7 @@ class ScheduledMappingFields(NestFields):
 
 
 class SpaceFields(TypedDict):
-    """What the bound is proven among: `any`, or the restriction in words."""
+    """The space in which the bound is proven: `any`, or the restriction in words, for each decision."""
 
     order: str
     stacks: str
@@ -90,7 +102,7 @@ class SpaceFields(TypedDict):
 
 
 class ScheduleResultFields(TypedDict):
-    """What the maker claims; objective and bound in femtojoules, cycles, the product of both, or bytes."""
+    """Claims of the maker; objective and bound in femtojoules, cycles, the product of both, or bytes."""
 
     method: str
     status: Status
@@ -104,7 +116,7 @@ class ScheduleResultFields(TypedDict):
 
 
 class ScheduleFields(TypedDict):
-    """A schedule file; the stacks stand in the order in which they run, the accelerator is an accelerator file's."""
+    """A schedule file, with fused groups in execution order and the fields of an accelerator file."""
 
     format: Literal["onchip-schedule"]
     version: Literal[1]
@@ -119,12 +131,12 @@ class ScheduleFields(TypedDict):
 
 @without_collecting()
 def read_schedule(path: Path) -> ScheduleDocument:
-    """What a schedule file says, unpacked where `path` ends in `.gz`; raises InputError."""
+    """Read a schedule file, unpacked if the name ends in `.gz`; raises InputError."""
     return schedule_from_json(read_file(path), str(path))
 
 
 def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
-    """What the schedule `text` says; `file` is its name in errors. Raises InputError with the field."""
+    """Read the schedule in `text`; `file` is its name in errors. Raises InputError with the field."""
     fields = parse(ScheduleFields, SCHEDULE_FORMAT, text, file)
     with errors_in_file(file):
         accelerator = accelerator_of(fields["accelerator"], "accelerator")
@@ -143,12 +155,11 @@ def schedule_from_json(text: str | bytes, file: str) -> ScheduleDocument:
 
 
 def addressed_memories(accelerator: Accelerator) -> tuple[Memory, ...]:
-    """The memories in which the program of a schedule allocates."""
+    """Return the memories in which the program of a schedule allocates."""
     return tuple(level.memory for level in accelerator.addressed)
 
 
 def _reading(fields: ScheduleReadingFields) -> Reading:
-    """All tensors of a schedule are counted."""
     bits, partial_bits = fields["bits"], fields.get("partial_bits")
     check_sizes({"bits": bits, "partial_bits": partial_bits}, ScheduleError)
     reading = Reading.of(bindings_of(fields, ScheduleError), fields.get("granularity", Granularity.FUSED))
@@ -160,11 +171,9 @@ def _stack(fields: ScheduledStackFields, place: str) -> ScheduledStack:
     if (tile is None) is not (mode is None):
         what = "it has a mode and no tile" if tile is None else "it has a tile and no mode"
         raise ScheduleError(what, place=place, expected="both or none")
-    try:
+    with errors_at(place):
         tiling = None if tile is None or mode is None else Tiling(tile["columns"], tile["rows"], mode)
         return ScheduledStack(tuple(fields["operators"]), tiling)
-    except InputError as error:
-        raise placed(error, place) from None
 
 
 def _mapping(fields: ScheduledMappingFields, stack_count: int, place: str) -> ScheduledMapping:
@@ -186,3 +195,59 @@ def _claim(fields: ScheduleResultFields) -> Claim:
         {name: fields[name] for name in FIGURES if name in fields},
         {decision: fields["space"][decision] for decision in DECISIONS},
     )
+
+
+def write_schedule(document: ScheduleDocument, path: Path) -> None:
+    """Write the schedule file, packed if the name ends in `.gz`; raises OutputError if it cannot be written."""
+    write_file(path, schedule_to_json(document).encode())
+
+
+def schedule_to_json(document: ScheduleDocument) -> str:
+    """Return the text of a schedule file, one line per fused group, mapping and instruction.
+
+    Raises ScheduleError for names that are not Unicode, and for a program over other memories than the addressed
+    memories of the accelerator, which the file could not express.
+    """
+    schedule, reading, claim = document.answer, document.reading, document.claim
+    if schedule.program.memories != addressed_memories(document.accelerator):
+        names = ", ".join(memory.name for memory in schedule.program.memories)
+        expected = f"those that {document.accelerator.name!r} addresses"
+        raise ScheduleError(f"the program is over {names or 'no memory'}", place="instructions", expected=expected)
+    graph = source_fields(document.graph)
+    fields = {
+        "accelerator": {
+            name: tuple(value) if name == "memories" and isinstance(value, list) else value
+            for name, value in accelerator_fields(document.accelerator).items()
+        },
+        "reading": {
+            "bits": reading.bits,
+            "partial_bits": reading.partial_bits,
+            **binding_fields(reading.bindings),
+            "granularity": reading.granularity,
+        },
+        "stacks": tuple(map(_stack_fields, schedule.stacks)),
+        "mappings": tuple(map(_mapping_fields, schedule.mappings)),
+        "instructions": tuple(map(instruction_fields, schedule.program.instructions)),
+        "result": claim and _claim_fields(claim),
+    }
+    head = {"format": SCHEDULE_FORMAT.name, "version": SCHEDULE_FORMAT.version, "graph": graph}
+    return document_text(head, fields, ScheduleError)
+
+
+def _stack_fields(stack: ScheduledStack) -> dict[str, object]:
+    operators, tiling = list(stack.operators), stack.tiling
+    if tiling is None:
+        return {"operators": operators, "tile": None}
+    return {"operators": operators, "tile": {"columns": tiling.columns, "rows": tiling.rows}, "mode": tiling.mode}
+
+
+def _mapping_fields(mapping: ScheduledMapping) -> dict[str, object]:
+    homes = {str(operand): home for operand, home in mapping.homes}
+    fields = {"stack": mapping.stack, "layer": layer_fields(mapping.layer), "homes": homes}
+    return fields | mapping_fields(mapping.mapping)
+
+
+def _claim_fields(claim: Claim) -> dict[str, object]:
+    figures = {name: claim.figures[name] for name in FIGURES if name in claim.figures}
+    space = {decision: claim.space[decision] for decision in DECISIONS}
+    return {"method": claim.method, **claim_fields(claim), **figures, "space": space}

@@ -1,6 +1,6 @@
-"""The strategy file: stacks of layers, their tiles and modes, how the layers run in them, what their maker claims.
+"""The strategy file: fused groups of layers with tiles, overlap modes and mappings, and the maker's claims.
 
-Read here, written by `strategy_json_writer`. Whether a strategy is legal is the verifier's to say.
+The reader does not judge whether the strategy is legal; the verifier does. The same strategy gives the same bytes.
 """
 
 from __future__ import annotations
@@ -11,33 +11,43 @@ from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument
+from onchip.answer.document import Claim, CostModel, Granularity, Reading, StrategyDocument, as_written
 from onchip.answer.result import Status
 from onchip.answer.schedule import Homes
 from onchip.answer.stacks import OverlapMode, StackStrategy, StrategyError, Tiling
-from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, named_parts
+from onchip.answer.strategy import EnergyCause, FusionStrategy, TileMapping, named_parts, nested_figures
 from onchip.arch.memory import DRAM
-from onchip.errors import InputError, errors_in_file
-from onchip.formats.files import read_file
-from onchip.formats.own.document_fields import (
+from onchip.errors import errors_in_file
+from onchip.formats.canonical import document_text
+from onchip.formats.files import read_file, write_file
+from onchip.formats.own.fields import (
     BindingFields,
+    LayerFields,
+    NestFields,
     PixelFields,
     SourceFields,
+    binding_fields,
     bindings_of,
     check_sizes,
+    claim_fields,
+    layer_fields,
+    layer_of,
+    mapping_fields,
+    mapping_of,
+    present,
+    source_fields,
     source_of,
 )
-from onchip.formats.own.layer_fields import LayerFields, NestFields, layer_of, mapping_of
 from onchip.formats.own.schedule_json import HomesFields
-from onchip.formats.validation import Format, field_path, parse, placed
+from onchip.formats.validation import Format, errors_at, field_path, parse
 
 STRATEGY_FORMAT: Final = Format("onchip-strategy", 1, StrategyError)
 STRATEGIES: Final = "strategies"
-"""What may be chosen, in the space of a strategy's claim."""
+"""The decision that the space of a strategy's claim names."""
 
 
 class StrategyReadingFields(BindingFields):
-    """How the network is read and who maps each layer's tiles; what is left out is 8 bits, `exact` and `onchip`."""
+    """Options with which the network is read, and the mapper of tiles; defaults are 8 bits, `exact` and `onchip`."""
 
     bits: NotRequired[int]
     partial_bits: NotRequired[int]
@@ -47,7 +57,7 @@ class StrategyReadingFields(BindingFields):
 
 
 class StackFields(TypedDict):
-    """Layers by name; their last output lies in memory `output`, or in DRAM."""
+    """Layers of a fused group, by name; `output` is the home memory of their last output, DRAM if absent."""
 
     layers: list[str]
     tile: PixelFields
@@ -56,9 +66,9 @@ class StackFields(TypedDict):
 
 
 class TileMappingFields(NestFields):
-    """How the layers `names` of a stack run in tiles in which their loop nest is `layer`; stacks are numbered from 0.
+    """The mapping of the layers `names` of a fused group in tiles with loop nest `layer`; groups are numbered from 0.
 
-    `room` are the bytes left to tiles in one instance of a memory, by its name; what is left out is all theirs.
+    `room` maps a memory to the bytes left to tiles in one instance; an absent memory belongs to the tiles entirely.
     """
 
     stack: int
@@ -89,7 +99,7 @@ class StrategyResultFields(TypedDict):
 
 
 class StrategyFields(TypedDict):
-    """A strategy file; the stacks stand in the order in which they run, operators outside of them by name."""
+    """A strategy file, with fused groups in execution order, and the names of operators outside of them."""
 
     format: Literal["onchip-strategy"]
     version: Literal[1]
@@ -103,12 +113,12 @@ class StrategyFields(TypedDict):
 
 
 def read_strategy(path: Path) -> StrategyDocument:
-    """What a strategy file says; raises InputError."""
+    """Read a strategy file; raises InputError."""
     return strategy_from_json(read_file(path), str(path))
 
 
 def strategy_from_json(text: str | bytes, file: str) -> StrategyDocument:
-    """What `text` says; `file` is its name in errors. Raises StrategyError."""
+    """Read the strategy in `text`; `file` is its name in errors. Raises StrategyError."""
     fields = parse(StrategyFields, STRATEGY_FORMAT, text, file)
     with errors_in_file(file):
         if not fields["stacks"] and not fields.get("outside"):
@@ -137,29 +147,21 @@ def _reading(fields: StrategyReadingFields) -> Reading:
 
 
 def _stack(fields: StackFields, place: str) -> StackStrategy:
-    try:
+    with errors_at(place):
         tiling = Tiling(fields["tile"]["columns"], fields["tile"]["rows"], fields["mode"])
         return StackStrategy(tuple(fields["layers"]), tiling, fields.get("output", DRAM))
-    except InputError as error:
-        raise placed(error, place) from None
 
 
 def _mapping(fields: TileMappingFields, place: str) -> TileMapping:
     layer, mapping = layer_of(fields["layer"], f"{place}.layer"), mapping_of(fields, place)
-    try:
+    with errors_at(place):
         homes, room = Homes(**fields["homes"]), fields.get("room", {})
         return TileMapping(fields["stack"], tuple(fields["names"]), layer, homes, mapping, room)
-    except InputError as error:
-        raise placed(error, place) from None
 
 
 def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
-    figures: dict[str, float] = {
-        **({"energy_pj": fields["energy_pj"]} if "energy_pj" in fields else {}),
-        "latency_cycles": fields["latency_cycles"],
-        "macs": fields["macs"],
-        "dram_bits": fields["dram_bits"],
-    }
+    figures: dict[str, float] = {"energy_pj": fields["energy_pj"]} if "energy_pj" in fields else {}
+    figures |= {name: fields[name] for name in ("latency_cycles", "macs", "dram_bits")}
     by_cause = {
         (memory, str(cause)): energy
         for memory, energies in fields.get("energies_pj", {}).items()
@@ -169,3 +171,58 @@ def _claim(fields: StrategyResultFields, mapper: str) -> Claim:
     space = {STRATEGIES: fields["space"]} if fields.get("space") else {}
     value, bound = fields["objective_value"], fields["lower_bound"]
     return Claim(mapper, fields["status"], fields["objective"], value, bound, figures, space, fields.get("bound_among"))
+
+
+def write_strategy(document: StrategyDocument, path: Path) -> None:
+    """Write the strategy file; raises OutputError if it cannot be written."""
+    write_file(path, strategy_to_json(document).encode())
+
+
+def strategy_to_json(document: StrategyDocument) -> str:
+    """Return the text of a strategy file, one line per fused group and mapping.
+
+    Raises StrategyError for names that are not Unicode and for figures that are not finite.
+    """
+    answer, claim, reading = document.answer, document.claim, document.reading
+    head = {
+        "format": STRATEGY_FORMAT.name,
+        "version": STRATEGY_FORMAT.version,
+        "network": source_fields(document.graph),
+        "accelerator": source_fields(document.accelerator),
+    }
+    partial = {} if reading.partial_bits is None else {"partial_bits": reading.partial_bits}
+    fields = {
+        "reading": {
+            "bits": reading.bits,
+            **partial,
+            **binding_fields(reading.bindings),
+            "granularity": reading.granularity,
+            "mapper": document.mapper,
+            "model": document.model,
+        },
+        "stacks": tuple(map(_stack_fields, answer.stacks)),
+        "mappings": tuple(map(_mapping_fields, answer.mappings)) or None,
+        "outside": [*answer.outside] or None,
+        "result": claim and _claim_fields(claim),
+    }
+    return document_text(head, fields, StrategyError)
+
+
+def _stack_fields(stack: StackStrategy) -> dict[str, object]:
+    tile = {"columns": stack.tiling.columns, "rows": stack.tiling.rows}
+    fields: dict[str, object] = {"layers": list(stack.layers), "tile": tile, "mode": stack.tiling.mode}
+    return fields if stack.output_home == DRAM else fields | {"output": stack.output_home}
+
+
+def _mapping_fields(one: TileMapping) -> dict[str, object]:
+    homes = {str(operand): home for operand, home in one.homes}
+    room = {"room": dict(sorted(one.room_bytes.items()))} if one.room_bytes else {}
+    fields = {"stack": one.stack, "names": list(one.names), "layer": layer_fields(one.layer), "homes": homes}
+    return fields | room | mapping_fields(one.mapping)
+
+
+def _claim_fields(claim: Claim) -> dict[str, object]:
+    figures = nested_figures({name: as_written(figure) for name, figure in claim.figures.items()})
+    among = None if claim.bound_among is None else as_written(claim.bound_among)
+    space = claim.space[STRATEGIES] if claim.space else None
+    return claim_fields(claim) | figures | present({"space": space, "bound_among": among})

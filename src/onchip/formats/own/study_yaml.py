@@ -21,7 +21,7 @@ STUDY_FORMAT: Final = Format("onchip-study", 1, InputError)
 class ParameterFields(TypedDict, total=False):
     """The values of a parameter: a `range` (`256KiB..8MiB`) in `steps` or doubling, or `values`.
 
-    `path` is the field of the machine that the parameter is; without it, its name is the path. In a file the text of a
+    `path` is the field of the accelerator that varies, by default the name of the parameter. In a file the text of a
     range, or a list of values, may stand alone.
     """
 
@@ -40,7 +40,7 @@ class CostTableFields(TypedDict):
 
 
 class PointLimitFields(TypedDict, total=False):
-    """What computing one point may take: a memory limit is bytes, or text with a unit."""
+    """Limits for computing one point; the memory limit is bytes, or text with a unit."""
 
     memory: int | str
     seconds: float
@@ -65,14 +65,14 @@ class StudyFields(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class StudyFile:
-    """The fields of a study file, and where each stands."""
+    """The fields of a study file, and the line of each."""
 
     fields: StudyFields
     document: YamlDocument
     file: str
 
     def located(self, error: InputError) -> InputError:
-        """The error with the file, and the line where it stands if its place is a field of the study."""
+        """Return the error with the file, and with the line if its place is a field of the study."""
         place = error.place or ""
         if split(r"\W", place, maxsplit=1)[0] in StudyFields.__annotations__:
             error.place = self.document.place(place)
@@ -80,12 +80,12 @@ class StudyFile:
 
 
 def read_study_file(path: Path) -> StudyFile:
-    """The fields of a study file; raises InputError with file, line and field."""
+    """Read a study file; raises InputError with file, line and field."""
     return study_from_yaml(read_file(path), str(path))
 
 
 def study_from_yaml(text: str | bytes, file: str) -> StudyFile:
-    """What a study's `text` says, `file` is its name in errors; raises InputError with line and field."""
+    """Read the study in `text`; `file` is its name in errors. Raises InputError with line and field."""
     document = parse_yaml(text, STUDY_FORMAT, file)
     try:
         check_format(document.value, STUDY_FORMAT, file)
@@ -97,7 +97,7 @@ def study_from_yaml(text: str | bytes, file: str) -> StudyFile:
 
 
 def study_of_value(value: dict[str, object]) -> StudyFields:
-    """The fields of a study that is no file, without its format and version; raises InputError with the field."""
+    """Return the fields of a study given as a dict without format and version; raises InputError with the field."""
     whole = {"format": STUDY_FORMAT.name, "version": STUDY_FORMAT.version, **value}
     try:
         encoded = json.dumps(_spelled_out(whole), allow_nan=False).encode()
@@ -107,7 +107,7 @@ def study_of_value(value: dict[str, object]) -> StudyFields:
 
 
 def _spelled_out(value: Any) -> Any:  # noqa: ANN401 - YAML
-    """The value with the fields of parameters that are written as a range or a list alone."""
+    """Return the study with fields for parameters that are written as a range or a list alone."""
     parameters = value.get("parameters")
     if not isinstance(parameters, dict):
         return value
@@ -121,6 +121,6 @@ def _parameter(value: object) -> object:
 
 
 def _without_branch(place: str) -> str:
-    """The place in the file, without the shape that pydantic tried there."""
+    """Return the place in the file, without the alternative that pydantic tried there."""
     head, _, last = place.rpartition(".")
     return head if last in ("str", "int", "CostTableFields") else place

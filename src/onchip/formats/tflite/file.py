@@ -1,20 +1,66 @@
-"""The bytes of a TFLite file as plain tables; whatever they hold, it ends in tables or in one line.
+"""Read the bytes of a TFLite file as plain tables, with element types and operator options.
 
-The flatbuffers package follows offsets wherever they lead. Here what all tables list together has a bound, and
-what leads outside the file is refused.
+The flatbuffers package follows offsets without checks. Here the total size of all lists is bounded, and offsets that
+leave the file are refused.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from onchip.errors import GraphError, InputError
 from onchip.formats.files import read_file
+
+_TYPES: Final[dict[int, tuple[str, int, str]]] = {
+    0: ("FLOAT32", 32, "float32"),
+    1: ("FLOAT16", 16, "float16"),
+    2: ("INT32", 32, "int32"),
+    3: ("UINT8", 8, "uint8"),
+    4: ("INT64", 64, "int64"),
+    5: ("STRING", 0, ""),
+    6: ("BOOL", 8, "bool"),
+    7: ("INT16", 16, "int16"),
+    8: ("COMPLEX64", 64, "complex64"),
+    9: ("INT8", 8, "int8"),
+    10: ("FLOAT64", 64, "float64"),
+    11: ("COMPLEX128", 128, "complex128"),
+    12: ("UINT64", 64, "uint64"),
+    13: ("RESOURCE", 0, ""),
+    14: ("VARIANT", 0, ""),
+    15: ("UINT32", 32, "uint32"),
+    16: ("UINT16", 16, "uint16"),
+    17: ("INT4", 4, ""),
+    18: ("BFLOAT16", 16, ""),
+}
+"""By the schema's number: its name, bits an element (0: no fixed size), and numpy's name for it, if it has one."""
+INT4: Final = 17
+
+
+def type_name(number: int) -> str:
+    """The schema's word for an element type, such as `FLOAT16`."""
+    return _TYPES[number][0] if number in _TYPES else f"type {number}"
+
+
+def bits_of(number: int) -> int | None:
+    """How many bits an element has; None for types of no fixed size, and for those that nobody knows."""
+    return _TYPES[number][1] or None if number in _TYPES else None
+
+
+def dtype_of(number: int) -> np.dtype[Any] | None:
+    """The numpy type with the same bytes; None where there is none."""
+    name = _TYPES[number][2] if number in _TYPES else ""
+    return np.dtype(name) if name else None
+
 
 Accessor: TypeAlias = Any
 """What the generated schema reads a table with; it has no types."""
@@ -229,3 +275,75 @@ class _Reader:
 
 def _names(enumeration: type) -> dict[int, str]:
     return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
+
+
+def options_of(operator: FileOperator) -> dict[str, int | float]:
+    """The numbers among an operator's options, defaults included; empty for one without any. Raises InputError."""
+    table = operator.table
+    if table is None:
+        return {}
+    with refused_if_damaged():
+        for kinds, number, union in (
+            ("BuiltinOptions", table.BuiltinOptionsType(), table.BuiltinOptions),
+            ("BuiltinOptions2", table.BuiltinOptions2Type(), table.BuiltinOptions2),
+        ):
+            if number and (place := union()) is not None:
+                return _numbers(kinds, number, place)
+    return {}
+
+
+def _numbers(kinds: str, number: int, place: Accessor) -> dict[str, int | float]:
+    import tflite
+
+    name = next((name for name, value in vars(getattr(tflite, kinds)).items() if value == number), "")
+    schema = getattr(tflite, name, None)
+    if schema is None:
+        return {}
+    options = schema()
+    options.Init(place.Bytes, place.Pos)
+    found = {}
+    for word, read in _readers(schema):
+        value = read(options)
+        if isinstance(value, bool | int | float):
+            found[word] = value
+    return found
+
+
+@cache
+def _readers(schema: type) -> tuple[tuple[str, Accessor], ...]:
+    """The methods that read one number each, by the name of what they read."""
+    return tuple(
+        (re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower(), method)
+        for name, method in vars(schema).items()
+        if name != "Init" and not name.endswith(("Length", "AsNumpy", "IsNone")) and not isinstance(method, classmethod)
+        if callable(method) and len(signature(method).parameters) == 1
+    )
+
+
+_QUANTISED_DIMENSION: Final = 6  # a field of QuantizationParameters
+
+
+def mended(file: ModelFile) -> bytes:
+    """The file's bytes, a tensor of one dimension quantised along that one; raises InputError for a damaged file.
+
+    Older converters say of a bias that it is quantised along dimension 3, as its weights are.
+    """
+    with refused_if_damaged():
+        places = list(_wrong_dimensions(file))
+    if not places:
+        return file.content
+    content = bytearray(file.content)
+    for place in places:
+        struct.pack_into("<i", content, place, 0)
+    return bytes(content)
+
+
+def _wrong_dimensions(file: ModelFile) -> Iterator[int]:
+    """Where a dimension stands that a tensor of one dimension does not have."""
+    for at in range(file.table.SubgraphsLength()):
+        subgraph = file.table.Subgraphs(at)
+        for index, tensor in enumerate(file.subgraphs[at].tensors):
+            quantisation = subgraph.Tensors(index).Quantization() if len(tensor.shape) == 1 else None
+            if quantisation is not None and quantisation.QuantizedDimension() > 0:
+                table = quantisation._tab
+                yield table.Pos + table.Offset(4 + 2 * _QUANTISED_DIMENSION)

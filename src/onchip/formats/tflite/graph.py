@@ -9,15 +9,12 @@ from types import MappingProxyType
 from typing import Final
 
 from onchip.errors import GraphError
-from onchip.formats.attributes import writable
-from onchip.formats.states import NEXT
-from onchip.formats.tflite import elementwise, moving, sliding
-from onchip.formats.tflite.file import ModelFile
-from onchip.formats.tflite.layouts import MapLayouts, Presentation
+from onchip.formats.networks import NEXT, writable
+from onchip.formats.tflite import kinds
+from onchip.formats.tflite.file import ModelFile, bits_of, type_name
+from onchip.formats.tflite.kinds import DescribedOperator, Operands, UnlikeError
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator
-from onchip.formats.tflite.operands import DescribedOperator, Operands, UnlikeError
-from onchip.formats.tflite.storage import TensorStorage
-from onchip.formats.tflite.types import bits_of, type_name
+from onchip.formats.tflite.storage import MapLayouts, Presentation, TensorStorage
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_ORDERS, SEEN_SHAPES, WRITTEN_ORDERS, AttributeValue, Operator
 from onchip.ir.state import State
@@ -25,30 +22,30 @@ from onchip.ir.tensor import Role, Tensor
 
 KINDS: Final[Mapping[str, Callable[[Operands], DescribedOperator]]] = MappingProxyType(
     {
-        "CONV_2D": sliding.convolution,
-        "DEPTHWISE_CONV_2D": sliding.depthwise_convolution,
-        "TRANSPOSE_CONV": sliding.transposed_convolution,
-        "MAX_POOL_2D": sliding.pool,
-        "AVERAGE_POOL_2D": sliding.pool,
-        "RESIZE_BILINEAR": sliding.resize,
-        "RESIZE_NEAREST_NEIGHBOR": sliding.resize,
-        "DEPTH_TO_SPACE": sliding.blocks,
-        "SPACE_TO_DEPTH": sliding.blocks,
-        "FULLY_CONNECTED": elementwise.fully_connected,
-        "BATCH_MATMUL": elementwise.matrix_product,
-        "CONCATENATION": moving.concatenation,
-        "SPLIT": moving.split,
-        "SPLIT_V": moving.split,
-        "PAD": moving.pad,
-        "PADV2": moving.pad,
-        "MIRROR_PAD": moving.pad,
-        "SLICE": moving.sliced,
-        "STRIDED_SLICE": moving.strided_slice,
-        "TRANSPOSE": moving.transposition,
-        "SOFTMAX": moving.softmax,
-        "LOG_SOFTMAX": moving.softmax,
-        **dict.fromkeys(elementwise.ELEMENTWISE, elementwise.elementwise),
-        **dict.fromkeys(elementwise.REDUCTIONS, elementwise.reduction),
+        "CONV_2D": kinds.convolution,
+        "DEPTHWISE_CONV_2D": kinds.depthwise_convolution,
+        "TRANSPOSE_CONV": kinds.transposed_convolution,
+        "MAX_POOL_2D": kinds.pool,
+        "AVERAGE_POOL_2D": kinds.pool,
+        "RESIZE_BILINEAR": kinds.resize,
+        "RESIZE_NEAREST_NEIGHBOR": kinds.resize,
+        "DEPTH_TO_SPACE": kinds.blocks,
+        "SPACE_TO_DEPTH": kinds.blocks,
+        "FULLY_CONNECTED": kinds.fully_connected,
+        "BATCH_MATMUL": kinds.matrix_product,
+        "CONCATENATION": kinds.concatenation,
+        "SPLIT": kinds.split,
+        "SPLIT_V": kinds.split,
+        "PAD": kinds.pad,
+        "PADV2": kinds.pad,
+        "MIRROR_PAD": kinds.pad,
+        "SLICE": kinds.sliced,
+        "STRIDED_SLICE": kinds.strided_slice,
+        "TRANSPOSE": kinds.transposition,
+        "SOFTMAX": kinds.softmax,
+        "LOG_SOFTMAX": kinds.softmax,
+        **dict.fromkeys(kinds.ELEMENTWISE, kinds.elementwise),
+        **dict.fromkeys(kinds.REDUCTIONS, kinds.reduction),
     }
 )
 """By TFLite's kind what describes it; all others keep their kind, and run whole."""

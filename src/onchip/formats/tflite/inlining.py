@@ -15,7 +15,22 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from onchip.errors import GraphError
-from onchip.formats.tflite.file import GREATEST_COUNT, FileOperator, FileSubgraph, FileTensor, ModelFile
+from onchip.formats.networks import (
+    EXPECTED_OF_KEPT_LOOPS,
+    GREATEST_ITERATIONS,
+    GREATEST_UNROLLED_NODES,
+    ensure_of_a_size,
+)
+from onchip.formats.tflite.file import (
+    GREATEST_COUNT,
+    FileOperator,
+    FileSubgraph,
+    FileTensor,
+    ModelFile,
+    bits_of,
+    dtype_of,
+    options_of,
+)
 from onchip.formats.tflite.graph import build_network
 from onchip.formats.tflite.network import (
     ABSENT,
@@ -23,19 +38,11 @@ from onchip.formats.tflite.network import (
     FlatNetwork,
     NetworkOperator,
     NetworkTensor,
+    Variables,
     ensure_written_before_read,
     named,
 )
-from onchip.formats.tflite.options import options_of
 from onchip.formats.tflite.runtime import Values
-from onchip.formats.tflite.types import bits_of, dtype_of
-from onchip.formats.tflite.variables import Variables
-from onchip.formats.unrolling import (
-    EXPECTED_OF_KEPT_LOOPS,
-    GREATEST_ITERATIONS,
-    GREATEST_UNROLLED_NODES,
-    ensure_of_a_size,
-)
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import size_in_bytes
 from onchip.model.capacity.inner_peak import inner_peak_bytes

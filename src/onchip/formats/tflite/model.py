@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from onchip.errors import NetworkWarning, errors_in_file
-from onchip.formats.states import warn_of_states
+from onchip.formats.networks import warn_of_states
 from onchip.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def network_of_file(file: ModelFile, name: str, shapes: Mapping[str, tuple[int, 
     """The graph of a file's tables, called `name` where the file has no name for it; raises as `read_tflite` does."""
     from onchip.formats.tflite.graph import build_network
     from onchip.formats.tflite.inlining import flat_network
-    from onchip.formats.tflite.resizing import resized
+    from onchip.formats.tflite.network import resized
 
     network = resized(file, flat_network(file), shapes)
     return build_network(file, network, network.name or name)

@@ -1,14 +1,90 @@
-"""A network of a TFLite file without subgraphs: tensors, and operators in the order in which they run."""
+"""A network of a TFLite file without subgraphs: tensors, variables, and operators in execution order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
-from onchip.errors import GraphError
-from onchip.formats.tflite.file import FileOperator, FileTensor, ModelFile
-from onchip.formats.tflite.variables import KeptVariable
+import numpy as np
+
+from onchip.errors import GraphError, UsageError
+from onchip.formats.tflite.file import FileOperator, FileTensor, ModelFile, refused_if_damaged
+from onchip.formats.tflite.runtime import Values
+
+VariableName: TypeAlias = tuple[str, str]
+"""The container and the name by which handles of one variable are known."""
+_EXPECTED = "variables that VAR_HANDLE names"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVariable:
+    """A variable that keeps its value: the tensor that has it before an inference, and the one that has it after.
+
+    `initial` is the constant that it begins with, None where nothing says it. A variable that nobody assigns is the
+    constant itself, and none of these.
+    """
+
+    name: str
+    before: int
+    after: int
+    initial: int | None
+
+
+@dataclass
+class Variables:
+    """By the network's index of a handle its variable; by variable what it holds as operators run, and begins with."""
+
+    handles: dict[int, VariableName] = field(default_factory=dict)
+    held: dict[VariableName, int] = field(default_factory=dict)
+    first_read: dict[VariableName, int] = field(default_factory=dict)
+    initial: dict[VariableName, int] = field(default_factory=dict)
+
+    def add_handle(self, index: int, operator: FileOperator) -> None:
+        """Note which variable a VAR_HANDLE names; raises InputError for a damaged one."""
+        self.handles[index] = _variable_of(operator)
+
+    def of(self, operator: FileOperator, inputs: Sequence[int], place: str) -> VariableName:
+        """The variable that an operator reads or assigns; raises GraphError where nobody names it."""
+        name = self.handles.get(inputs[0]) if inputs else None
+        if name is None:
+            raise GraphError(f"{operator.kind} has a variable that nobody names", place=place, expected=_EXPECTED)
+        return name
+
+    def kept(self, resolved: Callable[[int], int]) -> tuple[KeptVariable, ...]:
+        """The variables that are read before they are assigned; `resolved` is which tensor another stands for."""
+        return tuple(
+            KeptVariable("/".join(filter(None, name)), index, resolved(self.held[name]), self.initial.get(name))
+            for name, index in self.first_read.items()
+            if name in self.held
+        )
+
+    def constants(self, place: str) -> dict[int, int]:
+        """By the tensor that reads a variable that nobody assigns, what it begins with; raises GraphError."""
+        found = {}
+        for name, index in self.first_read.items():
+            if name not in self.held:
+                if name not in self.initial:
+                    what = f"variable {name[1]!r} is read, and nobody assigns it"
+                    raise GraphError(what, place=place, expected="a CALL_ONCE that does")
+                found[index] = self.initial[name]
+        return found
+
+
+def _variable_of(operator: FileOperator) -> VariableName:
+    import tflite
+
+    with refused_if_damaged():
+        place = operator.table.BuiltinOptions()
+        if place is None or operator.table.BuiltinOptionsType() != tflite.BuiltinOptions.VarHandleOptions:
+            return "", ""
+        options = tflite.VarHandleOptions()
+        options.Init(place.Bytes, place.Pos)
+        container, name = (
+            (text or b"").decode(errors="backslashreplace") for text in (options.Container(), options.SharedName())
+        )
+    return container, name
+
 
 ABSENT: Final = -1
 """In place of an optional operand that is not there."""
@@ -145,3 +221,39 @@ def readers_of(network: FlatNetwork) -> Iterator[tuple[int, NetworkOperator]]:
         for index in dict.fromkeys(operator.inputs):
             if index >= 0:
                 yield index, operator
+
+
+_SAYS_ITS_SHAPE: Final = {"TRANSPOSE_CONV": 0, "RESHAPE": 1, "BROADCAST_TO": 1, "FILL": 0}
+_SAYS_ITS_PIXELS: Final = {"RESIZE_BILINEAR": 1, "RESIZE_NEAREST_NEIGHBOR": 1}
+
+
+def said_shape(network: FlatNetwork, index: int) -> Values | None:
+    """What such an input must hold, so that the output has the shape that the network has; None for any other."""
+    for operator in network.operators:
+        for places, skipped in ((_SAYS_ITS_SHAPE, slice(None)), (_SAYS_ITS_PIXELS, slice(1, 3))):
+            place = places.get(operator.kind)
+            if place is not None and place < len(operator.inputs) and operator.inputs[place] == index:
+                return np.array(network.tensors[operator.outputs[0]].shape[skipped])
+    return None
+
+
+def resized(file: ModelFile, network: FlatNetwork, shapes: Mapping[str, tuple[int, ...]]) -> FlatNetwork:
+    """The network with its inputs of these shapes; raises UsageError for what is no input or cannot be."""
+    index = {network.tensors[at].name: at for at in network.inputs}
+    for name, shape in shapes.items():
+        if name not in index:
+            known = ", ".join(map(repr, index)) or "none: it has no inputs"
+            raise UsageError("no network input has this name", place=f"--shape {name}", expected=known)
+        if min(shape, default=1) < 1:
+            raise UsageError(f"its shape is {list(shape)}", place=f"--shape {name}", expected="sizes of at least 1")
+    changed = {index[name]: shape for name, shape in shapes.items() if shape != network.tensors[index[name]].shape}
+    if not changed:
+        return network
+    if len(file.subgraphs) > 1:
+        what = "the file has several subgraphs, whose shapes do not follow from another one"
+        raise GraphError(what, place="--shape", expected="the file's own shapes")
+    from onchip.formats.tflite.file import mended
+    from onchip.formats.tflite.runtime import Interpreter
+
+    found = Interpreter(mended(file)).shapes_with(changed)
+    return with_shapes(network, {**found, **changed})

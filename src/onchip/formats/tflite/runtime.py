@@ -1,4 +1,4 @@
-"""ai-edge-litert, imported only by those who run a model: one thread, so that runs can be compared."""
+"""The interpreters of TFLite (ai-edge-litert) and TFLite Micro, imported only to run a model, on one thread."""
 
 from __future__ import annotations
 
@@ -90,3 +90,25 @@ def _runtime() -> ModuleType:
     except ImportError:
         what = "ai-edge-litert, which runs TFLite models, is not installed"
         raise UsageError(what, expected="pip install 'onchip[tflite]'") from None
+
+
+def micro_outputs(
+    model: bytes, inputs: Sequence[npt.NDArray[Any]], outputs: int, arena_bytes: int, inferences: int
+) -> list[npt.NDArray[Any]] | None:
+    """Return what TFLite Micro makes of a model's inputs in the last of some inferences.
+
+    None where it is not installed, or does not run the model.
+    """
+    try:
+        runtime = import_module("tflite_micro").runtime
+    except ImportError:
+        return None
+    try:
+        interpreter = runtime.Interpreter.from_bytes(model, arena_size=arena_bytes)
+        for _ in range(inferences):
+            for at, array in enumerate(inputs):
+                interpreter.set_input(array, at)
+            interpreter.invoke()
+        return [interpreter.get_output(at) for at in range(outputs)]
+    except Exception:
+        return None

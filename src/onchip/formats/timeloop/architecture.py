@@ -28,12 +28,13 @@ from onchip.formats.timeloop.components import (
     BranchFields,
     Component,
     FlatFields,
+    NodeFields,
+    NodeWalk,
     flat_components,
     nested_components,
+    numbers_of,
 )
-from onchip.formats.timeloop.document import read_document
-from onchip.formats.timeloop.nodes import NodeFields, NodeWalk, numbers_of
-from onchip.formats.timeloop.parts import check_parts
+from onchip.formats.timeloop.document import check_parts, read_document
 from onchip.formats.validation import validate
 
 WORD_BITS: Final = 8

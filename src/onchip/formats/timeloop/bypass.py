@@ -12,8 +12,7 @@ from typing_extensions import TypedDict
 from onchip.arch.memory import Operand
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.timeloop.document import read_document
-from onchip.formats.timeloop.parts import CONSTRAINTS, check_parts
+from onchip.formats.timeloop.document import CONSTRAINTS, check_parts, read_document
 from onchip.formats.validation import Format, placed, quoted, validate
 
 MAPSPACE_FILE: Final = Format("Timeloop mapspace", 3, InputError)

@@ -1,21 +1,87 @@
-"""The components of a Timeloop architecture file of versions 0.1 to 0.3, outermost first.
+"""Components of a Timeloop architecture file, outermost first.
 
-Flat (`arch`, 0.1): a list of memories, nearest the MACs first. Nested (`architecture`, 0.2 and 0.3): branches,
-each with its own `local` components and one branch inside; `PE[0..15]` is sixteen of them.
+Flat (`arch`, 0.1): a list of memories, nearest the MACs first. Nested (`architecture`, 0.2 and 0.3): branches, each
+with `local` components and one inner branch; `PE[0..15]` is sixteen branches. Nodes (0.4): the list that Timeloop's
+front end reads, with arithmetic in attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from math import prod
 from re import fullmatch
 from typing import Any, Final, NotRequired
 
 from typing_extensions import TypedDict
 
+from onchip.arch.memory import Operand
 from onchip.errors import AcceleratorError
+from onchip.formats.timeloop.bypass import operands_kept
 from onchip.formats.validation import Format, field_path, quoted
+
+LONGEST: Final = 200
+"""Characters of an expression that is looked at."""
+BINARY: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
+    "max": max,
+    "min": min,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "round": round,
+    "int": int,
+    "float": float,
+    "sqrt": math.sqrt,
+    "log2": math.log2,
+}
+
+
+def evaluated(text: str, names: Mapping[str, object]) -> object:
+    """Return the number that an expression of these names has, or the text itself if it is no such expression."""
+    if len(text) > LONGEST:
+        return text
+    try:
+        value = _value(ast.parse(text, mode="eval").body, names)
+    except (SyntaxError, ValueError, ArithmeticError, TypeError, RecursionError):
+        return text
+    return value if math.isfinite(value) else text
+
+
+def _value(node: ast.expr, names: Mapping[str, object]) -> float:
+    """Raises ValueError for what is no arithmetic of numbers."""
+    if isinstance(node, ast.Constant):
+        return _number(node.value)
+    if isinstance(node, ast.Name) and node.id in names:
+        return _number(names[node.id])
+    if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
+        return BINARY[type(node.op)](_value(node.left, names), _value(node.right, names))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, names)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in FUNCTIONS
+        and not node.keywords
+    ):
+        return FUNCTIONS[node.func.id](*(_value(one, names) for one in node.args))
+    raise ValueError("it is no arithmetic")
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("it is no number")
+    return value
+
 
 ARCHITECTURE: Final = Format("Timeloop architecture", 3, AcceleratorError)
 Attributes = Mapping[str, Any]
@@ -154,3 +220,127 @@ def _component(name: str, kind: str, attributes: Attributes, place: str, copies:
     if instances % mesh_x or (mesh[1] is not None and mesh_x * mesh[1] != instances):
         raise bare.refusal(("meshX", "meshY"), f"{instances} of it do not stand in rows of {mesh_x}", "whole rows")
     return Component(name, kind, attributes, place, instances, mesh_x)
+
+
+BRANCHES: Final = ("Hierarchical", "Parallel", "Pipelined")
+LEAVES: Final = ("Component", "Container", "Nothing")
+NETWORKS: Final = ("XY_NoC", "Legacy", "ReductionTree", "SimpleMulticast", "network")
+APPLIED: Final = "dataspace"
+
+
+class SpatialFields(TypedDict):
+    """How many times a node stands in each instance of what is around it."""
+
+    meshX: NotRequired[int | str]
+    meshY: NotRequired[int | str]
+
+
+NodeFields = TypedDict(
+    "NodeFields",
+    {
+        "!": NotRequired[str],
+        "name": NotRequired[str],
+        "class": NotRequired[str],
+        "subclass": NotRequired[str | None],
+        "attributes": NotRequired[dict[str, Any]],
+        "spatial": NotRequired[SpatialFields],
+        "constraints": NotRequired[dict[str, Any]],
+        "sparse_optimizations": NotRequired[Any],
+        "enabled": NotRequired[bool | str],
+        "networks": NotRequired[Any],
+        "required_actions": NotRequired[Any],
+        "area_scale": NotRequired[Any],
+        "energy_scale": NotRequired[Any],
+        "nodes": NotRequired[list["NodeFields"]],
+    },
+)
+"""A node, `!` being its tag. The front end of Timeloop knows these fields; scales of area and energy are not read."""
+
+
+def numbers_of(variables: Mapping[str, Any]) -> dict[str, object]:
+    """Return variables, expressions of earlier ones as numbers."""
+    known: dict[str, object] = {}
+    for name, value in variables.items():
+        known[name] = evaluated(value, known) if isinstance(value, str) else value
+    return known
+
+
+@dataclass(slots=True)
+class NodeWalk:
+    """Collects the components of a list of nodes, the operands that each keeps, and the features that are left out.
+
+    A container or a component with `spatial` multiplies the instances of itself and of all that follows it; the
+    attributes of containers count for what follows and does not state them itself.
+    """
+
+    names: dict[str, object]
+    components: list[Component] = field(default_factory=list)
+    keeps: dict[str, tuple[Operand, ...]] = field(default_factory=dict)
+    unapplied: list[str] = field(default_factory=list)
+    sparse: list[str] = field(default_factory=list)
+    inherited: dict[str, Any] = field(default_factory=dict)
+    mesh: tuple[int, int] = (1, 1)
+
+    def add(self, nodes: list[NodeFields], place: str, *, is_parallel: bool = False) -> None:
+        """Walk through nodes in order; raises AcceleratorError for a node that is not supported."""
+        for at, node in enumerate(nodes):
+            where = f"{place}[{at}]"
+            kind = node.get("!", "Component")
+            if kind in BRANCHES:
+                if kind == "Pipelined":
+                    raise AcceleratorError(
+                        "a !Pipelined branch (version 0.4)", place=where, expected="!Hierarchical or !Parallel"
+                    )
+                self.add(node.get("nodes", []), f"{where}.nodes", is_parallel=is_parallel or kind == "Parallel")
+            elif kind in LEAVES:
+                self._add_leaf(node, kind, where, is_parallel=is_parallel)
+            else:
+                expected = f"one of {', '.join(f'!{name}' for name in (*LEAVES, *BRANCHES))}"
+                raise AcceleratorError(f"a node is a !{kind} (version 0.4)", place=where, expected=expected)
+
+    def _add_leaf(self, node: NodeFields, kind: str, place: str, *, is_parallel: bool) -> None:
+        if kind == "Nothing" or node.get("enabled", True) in (False, "False", "false"):
+            return
+        own = self._evaluated(node.get("attributes", {}))
+        self.mesh = self._wider(node.get("spatial", {}), own, place)
+        self._leave_out(node)
+        if kind == "Container":
+            self.inherited |= own
+            return
+        name, of_class = node.get("name"), node.get("class") or node.get("subclass") or "storage"
+        if name is None:
+            raise AcceleratorError("a component has no name", place=place, expected="name")
+        if any(one in of_class for one in NETWORKS):
+            return
+        attributes = {**self.inherited, **own}
+        where = f"{place}.attributes" if "attributes" in node else place
+        x, y = self.mesh
+        self.components.append(Component(name, of_class, attributes, where, x * y, x))
+        spaces = node.get("constraints", {}).get(APPLIED) or {}
+        if is_parallel or spaces:
+            self.keeps[name] = operands_kept(spaces, f"{place}.constraints.{APPLIED}", only_kept=is_parallel)
+
+    def _leave_out(self, node: NodeFields) -> None:
+        """Note constraints and sparse optimisations that change the legal mappings or their cost."""
+        name, constraints = node.get("name", node.get("!", "Component")), node.get("constraints", {})
+        self.unapplied += [
+            f"{kind} constraint of {name}" for kind, part in constraints.items() if part and kind != APPLIED
+        ]
+        self.sparse += [name] if node.get("sparse_optimizations") else []
+
+    def _evaluated(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return attributes with expressions of variables, containers' attributes and earlier ones as numbers."""
+        before = {**self.names, **self.inherited}
+        known = numbers_of({**before, **attributes})
+        return {name: known[name] for name in attributes}
+
+    def _wider(self, spatial: SpatialFields, own: Attributes, place: str) -> tuple[int, int]:
+        sizes = []
+        for before, axis in zip(self.mesh, ("meshX", "meshY"), strict=True):
+            given = spatial.get(axis, 1)
+            size = evaluated(given, {**self.names, **self.inherited, **own}) if isinstance(given, str) else given
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                detail = f"{axis} is {quoted(size)}"
+                raise AcceleratorError(detail, place=f"{place}.spatial.{axis}", expected="a whole number from 1")
+            sizes.append(before * size)
+        return sizes[0], sizes[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from re import search
@@ -10,12 +10,39 @@ from typing import TYPE_CHECKING, Final
 
 from onchip.errors import InputError
 from onchip.formats.files import read_file
-from onchip.formats.validation import Format, as_utf8
+from onchip.formats.validation import Format, as_utf8, quoted
 from onchip.formats.yaml_documents import Dialect, YamlDocument, parse_yaml
 
 if TYPE_CHECKING:
     from jinja2.nodes import Node
     from jinja2.sandbox import SandboxedEnvironment
+
+
+CONSTRAINTS: Final = (
+    "mapspace",
+    "mapspace_constraints",
+    "architecture_constraints",
+    "constraints",
+    "extra_mapping_constraints",
+)
+"""Of what memories keep, and of orders and factors."""
+OTHERS: Final = (
+    *("architecture", "arch", "problem", "variables", "globals", "mapper", "mapping", "layout"),
+    *("components", "compound_components", "sparse_optimizations", "ERT", "ART"),
+)
+IGNORED: Final = "_ignore"
+"""How the names of parts end that Timeloop's front end passes over."""
+
+
+def check_parts(document: object, file_format: Format, expected: str) -> Mapping[str, object]:
+    """Return the parts; raise the format's error for no mapping, or for a part that Timeloop does not know."""
+    if not isinstance(document, dict):
+        raise file_format.error(f"it is {quoted(document)}", place="", expected="an object")
+    for name in document:
+        if name not in (*CONSTRAINTS, *OTHERS) and not name.endswith(IGNORED):
+            raise file_format.error("the field is unknown", place=name, expected=expected)
+    return document
+
 
 TIMELOOP: Final = Dialect(shared_nodes=True)
 GREATEST_BYTES: Final = 2**22

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired
 
@@ -12,9 +15,233 @@ from typing_extensions import TypedDict
 from onchip.errors import InputError, NetworkWarning
 from onchip.formats.files import read_file
 from onchip.formats.timeloop.document import read_document
-from onchip.formats.timeloop.shape import NAMED_SHAPES, ShapeFields, layer_of, named_sizes
 from onchip.formats.validation import Format, quoted, validate
 from onchip.ir.layer import Layer
+
+AXES: Final = (("P", "R"), ("Q", "S"))
+INPUT_NAMES, WEIGHT_NAMES = ("Inputs", "Input", "A"), ("Weights", "Weight", "B")
+
+
+class CoefficientFields(TypedDict):
+    """A stride or dilation of the projections."""
+
+    name: str
+    default: int
+
+
+class DataSpaceFields(TypedDict):
+    """A tensor; each rank of its projection is a sum of products: `[[R, Wdilation], [P, Wstride]]`."""
+
+    name: str
+    projection: list[list[list[str]]]
+    read_write: NotRequired[bool | int | str]
+
+
+class ShapeFields(TypedDict):
+    """An einsum, by the dimensions that lead to another element of each of its tensors."""
+
+    name: NotRequired[str]
+    dimensions: list[str]
+    data_spaces: list[DataSpaceFields]
+    coefficients: NotRequired[list[CoefficientFields]]
+    flatten: NotRequired[Any]
+
+
+NAMED_SHAPES: Final[Mapping[str, ShapeFields]] = {
+    "cnn_layer": {
+        "dimensions": ["R", "S", "P", "Q", "C", "K", "N"],
+        "coefficients": [{"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")],
+        "data_spaces": [
+            {"name": "Weights", "projection": [[["C"]], [["K"]], [["R"]], [["S"]]]},
+            {
+                "name": "Inputs",
+                "projection": [
+                    [["N"]],
+                    [["C"]],
+                    [["R", "Wdilation"], ["P", "Wstride"]],
+                    [["S", "Hdilation"], ["Q", "Hstride"]],
+                ],
+            },
+            {"name": "Outputs", "projection": [[["N"]], [["K"]], [["Q"]], [["P"]]], "read_write": True},
+        ],
+    },
+    "gemm_abz": {
+        "dimensions": ["M", "N", "K"],
+        "data_spaces": [
+            {"name": "A", "projection": [[["M"]], [["K"]]]},
+            {"name": "B", "projection": [[["N"]], [["K"]]]},
+            {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True},
+        ],
+    },
+}
+"""Those of Timeloop's own shapes (problem-shapes) that are one layer, by their names in small letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A rank of the input along which a filter slides over outputs."""
+
+    output: str
+    filter: str | None
+    stride: int
+    dilation: int
+
+
+def layer_of(shape: ShapeFields, instance: Mapping[str, object]) -> Layer:
+    """Return the layer of a shape and the sizes of its dimensions; raises InputError with the field's path."""
+    if "flatten" in shape:
+        raise InputError("it flattens dimensions", place="shape.flatten", expected="dimensions as they are")
+    sizes = {name: _size(instance, name) for name in shape["dimensions"]}
+    coefficients = {one["name"]: _size(instance, one["name"], one["default"]) for one in shape.get("coefficients", ())}
+    return _Einsum(shape, sizes, coefficients).layer()
+
+
+def named_sizes(shape: ShapeFields) -> frozenset[str]:
+    """Return the names that an instance of the shape may give a size."""
+    return frozenset((*shape["dimensions"], *(one["name"] for one in shape.get("coefficients", ()))))
+
+
+def _size(instance: Mapping[str, object], name: str, default: int | None = None) -> int:
+    size = instance.get(name, default)
+    if size is None:
+        raise InputError(f"dimension {name} has no size", place="instance", expected=f"{name}: a whole number")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise InputError(f"{name} is {size!r}", place=f"instance.{name}", expected="a whole number from 1")
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class _Einsum:
+    shape: ShapeFields
+    sizes: Mapping[str, int]
+    coefficients: Mapping[str, int]
+
+    def layer(self) -> Layer:
+        """Windows become P, Q, R, S; dimensions of all tensors G, of the output and one other N or K, the rest C."""
+        at_output, at_input, at_weight = self._tensors()
+        output, weight = (self._plain(at) if at is not None else frozenset[str]() for at in (at_output, at_weight))
+        windows = self._windows(at_input, output, weight)
+        slid = {name for one in windows.values() for name in (one.output, one.filter) if name is not None}
+        read = frozenset(self._dimensions(at_input))
+        bounds = dict.fromkeys("NKCG", 1)
+        for name, size in self.sizes.items():
+            if name not in slid and size > 1:
+                bounds[self._loop(name, name in read, name in weight, name in output, at_weight is None)] *= size
+        for axis, one in windows.items():
+            bounds[AXES[axis][0]] = self.sizes[one.output]
+            bounds[AXES[axis][1]] = self.sizes[one.filter] if one.filter is not None else 1
+        n, k, c, p, q, r, s, g = (bounds.get(loop, 1) for loop in "NKCPQRSG")
+        return Layer(
+            *(n, k, c, p, q, r, s, g),
+            stride=(self._of(windows, 0).stride, self._of(windows, 1).stride),
+            dilation=(self._of(windows, 0).dilation, self._of(windows, 1).dilation),
+            has_weight=at_weight is not None,
+        )
+
+    @staticmethod
+    def _of(windows: Mapping[int, _Window], axis: int) -> _Window:
+        return windows.get(axis, _Window("", None, 1, 1))
+
+    def _tensors(self) -> tuple[int, int, int | None]:
+        """Return the places of the output, the input and the weight among the data spaces."""
+        spaces = self.shape["data_spaces"]
+        written = [at for at, one in enumerate(spaces) if str(one.get("read_write", False)).lower() in ("true", "1")]
+        read = [at for at in range(len(spaces)) if at not in written]
+        if len(written) != 1 or not 1 <= len(read) <= 2:
+            detail = f"{len(written)} data spaces are written and {len(read)} are read"
+            raise InputError(detail, place="shape.data_spaces", expected="one with read_write, and one or two others")
+        for at, space in enumerate(spaces):
+            names = Counter(self._dimensions(at))
+            unknown = [name for name in names if name not in self.sizes]
+            twice = [name for name, times in names.items() if times > 1]
+            if unknown or twice:
+                detail = f"{space['name']} is indexed by {', '.join(unknown or twice)}"
+                what = "which is no dimension" if unknown else "twice"
+                place = f"shape.data_spaces[{at}].projection"
+                raise InputError(f"{detail}, {what}", place=place, expected="each dimension at most once")
+        if len(read) == 1:
+            return written[0], read[0], None
+        is_input = [spaces[at]["name"] in INPUT_NAMES or self._has_sums(at) for at in read]
+        is_weight = [spaces[at]["name"] in WEIGHT_NAMES for at in read]
+        if (is_input[1] and not is_input[0]) or (is_weight[0] and not is_weight[1]):
+            read.reverse()
+        return written[0], read[0], read[1]
+
+    def _has_sums(self, at: int) -> bool:
+        return any(len(rank) > 1 for rank in self.shape["data_spaces"][at]["projection"])
+
+    def _dimensions(self, at: int) -> Iterator[str]:
+        for rank in self.shape["data_spaces"][at]["projection"]:
+            for term in rank:
+                yield from term[:1]
+
+    def _plain(self, at: int) -> frozenset[str]:
+        """Return the dimensions of a tensor that no window slides over; raises InputError for one with sums."""
+        for rank in self.shape["data_spaces"][at]["projection"]:
+            if len(rank) != 1 or len(rank[0]) != 1:
+                name = self.shape["data_spaces"][at]["name"]
+                place = f"shape.data_spaces[{at}].projection"
+                raise InputError(f"{name} is indexed by a sum", place=place, expected="sums for the input alone")
+        return frozenset(self._dimensions(at))
+
+    def _windows(self, at: int, output: frozenset[str], weight: frozenset[str]) -> dict[int, _Window]:
+        """Return the windows of the input by axis: 0 for height, 1 for width."""
+        found = []
+        for rank in self.shape["data_spaces"][at]["projection"]:
+            terms = [(term[0], self._factor(term, at)) for term in rank]
+            outputs = [term for term in terms if term[0] in output and term[0] not in weight]
+            filters = [term for term in terms if term[0] not in output]
+            is_slid = len(terms) == 2 or (len(terms) == 1 and terms[0][1] > 1)
+            if not is_slid and len(terms) == 1:
+                continue
+            if len(outputs) != 1 or len(filters) != len(terms) - 1 or len(filters) > 1:
+                detail = f"a sum of {', '.join(name for name, _ in terms) or 'nothing'} slides over nothing"
+                place = f"shape.data_spaces[{at}].projection"
+                raise InputError(detail, place=place, expected="a dimension of the output and one that is summed up")
+            name, dilation = filters[0] if filters else (None, 1)
+            found.append(_Window(outputs[0][0], name, outputs[0][1], dilation))
+        if len(found) > len(AXES):
+            detail = f"{len(found)} windows slide over the input"
+            raise InputError(detail, place=f"shape.data_spaces[{at}].projection", expected="at most two")
+        return self._by_axis(found)
+
+    @staticmethod
+    def _by_axis(windows: Sequence[_Window]) -> dict[int, _Window]:
+        """Place a window along the axis whose names it has; without such names in their order."""
+        named = [
+            next((at for at, axis in enumerate(AXES) if {one.output, one.filter} & set(axis)), -1) for one in windows
+        ]
+        if sorted(set(named)) == sorted(named) and -1 not in named:
+            return dict(zip(named, windows, strict=True))
+        return dict(enumerate(windows))
+
+    def _factor(self, term: Sequence[str], at: int) -> int:
+        """Return the coefficient of a term, 1 where it has none."""
+        place = f"shape.data_spaces[{at}].projection"
+        if not 1 <= len(term) <= 2:
+            raise InputError(
+                f"a product has {len(term)} factors", place=place, expected="a dimension and a coefficient"
+            )
+        if len(term) == 1:
+            return 1
+        if term[1] not in self.coefficients:
+            raise InputError(f"{term[1]} is no coefficient", place=place, expected="one of `coefficients`")
+        return self.coefficients[term[1]]
+
+    def _loop(self, name: str, read: bool, weighed: bool, written: bool, is_alone: bool) -> str:
+        """Return the loop of a layer that a dimension is, by the tensors that it leads to other elements of."""
+        loops = {(True, True, True): "G", (True, True, False): "C", (True, False, True): "N", (False, True, True): "K"}
+        if is_alone:
+            loops = {(True, False, True): "N", (True, False, False): "C"}
+        loop = loops.get((read, weighed, written))
+        if loop is None:
+            raise InputError(
+                f"dimension {name} is of one data space alone, or of none",
+                place="shape.data_spaces",
+                expected="dimensions that two data spaces share",
+            )
+        return loop
+
 
 PROBLEM: Final = Format("Timeloop problem", 3, InputError)
 SPARSE: Final = frozenset({"densities", "commonDensity"})

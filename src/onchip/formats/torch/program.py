@@ -1,24 +1,60 @@
-"""An exported program -> raw Graph: symbols closed, states as inputs and outputs, operators that nobody needs gone."""
+"""Build a raw Graph from an exported program: symbols bound, states as inputs and outputs, unused operators dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils._pytree import tree_map
 
 from onchip.answer.bindings import Bindings
-from onchip.errors import InputError, OpenDimensionsError
-from onchip.formats.states import NEXT
-from onchip.formats.torch.output_kinds import STATES
+from onchip.errors import GraphError, InputError, OpenDimensionsError
+from onchip.formats.networks import NEXT
 from onchip.formats.torch.recording import Recording
-from onchip.formats.torch.replay import ExportReplay, ReplayOptions
+from onchip.formats.torch.replay import RESULTS, STATES, ExportReplay, ReplayOptions, first_line
 from onchip.formats.torch.symbols import OpenShapes, Sizes
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
 from onchip.transform.rewrite.states import state_written_by
+
+
+def exported(
+    module: torch.nn.Module | torch.export.ExportedProgram, example_inputs: Sequence[object]
+) -> torch.export.ExportedProgram:
+    """The program of a module as at inference, or an `ExportedProgram` as it is; raises GraphError."""
+    if isinstance(module, torch.export.ExportedProgram):
+        return module
+    parameter = next(iter(module.parameters()), None)
+    device = parameter.device if parameter is not None else None
+    inputs = tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, tuple(example_inputs))
+    with _as_at_inference(module):
+        try:
+            return torch.export.export(module, inputs, strict=False)
+        except Exception as error:
+            place = f"module {type(module).__name__!r}"
+            raise GraphError(f"torch.export refuses it: {first_line(error)}", place=place) from error
+
+
+@contextmanager
+def _as_at_inference(module: torch.nn.Module) -> Iterator[None]:
+    """In eval mode, without gradients, and without attention's fast path, which hides its operators."""
+    training = [each for each in module.modules() if each.training]
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        for each in training:
+            each.training = True
+
 
 _GREATEST_VISITS = 20_000
 """Nodes visited while sizes are tried; the first sizes are tried whatever the program."""
@@ -122,3 +158,32 @@ def _needed_operators(recording: Recording) -> list[Operator]:
         written = tuple(output for output in operator.outputs if output in needed or output not in recording.optional)
         operators.append(replace(operator, outputs=written))
     return operators[::-1]
+
+
+def whole_outputs(
+    program: torch.export.ExportedProgram, recording: Recording, given: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The network outputs by torch's names, and the next values of states; `given` are inputs and states by name.
+
+    Raises as torch does.
+    """
+    values: list[object] = []
+    states: dict[str, torch.Tensor] = {}
+    nodes = (node for node in program.graph.nodes if node.op == "placeholder")
+    for spec, node in zip(program.graph_signature.input_specs, nodes, strict=True):
+        name = node.name if spec.kind is InputKind.USER_INPUT else str(spec.target)
+        if isinstance(spec.arg, ConstantArgument):
+            values.append(spec.arg.value)
+        elif name in given:
+            states[name] = given[name].clone()
+            values.append(states[name])
+        else:
+            held = program.state_dict.get(name, program.constants.get(name))
+            values.append(held.detach().clone() if isinstance(held, torch.Tensor) else held)
+    with torch.no_grad():
+        results = torch.fx.Interpreter(program.graph_module).run(*values)
+    specs = list(zip(program.graph_signature.output_specs, results, strict=True))
+    states |= {str(spec.target): value for spec, value in specs if spec.kind in STATES}
+    found = {f"{name}{NEXT}": states[name] for name, _ in recording.states}
+    plain = [value for spec, value in specs if spec.kind in RESULTS and isinstance(value, torch.Tensor)]
+    return found | dict(zip((name for name, _ in recording.outputs), plain, strict=True))

@@ -1,31 +1,169 @@
-"""The operators and tensors of a running torch program, told apart by the storages they lie in."""
+"""Operators and tensors of a running torch program, distinguished by their storages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
+from math import prod
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from onchip.errors import InternalError
-from onchip.formats.attributes import writable
-from onchip.formats.states import NEXT
-from onchip.formats.torch.recorded_calls import COPIED, RecordedCall, RecordedView, Value
-from onchip.formats.torch.storage import (
-    Layout,
-    bits_of,
-    bytes_of,
-    covers_its_storage,
-    is_in_order,
-    layout_of,
-    permutation_of,
-    slice_label,
-    storage_of,
-)
+from onchip.formats.networks import NEXT, writable
 from onchip.ir.operator import SEEN_PARTS, SEEN_SHAPES, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
+
+Extent: TypeAlias = tuple[tuple[int, int], ...]
+"""(size, stride) pairs in elements, the smallest stride first."""
+Layout: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Shape, strides and offset, in elements."""
+
+
+def storage_of(value: torch.Tensor) -> int:
+    """Names the storage, as long as it is kept; views of one tensor have one storage."""
+    return int(value.untyped_storage()._cdata)
+
+
+def bits_of(value: torch.Tensor) -> int:
+    """Return the bits of one element of a tensor."""
+    return 8 * int(value.element_size())
+
+
+def bytes_of(value: torch.Tensor) -> int:
+    """Bytes of all elements as if each had its own, which those of an expanded tensor have not."""
+    return int(value.numel() * value.element_size())
+
+
+def covers_its_storage(value: torch.Tensor) -> bool:
+    """Whether every byte of the storage is one of the tensor's, in any order."""
+    return bool(_elements(_extent(value)) * value.element_size() == value.untyped_storage().nbytes())
+
+
+def slice_label(value: torch.Tensor) -> str:
+    """`[start:stop]` in elements of the storage; `[start:sizexstride,...]` where the slice has holes.
+
+    The same for every view of the same elements, whatever their order.
+    """
+    start, extent = int(value.storage_offset()), _extent(value)
+    if all(stride == 1 for _, stride in extent):
+        return f"[{start}:{start + _elements(extent)}]"
+    return f"[{start}:{','.join(f'{size}x{stride}' for size, stride in extent)}]"
+
+
+def layout_of(value: torch.Tensor) -> Layout:
+    """What tells views of one storage apart."""
+    return tuple(value.shape), tuple(value.stride()), int(value.storage_offset())
+
+
+def is_in_order(value: torch.Tensor) -> bool:
+    """Whether its elements stand one after the other as in memory; of a part of a storage, none of them twice."""
+    strides = [stride for stride, size in zip(value.stride(), value.shape, strict=True) if size > 1]
+    moving = [stride for stride in strides if stride > 0]
+    is_descending = all(before > after for before, after in pairwise(moving))
+    return is_descending and (len(moving) == len(strides) or covers_its_storage(value))
+
+
+def permutation_of(value: torch.Tensor) -> tuple[int, ...]:
+    """By axis of the value its place among the axes in memory: the permutation with which a Transpose makes it."""
+    in_memory = sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
+    return tuple(in_memory.index(axis) for axis in range(value.dim()))
+
+
+def _extent(value: torch.Tensor) -> Extent:
+    """Which elements of its storage a tensor has: neighbouring dimensions that leave no hole are one."""
+    pairs = [pair for pair in zip(value.stride(), value.shape, strict=True) if pair[0] > 0 and pair[1] > 1]
+    merged: list[tuple[int, int]] = []
+    for stride, size in sorted(pairs):
+        if merged and merged[-1][0] * merged[-1][1] == stride:
+            merged[-1] = (merged[-1][0] * size, merged[-1][1])
+        else:
+            merged.append((size, stride))
+    return tuple(merged)
+
+
+def _elements(extent: Extent) -> int:
+    return prod(size for size, _ in extent)
+
+
+Value: TypeAlias = Any
+"""What a program hands about: tensors, numbers, and lists of these; recorded, views in place of tensors."""
+RealBytes: TypeAlias = torch.Tensor
+"""The bytes of a tensor as they lie in memory: uint8, of one dimension."""
+COPIED: Final = None
+"""In place of an operator: what its one operand shows is copied, element by element."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedView:
+    """Elements of a tensor of the graph, or of what a call makes of it, which the graph does not have."""
+
+    tensor: str
+    element_type: torch.dtype
+    layout: Layout
+    made_by: RecordedCall | None = None
+
+    @classmethod
+    def of(cls, value: torch.Tensor, tensor: str, made_by: RecordedCall | None = None) -> RecordedView:
+        """The view that a value without elements is of the tensor that lies in its storage."""
+        return cls(tensor, value.dtype, layout_of(value), made_by)
+
+    def zeros(self) -> RealBytes:
+        """As many bytes as the tensor has of which all elements are seen."""
+        shape, _, _ = self.layout
+        return torch.zeros(prod(shape) * self.element_type.itemsize, dtype=torch.uint8)
+
+    def among(self, content: RealBytes) -> torch.Tensor:
+        """The elements, in these bytes of the tensor."""
+        shape, strides, start = self.layout
+        return content.view(self.element_type).as_strided(shape, strides, start)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """An operator, and its arguments by name, in which views stand for tensors.
+
+    `written` are the tensors that it writes in place: the name of the argument, and of the tensor's next version;
+    `results` those among the leaves of what it returns, by their place.
+    Of the tensors in `overwritten` no byte counts that is there before.
+    """
+
+    target: torch._ops.OpOverload | None
+    arguments: Mapping[str, Value]
+    written: tuple[tuple[str, str], ...] = ()
+    results: tuple[tuple[int, str], ...] = ()
+    overwritten: frozenset[str] = frozenset()
+
+    def run(self, content: Callable[[str], RealBytes]) -> dict[str, RealBytes]:
+        """The bytes of all that it writes; `content` has those of the tensors that it reads. Raises as torch does."""
+        bases: dict[str, RealBytes] = {}
+
+        def real(leaf: Value) -> Value:
+            if not isinstance(leaf, RecordedView):
+                return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
+            if leaf.made_by is not None:
+                (made,) = leaf.made_by.run(content).values()
+                return leaf.among(made)
+            if leaf.tensor not in bases:
+                is_new = leaf.tensor in self.overwritten
+                bases[leaf.tensor] = leaf.zeros() if is_new else content(leaf.tensor).clone()
+            return leaf.among(bases[leaf.tensor])
+
+        with torch.no_grad():
+            arguments = {name: tree_map(real, value) for name, value in self.arguments.items()}
+            found = next(iter(arguments.values())) if self.target is COPIED else self.target(**arguments)
+        leaves = tree_leaves(found)
+        return {
+            **{tensor: bases[self.arguments[name].tensor] for name, tensor in self.written},
+            **{tensor: bytes_in_order(leaves[place]) for place, tensor in self.results},
+        }
+
+
+def bytes_in_order(value: torch.Tensor) -> RealBytes:
+    """The elements one after the other, as bytes."""
+    return value.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 @dataclass

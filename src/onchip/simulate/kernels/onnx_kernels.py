@@ -20,12 +20,18 @@ from onnx.helper import make_node
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import DifferentShapeError, GraphError, InputError
+from onchip.formats.onnx.graph import may_drop
 from onchip.formats.onnx.nodes import node_names
-from onchip.formats.onnx.program import Network, NodeProgram
-from onchip.formats.onnx.random import random_array
-from onchip.formats.onnx.runtime import Array, Session, aligned
-from onchip.formats.onnx.values import ConstantValues, is_native
-from onchip.formats.onnx.views import may_drop
+from onchip.formats.onnx.program import (
+    Array,
+    ConstantValues,
+    Network,
+    NodeProgram,
+    Session,
+    aligned,
+    is_native,
+    random_array,
+)
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

@@ -15,7 +15,7 @@ from onnx.helper import get_attribute_value
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.nodes import node_names
-from onchip.formats.onnx.runtime import Array
+from onchip.formats.onnx.program import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Range

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from onchip.formats.onnx.part_results import ReducedPart, combination_of
-from onchip.formats.onnx.runtime import Array
+from onchip.formats.onnx.program import Array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

@@ -16,16 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in_file
-from onchip.formats.onnx.random import random_array
-from onchip.formats.states import NEXT
-from onchip.formats.tflite.mending import mended
+from onchip.formats.networks import NEXT
+from onchip.formats.onnx.program import random_array
+from onchip.formats.tflite.file import dtype_of, mended, type_name
 from onchip.formats.tflite.model import read_tflite_network
-from onchip.formats.tflite.network import NetworkOperator
+from onchip.formats.tflite.network import NetworkOperator, said_shape
 from onchip.formats.tflite.part import part_of_model
 from onchip.formats.tflite.runtime import Interpreter, Values
-from onchip.formats.tflite.said_shapes import said_shape
-from onchip.formats.tflite.types import dtype_of, type_name
-from onchip.formats.tflite.values import Content, as_in_file, as_presented, bytes_of_array
+from onchip.formats.tflite.storage import Content, as_in_file, as_presented, bytes_of_array
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

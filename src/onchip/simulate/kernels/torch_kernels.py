@@ -16,13 +16,11 @@ import torch
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, errors_in_file
-from onchip.formats.onnx.random import random_array
+from onchip.formats.onnx.program import random_array
 from onchip.formats.torch.archive import load_program, refused_if_damaged
-from onchip.formats.torch.calls import first_line
-from onchip.formats.torch.program import ReplayedProgram, replayed_program
-from onchip.formats.torch.recorded_calls import RealBytes, RecordedView, bytes_in_order
-from onchip.formats.torch.replay import ReplayOptions
-from onchip.formats.torch.whole import whole_outputs
+from onchip.formats.torch.program import ReplayedProgram, replayed_program, whole_outputs
+from onchip.formats.torch.recording import RealBytes, RecordedView, bytes_in_order
+from onchip.formats.torch.replay import ReplayOptions, first_line
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor

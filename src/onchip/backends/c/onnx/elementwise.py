@@ -9,7 +9,7 @@ from typing import Final
 from onchip.backends.c.onnx.node import FLOAT, NodeInC
 from onchip.backends.c.project.calls import Argument, KernelCall, Symbol, TensorOperand, table
 from onchip.backends.c.project.walks import broadcast_steps, copy_call, dense_steps, walk
-from onchip.formats.onnx.views import may_drop
+from onchip.formats.onnx.graph import may_drop
 
 _UNARY: Final = {
     "Abs": "ABS",

@@ -14,8 +14,7 @@ import onnx
 from onchip.backends.c.project.calls import BYTES, ELEMENT_OF, Table, TensorOperand, no_kernel, table
 from onchip.errors import GraphError
 from onchip.formats.onnx.nodes import attributes_of, kind_of
-from onchip.formats.onnx.program import Network
-from onchip.formats.onnx.values import ConstantValues
+from onchip.formats.onnx.program import ConstantValues, Network
 
 FLOAT = "float32"
 

@@ -8,7 +8,7 @@ from math import inf
 
 from onchip.backends.c.onnx.node import NodeInC
 from onchip.backends.c.project.calls import KernelCall, Record
-from onchip.formats.onnx.same_padding import same_pads
+from onchip.formats.onnx.specification import same_pads
 
 EVERYTHING = (-inf, inf)
 

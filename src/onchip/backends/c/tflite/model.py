@@ -14,17 +14,13 @@ import numpy.typing as npt
 
 from onchip.backends.c.tflite.quantisation import stated_quantisation
 from onchip.errors import GraphError, InputError
-from onchip.formats.onnx.random import random_array
-from onchip.formats.tflite.file import Accessor
+from onchip.formats.onnx.program import random_array
+from onchip.formats.tflite.file import Accessor, dtype_of, mended, type_name
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.mending import mended
-from onchip.formats.tflite.micro import micro_outputs
 from onchip.formats.tflite.model import read_tflite_network
-from onchip.formats.tflite.network import NetworkOperator, NetworkTensor
+from onchip.formats.tflite.network import NetworkOperator, NetworkTensor, said_shape
 from onchip.formats.tflite.part import part_of_model
-from onchip.formats.tflite.runtime import Interpreter
-from onchip.formats.tflite.said_shapes import said_shape
-from onchip.formats.tflite.types import dtype_of, type_name
+from onchip.formats.tflite.runtime import Interpreter, micro_outputs
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 

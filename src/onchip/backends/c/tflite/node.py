@@ -14,9 +14,8 @@ from onchip.backends.c.project.calls import BYTES, ELEMENT_OF, Table, TensorOper
 from onchip.backends.c.tflite.model import LiteModel
 from onchip.backends.c.tflite.quantisation import Quantisation, activation_range, stated_quantisation
 from onchip.errors import GraphError
+from onchip.formats.tflite.file import dtype_of, options_of, type_name
 from onchip.formats.tflite.network import ABSENT, NetworkOperator
-from onchip.formats.tflite.options import options_of
-from onchip.formats.tflite.types import dtype_of, type_name
 
 INTEGER_ENDS: Final = {"int8": (-128, 127), "int16": (-32768, 32767)}
 

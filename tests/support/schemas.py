@@ -1,6 +1,6 @@
-"""JSON schemas of the file formats, for editors and other tools, generated from the shapes that are read.
+"""JSON schemas of the file formats, for editors and other tools, generated from the TypedDicts that the readers use.
 
-`python -m onchip.formats.own.schemas` writes them anew.
+`PYTHONPATH=src:tests python -m support.schemas` writes the schema files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from onchip.formats import own
 from onchip.formats.files import write_file
 from onchip.formats.own.accelerator_yaml import ACCELERATOR_FORMAT, AcceleratorFields
 from onchip.formats.own.graph_json import GRAPH_FORMAT, GraphFields
@@ -20,7 +21,7 @@ from onchip.formats.own.strategy_json import STRATEGY_FORMAT, StrategyFields
 from onchip.formats.own.study_yaml import STUDY_FORMAT, StudyFields
 from onchip.formats.validation import Format, strict_adapter
 
-SCHEMA_FOLDER: Final = Path(__file__).parent / "schemas"
+SCHEMA_FOLDER: Final = Path(own.__file__).parent / "schemas"
 _FORMATS: Final = (
     (GRAPH_FORMAT, GraphFields),
     (PLAN_FORMAT, PlanFields),
@@ -33,12 +34,12 @@ _FORMATS: Final = (
 
 
 def schema_files() -> dict[str, str]:
-    """The text of each schema file, by its name."""
+    """Return a map from schema file name to its text."""
     return {f"{form.name}.schema.json": _schema(form, shape) for form, shape in _FORMATS}
 
 
 def write_schemas(folder: Path = SCHEMA_FOLDER) -> None:
-    """Write the JSON schema of every format of our own into a folder."""
+    """Write the JSON schemas of onchip's formats into a folder."""
     folder.mkdir(exist_ok=True)
     for name, text in schema_files().items():
         write_file(folder / name, text.encode())
@@ -54,7 +55,7 @@ def _schema(file_format: Format, shape: object) -> str:
 
 
 def _without_titles(schema: Any) -> Any:  # noqa: ANN401 - JSON
-    """Pydantic titles every field with its own name; a field may itself be called title."""
+    """Drop the titles that pydantic gives every field; a field may itself be called title."""
     if isinstance(schema, dict):
         return {
             key: _without_titles(value) for key, value in schema.items() if key != "title" or isinstance(value, dict)

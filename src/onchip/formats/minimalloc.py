@@ -1,8 +1,8 @@
-"""MiniMalloc's CSV: a line for each buffer; `id`, `lower`, `upper` (half-open) and `size` are needed.
+"""MiniMalloc's CSV files of buffers and offsets, one line per buffer.
 
-`begin` and `start` say `lower`; `end` says the last step itself (`upper - 1`); `buffer` and
-`buffer_id` say `id`. An `offset` fixes where a buffer lies; an empty one leaves it open. An
-`alignment` must be the same for all, and `gaps` and `hint` must be empty.
+The columns `id`, `lower`, `upper` (half-open) and `size` are required. `begin` and `start` are synonyms of `lower`;
+`buffer` and `buffer_id` of `id`; `end` is the last step (`upper - 1`). An `offset` fixes the address of a buffer; an
+empty offset leaves it open. All buffers must have one `alignment`, and `gaps` and `hint` must be empty.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onchip.answer.packing import Buffer
+from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
 from onchip.errors import InputError
-from onchip.formats.files import read_file
+from onchip.formats.files import read_file, write_file
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 
-COLUMNS = {
+_COLUMNS = {
     "id": "id",
     "buffer": "id",
     "buffer_id": "id",
@@ -57,7 +57,7 @@ def read_buffers(path: Path) -> BufferTable:
 
 
 def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
-    """Read the offsets of somebody's answer, in the order of `ids`; None for what is outside. Raises InputError."""
+    """Read the offsets of an answer in the order of `ids`; None for a buffer outside the arena. Raises InputError."""
     try:
         lines = _lines_of(read_file(path).decode("utf-8-sig"))
         if lines and "offset" not in lines[0].fields:
@@ -102,9 +102,9 @@ def _columns(header: list[str]) -> list[str]:
     names = [name.strip() for name in header]
     expected = "id,lower,upper,size"
     for name in names:
-        if name not in COLUMNS:
+        if name not in _COLUMNS:
             raise InputError(f"column {name!r} is unknown", place="line 1", expected=expected)
-    columns = [COLUMNS[name] for name in names]
+    columns = [_COLUMNS[name] for name in names]
     for name, column in zip(names, columns, strict=True):
         if columns.count(column) > 1:
             raise InputError(f"column {name!r} is there twice", place="line 1", expected=expected)
@@ -118,7 +118,7 @@ def _columns(header: list[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line's fields by column."""
+    """The fields of one line, by column."""
 
     number: int
     fields: dict[str, str]
@@ -175,3 +175,23 @@ def _alignment(lines: list[Line]) -> int | None:
         if line.integer("alignment", 1, 2**30) != alignment:
             raise line.refusal("alignment", "it differs from the first line's", f"{alignment} for all buffers")
     return alignment
+
+
+_WRITTEN_COLUMNS = ("id", "lower", "upper", "size", "offset")
+
+
+def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:
+    """Write the file; raises OutputError where it cannot be written."""
+    write_file(path, packing_to_csv(ids, problem, packing).encode())
+
+
+def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow) -> str:
+    """Return the file's text, a line for each buffer."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_WRITTEN_COLUMNS)
+    writer.writerows(
+        (name, buffer.start, buffer.stop, buffer.size_bytes, offset)
+        for name, buffer, offset in zip(ids, problem.buffers, packing.offsets_bytes, strict=True)
+    )
+    return text.getvalue()

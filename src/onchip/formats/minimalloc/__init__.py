@@ -1,1 +1,0 @@
-"""MiniMalloc's CSV files of buffers and offsets."""

@@ -1,0 +1,287 @@
+"""Fields that several answer files share: sources, bindings, layers, mappings, claims and instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from re import fullmatch
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from onchip.answer.bindings import Bindings
+from onchip.answer.document import Claim, Source, as_written
+from onchip.answer.layer_mapping import Kept, LayerMapping, Loop, MappingError
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction
+from onchip.arch.memory import Operand
+from onchip.errors import InputError
+from onchip.formats.validation import errors_at, field_path, placed, quoted
+from onchip.ir.layer import LOOPS, Layer
+
+
+class SourceFields(TypedDict):
+    """A graph or an accelerator; `sha256` may be absent in answers of other tools, `notes` are an accelerator's."""
+
+    name: str
+    sha256: NotRequired[str]
+    notes: NotRequired[list[str]]
+
+
+class PixelFields(TypedDict):
+    """A tile of the last output of a fused group."""
+
+    columns: int
+    rows: int
+
+
+class BindingFields(TypedDict):
+    """Sizes, shapes and values for the open parts of a network file, by symbol or input."""
+
+    dims: NotRequired[dict[str, int]]
+    shapes: NotRequired[dict[str, list[int]]]
+    values: NotRequired[dict[str, int | float | list[int | float]]]
+
+
+class LoopFields(TypedDict, total=False):
+    """Bounds of the loops; an absent loop runs once."""
+
+    N: int
+    K: int
+    C: int
+    P: int
+    Q: int
+    R: int
+    S: int
+    G: int
+
+
+class BitsFields(TypedDict):
+    """Bits per element; `partial` is the width of the accumulator."""
+
+    input: int
+    weight: int
+    output: int
+    partial: int
+
+
+class LayerFields(TypedDict):
+    """A layer; K and C are those of one group, and absent fields have the defaults of `Layer`."""
+
+    loops: LoopFields
+    stride: NotRequired[list[int]]
+    dilation: NotRequired[list[int]]
+    padding: NotRequired[list[int]]
+    bits: NotRequired[BitsFields]
+    has_weight: NotRequired[bool]
+
+
+class KeptFields(TypedDict):
+    """A memory, and the number of innermost loops that its tile spans."""
+
+    memory: str
+    loops: int
+
+
+class NestFields(TypedDict):
+    """A loop nest, innermost loop first, nearest memories first; loops in `ragged` end short."""
+
+    nest: list[str]
+    input: NotRequired[list[KeptFields]]
+    weight: NotRequired[list[KeptFields]]
+    output: NotRequired[list[KeptFields]]
+    ragged: NotRequired[list[str]]
+
+
+class AllocateFields(TypedDict):
+    """Start of a residency at an offset in bytes; `is_state` if it holds a state of the previous inference."""
+
+    tensor: str
+    memory: str
+    offset_bytes: int
+    is_state: NotRequired[bool]
+
+
+class CopyFields(TypedDict):
+    """A transfer of the bytes of a tensor."""
+
+    tensor: str
+    source: str
+    target: str
+
+
+class FreeFields(TypedDict):
+    """End of the residency of a tensor in a memory."""
+
+    tensor: str
+    memory: str
+
+
+class InstructionFields(TypedDict, total=False):
+    """One instruction: exactly one of the fields; `compute` names an operator."""
+
+    allocate: AllocateFields
+    copy: CopyFields
+    compute: str
+    free: FreeFields
+
+
+def present(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def source_of(fields: SourceFields, place: str, error: type[InputError]) -> Source:
+    """Return the source; raises `error` for a malformed hash."""
+    sha256 = fields.get("sha256")
+    if sha256 is not None and not fullmatch("[0-9a-f]{64}", sha256):
+        raise error(f"it is {quoted(sha256)}", place=f"{place}.sha256", expected="64 hexadecimal digits")
+    return Source(fields["name"], sha256, tuple(fields.get("notes", ())))
+
+
+def source_fields(source: Source) -> dict[str, object]:
+    """Return the fields of a source, without an unknown hash and empty notes."""
+    return present({"name": source.name, "sha256": source.sha256 or None, "notes": [*source.notes] or None})
+
+
+def bindings_of(fields: BindingFields, error: type[InputError]) -> Bindings:
+    """Return the bindings; raises `error` for a negative size and for a value without finite numbers."""
+    dims, shapes = fields.get("dims", {}), fields.get("shapes", {})
+    sizes = {f"dims.{name}": size for name, size in dims.items()}
+    sizes |= {f"shapes.{name}[{axis}]": size for name, shape in shapes.items() for axis, size in enumerate(shape)}
+    check_sizes(sizes, error, least=0)
+    values = {
+        name: tuple(value) if isinstance(value, list) else (value,) for name, value in fields.get("values", {}).items()
+    }
+    for name, value in values.items():
+        if not value or not all(isfinite(number) for number in value):
+            what = "it has no numbers" if not value else "a number of it is not finite"
+            raise error(what, place=f"reading.values.{name}", expected="a finite number, or some")
+    return Bindings(dims, {name: tuple(shape) for name, shape in shapes.items()}, values)
+
+
+def binding_fields(bindings: Bindings) -> dict[str, object]:
+    """Return the fields of the bindings: `dims` always, as in the first files, the others if they are not empty."""
+    values = {name: value[0] if len(value) == 1 else list(value) for name, value in sorted(bindings.values.items())}
+    shapes = {name: list(shape) for name, shape in sorted(bindings.shapes.items())}
+    return present({"dims": dict(sorted(bindings.dims.items())), "shapes": shapes or None, "values": values or None})
+
+
+def check_sizes(sizes: Mapping[str, int | None], error: type[InputError], least: int = 1) -> None:
+    """Raise `error` if a size of `reading` is below `least`; None is no size."""
+    for name, size in sizes.items():
+        if size is not None and size < least:
+            raise error(f"it is {size}", place=f"reading.{name}", expected=f"at least {least}")
+
+
+def claim_fields(claim: Claim) -> dict[str, object]:
+    """Return the fields that the claims of all answers have, but the method."""
+    return {
+        "status": claim.status,
+        "objective": claim.objective,
+        "objective_value": as_written(claim.objective_value),
+        "lower_bound": as_written(claim.lower_bound),
+    }
+
+
+def layer_of(fields: LayerFields, place: str) -> Layer:
+    """Return the layer; raises MappingError with the field if no layer can have these sizes."""
+    loops = dict[str, int](**fields["loops"])
+    n, k, c, p, q, r, s, g = (loops.get(loop, 1) for loop in LOOPS)
+    bits = fields.get("bits", BitsFields(input=8, weight=8, output=8, partial=24))
+    try:
+        top, left, bottom, right = _integers(fields.get("padding", [0] * 4), 4, f"{place}.padding")
+        stride = _integers(fields.get("stride", [1, 1]), 2, f"{place}.stride")
+        dilation = _integers(fields.get("dilation", [1, 1]), 2, f"{place}.dilation")
+        return Layer(
+            *(n, k, c, p, q, r, s, g),
+            stride=(stride[0], stride[1]),
+            dilation=(dilation[0], dilation[1]),
+            padding=(top, left, bottom, right),
+            input_bits=bits["input"],
+            weight_bits=bits["weight"],
+            output_bits=bits["output"],
+            partial_bits=bits["partial"],
+            has_weight=fields.get("has_weight", True),
+        )
+    except MappingError:
+        raise
+    except InputError as error:
+        raise placed(MappingError(error.what, place=error.place, expected=error.expected), place) from None
+
+
+def layer_fields(layer: Layer) -> dict[str, object]:
+    """Return the fields of a layer that differ from those of `Layer()`."""
+    plain = Layer()
+    fields: dict[str, object] = {"loops": {loop: bound for loop, bound in layer.bounds.items() if bound > 1}}
+    for name in ("stride", "dilation", "padding"):
+        if getattr(layer, name) != getattr(plain, name):
+            fields[name] = list(getattr(layer, name))
+    bits = {part: getattr(layer, f"{part}_bits") for part in ("input", "weight", "output", "partial")}
+    if any(value != getattr(plain, f"{part}_bits") for part, value in bits.items()):
+        fields["bits"] = bits
+    return fields if layer.has_weight else fields | {"has_weight": False}
+
+
+def mapping_of(fields: NestFields, place: str) -> LayerMapping:
+    """Return the mapping, of any layer; raises MappingError with the field for an impossible mapping."""
+    nest = tuple(_loop(text, f"{place}.nest[{i}]") for i, text in enumerate(fields["nest"]))
+    kept = [
+        tuple(Kept(entry["memory"], entry["loops"]) for entry in entries)
+        for entries in (fields.get("input", ()), fields.get("weight", ()), fields.get("output", ()))
+    ]
+    with errors_at(place):
+        return LayerMapping(nest, *kept, ragged=tuple(fields.get("ragged", ())))
+
+
+def mapping_fields(mapping: LayerMapping) -> dict[str, object]:
+    """Return the fields of a mapping, without operands that no memory keeps and without an empty `ragged`."""
+    fields: dict[str, object] = {"nest": [str(loop) for loop in mapping.nest]}
+    for operand in Operand:
+        if kept := mapping.kept(operand):
+            fields[str(operand)] = [{"memory": each.memory, "loops": each.loops} for each in kept]
+    return fields | {"ragged": list(mapping.ragged)} if mapping.ragged else fields
+
+
+def instructions_of(entries: Iterable[InstructionFields], error: type[InputError]) -> Iterable[Instruction]:
+    """Yield the instructions; raises `error` for an entry that does not have exactly one field."""
+    for index, entry in enumerate(entries):
+        if len(entry) != 1:
+            what, place = f"it has {' and '.join(entry) or 'no field'}", field_path(("instructions", index))
+            raise error(what, place=place, expected="one of allocate, copy, compute, free")
+        if "allocate" in entry:
+            yield Allocate(**entry["allocate"])
+        elif "copy" in entry:
+            yield Copy(**entry["copy"])
+        elif "free" in entry:
+            yield Free(**entry["free"])
+        else:
+            yield Compute(entry["compute"])
+
+
+def instruction_fields(instruction: Instruction) -> InstructionFields:
+    """Return the fields of an instruction."""
+    match instruction:
+        case Allocate(tensor, memory, offset_bytes, is_state):
+            fields: AllocateFields = {"tensor": tensor, "memory": memory, "offset_bytes": offset_bytes}
+            return {"allocate": {**fields, "is_state": True} if is_state else fields}
+        case Copy(tensor, source, target):
+            return {"copy": {"tensor": tensor, "source": source, "target": target}}
+        case Free(tensor, memory):
+            return {"free": {"tensor": tensor, "memory": memory}}
+        case Compute(operator):
+            return {"compute": operator}
+
+
+def _integers(values: list[int], count: int, place: str) -> list[int]:
+    if len(values) != count:
+        raise MappingError(f"it has {len(values)} entries", place=place, expected=f"{count}")
+    return values
+
+
+def _loop(text: str, place: str) -> Loop:
+    """Parse `K4`, or `K4@lane` along a dimension of the array; raises MappingError."""
+    match = fullmatch(r"([A-Z])([0-9]{1,18})(?:@(.+))?", text)
+    if match is None:
+        raise MappingError(f"{quoted(text)} is no loop", place=place, expected="one like K4, or K4@lane side by side")
+    with errors_at(place):
+        return Loop(match[1], int(match[2]), match[3])

@@ -1,1 +1,0 @@
-"""ZigZag's hardware and workloads."""
