@@ -44,13 +44,19 @@ def test_tiles_lie_nearer_the_macs_than_the_operands_home() -> None:
     assert [names(problem.keepers(operand)) for operand in Operand] == [["local"], ["weights", "global"], ["register"]]
 
 
-def test_a_second_feature_map_lies_wherever_inputs_do() -> None:
+def test_the_second_map_of_a_product_lies_where_inputs_do_and_its_tiles_also_where_weights_do() -> None:
     problem = LayerProblem(LAYER, MACHINE, Homes(weight="local"), weight_is_an_input=True)
-    assert names(problem.levels) == ["register", "local", "global"]
-    assert names(problem.keepers(Operand.WEIGHT)) == []
-    assert names(LayerProblem(LAYER, MACHINE, weight_is_an_input=True).keepers("weight")) == ["local", "global"]
+    assert names(problem.levels) == names(LayerProblem(LAYER, MACHINE).levels)
+    keepers = names(LayerProblem(LAYER, MACHINE, weight_is_an_input=True).keepers(Operand.WEIGHT))
+    assert set(keepers) == {"local", "global", "weights"}
     with pytest.raises(AcceleratorError, match="home of weight: 'weights' is no single memory that holds it"):
         LayerProblem(LAYER, MACHINE, Homes(weight="weights"), weight_is_an_input=True)
+
+
+def test_the_second_map_of_an_element_by_element_layer_lies_only_where_inputs_do() -> None:
+    problem = LayerProblem(Layer(g=6), MACHINE, weight_is_an_input=True)
+    assert names(problem.levels) == ["register", "local", "global"]
+    assert names(problem.keepers(Operand.WEIGHT)) == ["local", "global"]
 
 
 def test_operands_that_lie_whole_take_no_room_of_the_tiles() -> None:

@@ -55,7 +55,18 @@ def test_bad_input_of_capacity_is_one_line(onchip: Program, words: tuple[str, ..
 
 
 def test_weights_that_the_scratchpad_does_not_hold_fit_at_no_size(onchip: Program) -> None:
-    asked = ("capacity", "lenet5", "--objective", "latency", "--accelerator", "meta-prototype-df", "--cost", "macs")
+    asked = (
+        "capacity",
+        "lenet5",
+        "--objective",
+        "latency",
+        "--accelerator",
+        "meta-prototype-df",
+        "--cost",
+        "macs",
+        "--count",
+        "all",
+    )
     ended = onchip(*asked)
     assert (ended.code, "operator fc0 fits at no size: no scratchpad holds its weight" in ended.out) == (3, True)
     found = onchip(*asked, "--json")

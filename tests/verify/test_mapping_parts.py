@@ -35,12 +35,21 @@ def kept(memory: str, loops: int = 1) -> tuple[Kept, ...]:
 
 
 @pytest.mark.parametrize(("is_input", "legal", "illegal"), [(False, "weights", "maps"), (True, "maps", "weights")])
-def test_a_second_map_is_kept_where_inputs_are(is_input: bool, legal: str, illegal: str) -> None:
+def test_a_second_map_to_add_is_kept_where_inputs_are(is_input: bool, legal: str, illegal: str) -> None:
     def mapping(memory: str) -> LayerMapping:
         return LayerMapping((Loop("G", 4),), kept("maps"), kept(memory), kept("sums"))
 
     assert wrong(SQUARE, mapping(legal), is_input=is_input) == []
     assert wrong(SQUARE, mapping(illegal), is_input=is_input) == [Rule.NOT_HELD]
+
+
+@pytest.mark.parametrize("memory", ["maps", "weights"])
+def test_the_second_map_of_a_product_is_kept_where_inputs_or_weights_are(memory: str) -> None:
+    product = Layer(n=2, k=2, c=2)
+    mapping = LayerMapping((Loop("N", 2), Loop("K", 2), Loop("C", 2)), kept("maps"), kept(memory), kept("sums"))
+
+    assert wrong(product, mapping, is_input=True) == []
+    assert wrong(product, replace(mapping, weight=kept("sums")), is_input=True) == [Rule.NOT_HELD]
 
 
 @pytest.mark.parametrize("is_input", [False, True])

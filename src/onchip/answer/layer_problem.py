@@ -9,7 +9,7 @@ from typing import Final
 from onchip.answer.operands_kept import operands_kept
 from onchip.answer.schedule import Homes
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.arch.memory import DRAM, Memory, MemoryLevel, Operand
 from onchip.errors import AcceleratorError
 from onchip.ir.layer import Layer
 
@@ -23,10 +23,11 @@ class LayerProblem:
 
     `room_bytes`: by memory how many bytes of one instance the tiles may take; of a memory that is not listed, all. What
     lies whole at its home takes no room of theirs, but what an output's sums are wider there in the making does. With
-    `weight_is_an_input` the layer has two feature maps, and the weight lies wherever a memory holds inputs. `levels`
-    are the memories as this layer sees them, nearest the MACs first; `kept` are the operands of which each has room for
-    an element (`operands_kept`). Raises AcceleratorError for a home that is no single memory which holds the operand,
-    and for room that a memory does not have.
+    `weight_is_an_input` the layer reads two feature maps, and its weight is the second: whole it lies where inputs do.
+    Tiles of it lie there, too; those of a product also where weights do (`holds_second_map`). `levels` are the memories
+    as this layer sees them, nearest the MACs first; `kept` are the operands of which each has room for an element
+    (`operands_kept`). Raises AcceleratorError for a home that is no single memory which holds the operand, and for room
+    that a memory does not have.
     """
 
     layer: Layer
@@ -40,7 +41,7 @@ class LayerProblem:
     def __post_init__(self) -> None:
         levels = self.accelerator.levels
         if self.weight_is_an_input:
-            levels = tuple(seen for level in levels if (seen := _with_weights_as_inputs(level)) is not None)
+            levels = tuple(seen for level in levels if (seen := seen_by_two_maps(level, self.layer)) is not None)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "kept", operands_kept(levels, self.layer))
         self._operands_have_homes_that_hold_all_of_them()
@@ -110,7 +111,8 @@ class LayerProblem:
             place = f"home of {operand}"
             if operand not in self.layer.operands:
                 raise AcceleratorError(f"the layer has no {operand}", place=place, expected="none")
-            holding = [level.memory.name for level in self.levels if operand in level.memory.holds]
+            held_as = Operand.INPUT if operand is Operand.WEIGHT and self.weight_is_an_input else operand
+            holding = [level.memory.name for level in self.levels if held_as in level.memory.holds]
             fitting = [one for one in holding if one in single]
             if name not in fitting:
                 expected = f"one of {', '.join(fitting)}" if fitting else "none"
@@ -127,10 +129,18 @@ class LayerProblem:
                 raise AcceleratorError(f"{room} bytes", place=f"room of tiles in {name!r}", expected=expected)
 
 
-def _with_weights_as_inputs(level: MemoryLevel) -> MemoryLevel | None:
-    """None for a memory that holds weights alone."""
-    holds = tuple(operand for operand in level.memory.holds if operand is not Operand.WEIGHT)
-    if not holds:
-        return None
-    also = (Operand.WEIGHT,) if Operand.INPUT in holds else ()
-    return replace(level, memory=replace(level.memory, holds=(*holds, *also)))
+def holds_second_map(memory: Memory, layer: Layer) -> bool:
+    """Whether tiles of a layer's second feature map may lie in a memory.
+
+    They may where tiles of its first do. A product feeds its second map to the units as a weight, so that its tiles
+    may lie where weights do, too; an element-by-element layer has no weights, and so no such way.
+    """
+    return Operand.INPUT in memory.holds or (Operand.WEIGHT in memory.holds and not layer.is_element_by_element)
+
+
+def seen_by_two_maps(level: MemoryLevel, layer: Layer) -> MemoryLevel | None:
+    """Return a memory as a layer that reads two maps sees it, None where it holds no operand of the layer."""
+    holds: tuple[Operand, ...] = tuple(one for one in level.memory.holds if one is not Operand.WEIGHT)
+    if holds_second_map(level.memory, layer):
+        holds = (*holds, Operand.WEIGHT)
+    return replace(level, memory=replace(level.memory, holds=holds)) if holds else None

@@ -11,7 +11,7 @@ from onchip.answer.problem import Count, Objective, Transfers
 from onchip.answer.result import Stop
 from onchip.api.budgets import STATES_TO_ADVISE, Budgets, CapacityBudget, budgets_of, roomy_problem
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 from onchip.errors import AcceleratorError, InputError, OnchipError, UsageError
 from onchip.ir.graph import Graph
 from onchip.model.capacity.bounds import greatest_need
@@ -62,6 +62,21 @@ class Target:
             raise UsageError(what, place=f"--objective {objective}", expected="--accelerator NAME, or traffic")
         with self.named_in_errors():
             return transfers_of(accelerator, objective)
+
+    def counted(self, objective: Objective) -> Count:
+        """Return which tensors a plan counts unless the user says so; raises InputError for an accelerator's file.
+
+        A least latency counts parameters, too, as these are most of what moves. Where no scratchpad may hold weights,
+        operators stream them, and their cycles include that (`durations_of`).
+        """
+        if objective is not Objective.LATENCY:
+            return Count.ACTIVATIONS
+        if self.accelerator is None:
+            return Count.ALL
+        from onchip.formats.foreign_files import load_any_accelerator
+
+        scratchpads = load_any_accelerator(self.accelerator).scratchpads
+        return Count.ALL if any(Operand.WEIGHT in memory.holds for memory in scratchpads) else Count.ACTIVATIONS
 
     @contextmanager
     def named_in_errors(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onchip.answer.problem import Count, Objective, Order
+from onchip.answer.problem import Objective, Order
 from onchip.arch.sharing import Share
 from onchip.commands.arguments import Alignment, AsJson, CycleCost, LimitOptions, Network, ReadingOptions
 from onchip.commands.completion import accelerator_names
@@ -50,9 +50,10 @@ class CapacityOptions:
     @property
     def request(self) -> CapacityRequest:
         """The question; raises InputError for a time or a dimension that is none."""
+        from onchip.api.target import Target
         from onchip.sweeps.capacity import CapacityRequest
 
-        default = Count.ALL if self.objective is Objective.LATENCY else Count.ACTIVATIONS
+        default = Target(accelerator=self.accelerator).counted(self.objective)
         reading = replace(self.read_as.reading, count=self.read_as.count or default)
         how = self.objective, self.order, self.alignment, self.share, self.search.limits()
         return CapacityRequest(self.network, reading, *how, self.accelerator, self.cost)

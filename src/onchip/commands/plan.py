@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from onchip.api.plan import Request
+    from onchip.api.target import Target
     from onchip.reports.program.findings import Findings
     from onchip.reports.program.outcome import Outcome
 
@@ -37,7 +38,10 @@ class PlanReadingOptions(ReadingOptions):
 
     count: Annotated[
         Count | None,
-        typer.Option(help="Plan all tensors, or all but parameters.", show_default="activations; all for latency"),
+        typer.Option(
+            help="Plan all tensors, or all but parameters.",
+            show_default="activations; all for latency where a scratchpad holds weights",
+        ),
     ] = None
     split: Annotated[
         Split, typer.Option(help="Split operators into tiles: where they do not fit, or not into half the room.")
@@ -64,9 +68,9 @@ class PlanReadingOptions(ReadingOptions):
         if self.cap_tensors and self.split is not Split.NEVER:
             raise UsageError("both are given", place="--cap-tensors, --split", expected="one of them")
 
-    def planned_reading(self, objective: Objective) -> Reading:
-        """The reading asked for, with what is done to tensors that fit nowhere; raises UsageError."""
-        count = self.count or (Count.ALL if objective is Objective.LATENCY else Count.ACTIVATIONS)
+    def planned_reading(self, objective: Objective, target: Target) -> Reading:
+        """Return the reading asked for, with what is done to tensors that fit nowhere; raises InputError."""
+        count = self.count or target.counted(objective)
         lowered = replace(self.reading, count=count, split=self.split, cap_tensors=self.cap_tensors)
         bound = replace(lowered, states=states_of(self.state), bands=bands_of(self.bands))
         return replace(bound, recompute=self.recompute)
@@ -122,10 +126,10 @@ class PlanOptions:
         """The question; raises InputError for a size, a time or a dimension that is none."""
         from onchip.api.plan import Request
 
-        reading, limits = self.read_as.planned_reading(self.objective), self.search.limits(self.solver)
+        target, price = self.memories.target, self.recompute_price
+        reading, limits = self.read_as.planned_reading(self.objective, target), self.search.limits(self.solver)
         method = self.method or ("timed" if self.objective is Objective.LATENCY else "exact")
         how = self.objective, self.order, method, self.placement
-        target, price = self.memories.target, self.recompute_price
         return Request(self.network, reading, target, *how, limits, self.share, self.cost, price)
 
     @property

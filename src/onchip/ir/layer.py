@@ -114,6 +114,12 @@ class Layer:
         return prod(self.bounds.values())
 
     @property
+    def is_element_by_element(self) -> bool:
+        """Whether each output is made of the elements of the operands that are at its own place."""
+        has_windows = max(self.stride) > 1 or max(self.padding) > 0
+        return self.k == self.c == self.r == self.s == 1 and not has_windows
+
+    @property
     def operands(self) -> tuple[str, ...]:
         """What the layer reads and writes."""
         return tuple(RELEVANT) if self.has_weight else (INPUT, OUTPUT)

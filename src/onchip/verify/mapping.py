@@ -111,7 +111,8 @@ def _places(problem: LayerProblem, mapping: LayerMapping) -> Iterator[Violation]
 
 def _holds(problem: LayerProblem, level: MemoryLevel, operand: Operand) -> bool:
     if operand is Operand.WEIGHT and problem.weight_is_an_input:
-        return Operand.INPUT in level.memory.holds
+        is_product = not problem.layer.is_element_by_element
+        return Operand.INPUT in level.memory.holds or (is_product and Operand.WEIGHT in level.memory.holds)
     return operand in level.memory.holds
 
 

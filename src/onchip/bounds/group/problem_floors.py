@@ -37,7 +37,7 @@ class ProblemFloors:
         per_output, per_input, reuse = self._nest(problem)
         energy_pj = layer.macs * self.machine.mac_energy_pj + _unpadded_macs(layer) * per_input.per_mac
         elements = _touched(layer)
-        if problem.weight_is_an_input:
+        if problem.weight_is_an_input and layer.is_element_by_element:
             elements += layer.elements(Operand.WEIGHT)
         energy_pj += elements * per_input.per_element[problem.home(Operand.INPUT)]
         energy_pj += layer.elements(Operand.OUTPUT) * per_output[problem.home(Operand.OUTPUT)]

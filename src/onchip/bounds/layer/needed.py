@@ -112,12 +112,6 @@ def touched_positions(axis: Axis, outputs: frozenset[int], taps: int) -> frozens
     )
 
 
-def is_element_by_element(layer: Layer) -> bool:
-    """Whether each output is made of the elements of the operands that are at its own place."""
-    has_windows = max(layer.stride) > 1 or max(layer.padding) > 0
-    return layer.k == layer.c == layer.r == layer.s == 1 and not has_windows
-
-
 def seen_pixels(
     graph: Graph, operator: Operator, nests: tuple[Layer, ...], tensor: Tensor, written: NeededPixels
 ) -> NeededPixels:
@@ -132,7 +126,7 @@ def seen_pixels(
         is_seen = operator.kind not in VIEWS | JOINS or (operator.kind in _OF_ALL_ELEMENTS and written.are_all)
         return ALL if is_seen else NOTHING
     output = graph.tensor[operator.outputs[0]]
-    if all(is_element_by_element(layer) for layer in nests) and _are_alike(tensor, output):
+    if all(layer.is_element_by_element for layer in nests) and _are_alike(tensor, output):
         return written
     if len(nests) == 1 and len(operator.inputs) == 1 and _lies_over(nests[0], tensor, output):
         return _through_windows(operator, nests[0], tensor, written)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
+from onchip.answer.layer_problem import seen_by_two_maps
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import DRAM, MemoryLevel, Operand
+from onchip.arch.memory import DRAM, Operand
 from onchip.bounds.layer.joint_floor import JointFloor, JointWays
 from onchip.bounds.layer.layer_floors import MachineFloors, NestFloors
-from onchip.bounds.layer.needed import is_element_by_element
 from onchip.bounds.layer.nest_work import NestWork
 from onchip.bounds.layer.unit_shares import AnyUnrolling, holders
 from onchip.ir.graph import Graph
@@ -51,17 +51,16 @@ class FeedingFloors:
 
     accelerator: Accelerator
     every_memory_keeps: bool = False
-    _machines: dict[bool, MachineFloors] = field(init=False)
+    _machine: MachineFloors = field(init=False)
+    _of_two_maps: dict[bool, MachineFloors] = field(default_factory=dict)
+    """As layers see the machine that read two maps, by whether they are element by element."""
 
     def __post_init__(self) -> None:
-        second, keeps = _with_weights_where_inputs_are(self.accelerator), self.every_memory_keeps
-        self._machines = {False: _floors(self.accelerator, keeps)}
-        # Without a memory for maps, a second map bypasses every memory.
-        self._machines[True] = _floors(self.accelerator, False) if second is None else _floors(second, keeps)
+        self._machine = _floors(self.accelerator, self.every_memory_keeps)
 
     def of(self, layer: Layer, work: NestWork, origins: NestOrigins) -> FloorOfNest:
         """The floor of the part `work` of a nest."""
-        machine = self._machines[origins.weight_is_an_input]
+        machine = self._machine_of(layer, origins.weight_is_an_input)
         floors = machine.of([layer])
         alone_pj = (
             _input_pj(floors, work, origins),
@@ -77,7 +76,7 @@ class FeedingFloors:
 
         Its home is DRAM; or it is copied there from a cheaper home.
         """
-        floors = self._machines[weight_is_an_input].of([layer])
+        floors = self._machine_of(layer, weight_is_an_input).of([layer])
         at_home = floors.output_floor()
         more_pj = min(at_home[DRAM] - min(at_home.values()), layer.output_bits * floors.machine.write_pj[DRAM])
         return max(more_pj, 0.0) / layer.output_bits if self.every_memory_keeps else 0.0
@@ -87,9 +86,20 @@ class FeedingFloors:
 
         Its home is DRAM; or it is copied from there. Of two maps either may be meant.
         """
-        floors = self._machines[weight_is_an_input].of([layer])
+        floors = self._machine_of(layer, weight_is_an_input).of([layer])
         operands = [Operand.INPUT, *([Operand.WEIGHT] if layer.has_weight and weight_is_an_input else [])]
         return min(_beyond_its_floor(floors, operand) for operand in operands) if self.every_memory_keeps else 0.0
+
+    def _machine_of(self, layer: Layer, weight_is_an_input: bool) -> MachineFloors:
+        if not (weight_is_an_input and layer.has_weight):
+            return self._machine
+        key = layer.is_element_by_element
+        if key not in self._of_two_maps:
+            seen = _as_seen_by_two_maps(self.accelerator, layer)
+            # Without a memory for maps, a second map bypasses every memory.
+            found = _floors(self.accelerator, False) if seen is None else _floors(seen, self.every_memory_keeps)
+            self._of_two_maps[key] = found
+        return self._of_two_maps[key]
 
 
 def _floors(accelerator: Accelerator, every_memory_keeps: bool) -> MachineFloors:
@@ -252,25 +262,19 @@ def _output_pj(floors: NestFloors, *, leaves: bool) -> float:
     return min(floor + to_dram.get(home, 0.0) for home, floor in at_home.items())
 
 
-def _with_weights_where_inputs_are(accelerator: Accelerator) -> Accelerator | None:
-    """Return the machine as a product of two feature maps sees it: the second lies wherever the first may.
+def _as_seen_by_two_maps(accelerator: Accelerator, layer: Layer) -> Accelerator | None:
+    """Return the machine with the weights of a layer where its second map may lie; None without a memory for either.
 
-    Return None if every memory is one of weights alone. Which memories are scratchpads says nothing here.
+    Which memories are scratchpads says nothing here.
     """
-    levels = tuple(one for level in accelerator.levels if (one := _with_weights(level)) is not None)
+    levels = tuple(
+        replace(seen, is_scratchpad=True)
+        for level in accelerator.levels
+        if (seen := seen_by_two_maps(level, layer)) is not None
+    )
     if not levels:
         return None
     return replace(accelerator, levels=levels, scratchpads=tuple(level.memory for level in levels), links=())
-
-
-def _with_weights(level: MemoryLevel) -> MemoryLevel | None:
-    """None for a memory of weights alone."""
-    holds: tuple[Operand, ...] = tuple(one for one in level.memory.holds if one is not Operand.WEIGHT)
-    if not holds:
-        return None
-    if Operand.INPUT in holds:
-        holds = (*holds, Operand.WEIGHT)
-    return replace(level, memory=replace(level.memory, holds=holds), is_scratchpad=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +295,7 @@ def origins_of(graph: Graph, operator: Operator, layer: Layer, nests: Sequence[L
     """Return those of one of an operator's `nests`: of two maps, and element by element, either may be its input."""
     roles = [graph.tensor[name].role for name in operator.inputs]
     comes = any(role in FROM_OUTSIDE for role in roles)
-    either = is_element_by_element(layer) and bool(operator.parameters)
+    either = layer.is_element_by_element and bool(operator.parameters)
     outside = [name for name in operator.reads if graph.tensor[name].role in FROM_OUTSIDE]
     return NestOrigins(
         input_is_in_dram=comes or either,

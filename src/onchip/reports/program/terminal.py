@@ -9,10 +9,10 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from onchip.answer.problem import Objective, Placement
+from onchip.answer.problem import Count, Objective, Placement
 from onchip.answer.result import Status, Stop
 from onchip.arch.accelerator import Accelerator
-from onchip.arch.memory import Memory
+from onchip.arch.memory import Memory, Operand
 from onchip.arch.sharing import Share
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
@@ -46,6 +46,10 @@ def outcome_table(outcome: Outcome) -> RenderableType:
     rows += [("scratchpad", _memory(memory)) for memory in problem.memories]
     if problem.transfers.links:
         rows.append(("links", links_words(problem)))
+    if problem.objective is Objective.LATENCY and problem.count is Count.ACTIVATIONS:
+        is_streamed = not any(Operand.WEIGHT in memory.holds for memory in problem.memories)
+        streamed = ": no scratchpad holds weights, so operators stream them" if is_streamed else ""
+        rows.append(("not planned", f"parameters{streamed}"))
     rows.append(("status", _status(outcome)))
     rows += _objective(problem.objective)
     rows += _transfers(outcome)

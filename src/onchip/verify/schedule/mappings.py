@@ -22,7 +22,7 @@ from onchip.verify.schedule.setting import NestPrice, NestPrices
 class NestAtHomes:
     """One loop nest of a tile operator: its stack, and where its operands are while it runs.
 
-    The weight `is_input` where it is no parameter: it lies, and its tiles do, wherever inputs may.
+    The weight `is_input` where it is no parameter: whole it lies where inputs may (`verify/mapping` judges its tiles).
     """
 
     stack: int
