@@ -14,6 +14,7 @@ from onchip.scheduling.program.addresses import (
     largest_gaps,
     offsets_of,
     packed,
+    placed_for_early_loads,
     placed_in_order,
 )
 from support.series import series
@@ -65,7 +66,8 @@ def test_a_resident_lies_in_the_tightest_gap_and_else_below_all() -> None:
 def some_residencies(chance: random.Random, count: int, largest: int) -> list[BytesInMemory]:
     """Residencies that begin one after the other, as Allocates do."""
     begins = sorted(chance.sample(range(3 * count), count))
-    return [BytesInMemory(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
+    lives = [(at, at + chance.randint(1, 2 * count), f"t{at}", chance.randint(1, largest)) for at in begins]
+    return [BytesInMemory(*life, is_loaded=chance.random() < 0.5) for life in lives]
 
 
 def is_packed(memory: Memory, residencies: Sequence[BytesInMemory], offsets: Mapping[int, int]) -> bool:
@@ -101,12 +103,29 @@ def test_residencies_get_offsets_if_there_are_any(seed: int) -> None:
     memory = Memory("sram", chance.choice((5, 8, 12)), chance.choice((1, 1, 2)))
     residencies = some_residencies(chance, chance.randint(1, 6), 5)
 
-    for offsets in (placed_in_order(memory, residencies), packed(memory, residencies)):
+    ways = (placed_in_order, placed_for_early_loads, packed)
+    for offsets in (way(memory, residencies) for way in ways):
         assert offsets is None or is_packed(memory, residencies, offsets)
-    found = offsets_of([memory], {"sram": residencies})
+    for is_timed in (False, True):
+        found = offsets_of([memory], {"sram": residencies}, is_timed=is_timed)
 
-    assert (found is not None) is has_offsets(memory, residencies, {})
-    assert found is None or is_packed(memory, residencies, found)
+        assert (found is not None) is has_offsets(memory, residencies, {})
+        assert found is None or is_packed(memory, residencies, found)
+
+
+def test_a_load_gets_the_bytes_that_were_free_first() -> None:
+    memory = Memory("sram", 4)
+    residencies = [
+        BytesInMemory(0, 2, "a", 2),
+        BytesInMemory(1, 3, "b", 2),
+        BytesInMemory(4, 9, "c", 2, is_loaded=True),
+        BytesInMemory(5, 9, "d", 2, is_loaded=True),
+    ]
+
+    offsets = placed_for_early_loads(memory, residencies)
+
+    assert offsets is not None
+    assert (offsets[4], offsets[5]) == (offsets[0], offsets[1])
 
 
 def test_the_packer_finds_offsets_where_program_order_leaves_a_gap_too_few() -> None:

@@ -123,11 +123,15 @@ def assert_legal(tiles: TileGraph, accelerator: Accelerator, found: Composition)
 
 
 def refuses_workspaces(
-    memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]]
+    memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]], *, is_timed: bool
 ) -> Offsets | None:
     """A packer that fails when workspaces are among the residencies."""
     names = {one.name for of_memory in residencies.values() for one in of_memory}
-    return None if any(name.endswith(WORKSPACE) for name in names) else offsets_of(memories, residencies)
+    return (
+        None
+        if any(name.endswith(WORKSPACE) for name in names)
+        else offsets_of(memories, residencies, is_timed=is_timed)
+    )
 
 
 @pytest.mark.parametrize("stacks", STACKS.values(), ids=STACKS)
@@ -157,7 +161,7 @@ def test_workspaces_lie_in_gaps_beside_the_tensors_if_the_packer_fails_for_both(
 def test_no_offsets_for_the_tensors_are_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     _, composing = composer(STACKS["layers"], skip_chip())
     composed = composing.composed(Places())
-    monkeypatch.setattr("onchip.scheduling.program.composition.offsets_of", lambda *_: None)
+    monkeypatch.setattr("onchip.scheduling.program.composition.offsets_of", lambda *_, **__: None)
     with pytest.raises(NoMappingError, match="no offsets"):
         composing.addressed(composed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onchip.answer.schedule import ScheduledStack, ScheduleError
 from onchip.answer.stacks import OverlapMode, Tiling
@@ -17,8 +17,9 @@ from onchip.search.budget.limits import Run
 
 @dataclass(slots=True)
 class Merger:
-    """Tries to merge adjacent stacks, in tiles of half, a quarter, ... of the rows and columns of their output.
+    """Tries an operator in tiles, and adjacent stacks as one group, in tiles of half, a quarter, ... of its output.
 
+    Adjacent stacks may be one group if only the last one's output leaves it: of branches that join, all stacks or none.
     No stacks are tried twice.
     """
 
@@ -26,60 +27,74 @@ class Merger:
     most_tiles: int
     """Tiles of a group: each is composed."""
     is_thorough: bool
-    """True if stacks that stream no feature map are merged, too: that pays less often."""
+    """True if stacks that stream no feature map are merged, too, and more than the fewest that may be one group."""
     _tried: set[tuple[ScheduledStack, ...]] = field(default_factory=set, init=False)
 
     def improved(self, start: ScheduleAttempt, run: Run) -> ScheduleAttempt:
-        """Return the best schedule that merging leads to, before the run has to stop."""
-        best, at = start, 0
-        while at < len(best.stacks):
-            found = self._better_at(best, at, run)
-            best, at = (best, at + 1) if found is None else (found, at)
-            if run.stop is not None or run.seconds_left <= best.seconds:
-                break
+        """Return the best schedule that merging leads to, before the run has to stop; small groups are tried first."""
+        best = start
+        for size in range(len(start.stacks) if self.is_thorough else 2):
+            at = 0
+            while at < len(best.stacks):
+                found = self._better_at(best, at, size, run)
+                best, at = (best, at + 1) if found is None else (found, at)
+                if self._is_over(best, run):
+                    return best
         return best
 
-    def _better_at(self, best: ScheduleAttempt, at: int, run: Run) -> ScheduleAttempt | None:
-        """Return the best schedule with the stack at a number in tiles, or merged with the one behind it."""
-        found = best
-        for numbers in ((at,), (at, at + 1)):
-            if numbers[-1] >= len(best.stacks) or (len(numbers) == 1 and best.stacks[at].tiling is not None):
-                continue
-            operators = tuple(name for number in numbers for name in best.stacks[number].operators)
-            if not self.is_thorough and not self._streams(best, numbers, operators):
-                continue
-            for tiling in self._tilings(operators):
-                if run.stop is not None or run.seconds_left <= best.seconds:
-                    break
-                made = self._made(best, numbers, ScheduledStack(operators, tiling))
-                if made is None and len(operators) > 1 and not self._may_be_one(operators):
-                    break
-                if made is not None and made.improver.best.key < found.improver.best.key:
-                    run.report(made.value, best.question.lower_bound, f"{len(made.stacks)} groups")
-                    found = made
-        return None if found is best else found
+    def _is_over(self, best: ScheduleAttempt, run: Run) -> bool:
+        return run.stop is not None or run.seconds_left <= best.seconds
 
-    def _streams(self, best: ScheduleAttempt, numbers: Sequence[int], operators: Sequence[str]) -> bool:
+    def _better_at(self, best: ScheduleAttempt, at: int, size: int, run: Run) -> ScheduleAttempt | None:
+        """Return the best schedule with a group that begins with the stack `at`, None if that is not better.
+
+        The group has the `size`-th least number of stacks that may be one group; 0 is the stack alone, in tiles.
+        """
+        numbers = self._numbers(best, at, size)
+        operators = tuple(name for number in numbers for name in best.stacks[number].operators)
+        if not numbers or (not self.is_thorough and not self._streams(best, numbers)):
+            return None
+        found: ScheduleAttempt | None = None
+        for tiling in self._tilings(operators):
+            if self._is_over(best, run):
+                break
+            made = self._made(best, numbers, ScheduledStack(operators, tiling))
+            if made is not None and (found is None or made.improver.best.key < found.improver.best.key):
+                found = made
+        if found is None:
+            return None
+        found.improver.improve(replace(run, listener=lambda _: None))
+        if found.improver.best.key >= best.improver.best.key:
+            return None
+        run.report(found.value, best.question.lower_bound, f"{len(found.stacks)} groups")
+        return found
+
+    def _numbers(self, best: ScheduleAttempt, at: int, size: int) -> range:
+        """Return the numbers of the group's stacks; none if there is no such group."""
+        if not size:
+            return range(at, at + (best.stacks[at].tiling is None))
+        operators = list(best.stacks[at].operators)
+        for last in range(at + 1, len(best.stacks)):
+            operators += best.stacks[last].operators
+            size -= self._may_be_one(operators)
+            if not size:
+                return range(at, last + 1)
+        return range(0)
+
+    def _streams(self, best: ScheduleAttempt, numbers: Sequence[int]) -> bool:
         """Return True if the stacks stream a feature map that tiles may keep on chip.
 
-        Of two stacks that is a map between them, of one operator any map.
+        Of several stacks that is a map between them, of one operator any map.
         """
         network, places = self.maker.question.network, best.places
-        maps = {name for operator in operators for name in network.operator[operator].outputs}
-        read = {name for operator in operators for name in network.operator[operator].inputs}
+        running = [(number, network.operator[name]) for number in numbers for name in best.stacks[number].operators]
+        written = {(number, name) for number, operator in running for name in operator.outputs}
+        read = {(number, name) for number, operator in running for name in operator.inputs}
         if len(numbers) > 1:
-            first, last = numbers
-            between = {
-                name
-                for operator in best.stacks[first].operators
-                for name in network.operator[operator].outputs
-                if name in read
-            }
-            return any((first, name) not in places.written or (last, name) not in places.read for name in between)
-        (only,) = numbers
-        return any((only, name) not in places.written for name in maps) or any(
-            (only, name) not in places.read for name in read
-        )
+            between = {name for _, name in written} & {name for _, name in read}
+            written = {one for one in written if one[1] in between}
+            read = {one for one in read if one[1] in between}
+        return not (written <= places.written.keys() and read <= places.read.keys())
 
     def _may_be_one(self, operators: Sequence[str]) -> bool:
         """Return True if only the last operator's output leaves the group: no other group has any tiling."""

@@ -1,8 +1,9 @@
 """Offsets of everything that a schedule's program allocates, by the packer of `plan`.
 
 Tensors and workspaces have lifetimes in instructions. First each memory is filled in program order, which is fast and
-suffices where memory is ample; then the packer searches; then workspaces get the largest gap that the packed tensors
-leave at each step, and the loop nests that do not fit there are mapped again (`composition.py`).
+suffices where memory is ample; if the latency counts, so that loads may begin early. Then the packer searches; then
+workspaces get the largest gap that the packed tensors leave at each step, and the loop nests that do not fit there are
+mapped again (`composition.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.answer.program import Allocate, Free, Instruction
+from onchip.answer.program import Allocate, Copy, Free, Instruction
 from onchip.arch.memory import Memory
 from onchip.memory.allocate.exact.pack import pack
 from onchip.search.budget.limits import Limits, Run
@@ -26,12 +27,16 @@ REPAIRS_TO_PACK: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class BytesInMemory:
-    """Bytes of one memory from one instruction to another (exclusive); `at` is the number of its Allocate."""
+    """Bytes of one memory from one instruction to another (exclusive); `at` is the number of its Allocate.
+
+    What `is_loaded` is filled by a Copy, which begins as soon as the bytes are free.
+    """
 
     at: int
     until: int
     name: str
     size_bytes: int
+    is_loaded: bool = False
 
 
 Offsets: TypeAlias = Mapping[int, int]
@@ -53,8 +58,10 @@ def residencies_of(
     found: dict[str, list[BytesInMemory]] = {memory.name: [] for memory in memories}
     for at, one in enumerate(instructions):
         if isinstance(one, Allocate):
-            end = until.get(at, len(instructions))
-            found[one.memory].append(BytesInMemory(at, end, one.tensor, size_of(one.tensor, one.memory)))
+            end, size_bytes = until.get(at, len(instructions)), size_of(one.tensor, one.memory)
+            after = instructions[at + 1] if at + 1 < len(instructions) else None
+            is_loaded = isinstance(after, Copy) and after.tensor == one.tensor
+            found[one.memory].append(BytesInMemory(at, end, one.tensor, size_bytes, is_loaded))
     return found
 
 
@@ -64,12 +71,19 @@ def with_offsets(instructions: Sequence[Instruction], offsets: Offsets) -> Itera
         yield replace(one, offset_bytes=offsets[at]) if isinstance(one, Allocate) else one
 
 
-def offsets_of(memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]]) -> Offsets | None:
-    """Return offsets of all residencies; None if none were found."""
+def offsets_of(
+    memories: Sequence[Memory], residencies: Mapping[str, Sequence[BytesInMemory]], *, is_timed: bool = False
+) -> Offsets | None:
+    """Return offsets of all residencies; None if none were found.
+
+    With `is_timed` loads get bytes that have been free for long, if that leaves room for all: they begin earlier.
+    """
     found: dict[int, int] = {}
     for memory in memories:
         own = residencies[memory.name]
-        offsets = placed_in_order(memory, own)
+        offsets = placed_for_early_loads(memory, own) if is_timed else None
+        if offsets is None:
+            offsets = placed_in_order(memory, own)
         if offsets is None:
             offsets = packed(memory, own)
         if offsets is None:
@@ -117,6 +131,84 @@ def placed_in_order(memory: Memory, residencies: Sequence[BytesInMemory]) -> Off
             return None
         offsets[one.at] = offset
     return offsets
+
+
+def placed_for_early_loads(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:
+    """Place each residency when it begins: a load in the bytes that were free first, others in the tightest gap.
+
+    Return None if one finds no gap.
+    """
+    free = [_FreeBytes(0, memory.capacity_bytes, -1)]
+    offsets = dict[int, int]()
+    ends = sorted(residencies, key=lambda one: one.until)
+    ended = 0
+    for one in residencies:
+        while ends[ended].until <= one.at:
+            last = ends[ended]
+            begin = offsets[last.at]
+            insort(free, _FreeBytes(begin, begin + last.size_bytes, last.until))
+            ended += 1
+        places = _places(free, one.size_bytes, memory.alignment_bytes)
+        offset = min(places, key=lambda place: place.rank(is_load=one.is_loaded), default=None)
+        if offset is None:
+            return None
+        offsets[one.at] = offset.begin
+        free = [*_without(free, offset.begin, offset.begin + one.size_bytes)]
+    return offsets
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _FreeBytes:
+    """Free bytes of a memory, half open, and the instruction since which they are free."""
+
+    begin: int
+    end: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An offset, the instruction since which all its bytes are free, and the bytes of the gap around it."""
+
+    begin: int
+    since: int
+    gap_bytes: int
+
+    def rank(self, *, is_load: bool) -> tuple[int, int, int]:
+        """Return what is least for the best place."""
+        return (self.since, self.gap_bytes, -self.begin) if is_load else (self.gap_bytes, -self.since, -self.begin)
+
+
+def _places(free: Sequence[_FreeBytes], size_bytes: int, alignment_bytes: int) -> Iterator[_Place]:
+    """Yield places at the lower end of each piece of free bytes, and at the upper end of each gap."""
+    first = 0
+    while first < len(free):
+        last = first
+        while last + 1 < len(free) and free[last + 1].begin == free[last].end:
+            last += 1
+        gap = free[first : last + 1]
+        begin, end = gap[0].begin, gap[-1].end
+        for offset in dict.fromkeys((*(one.begin for one in gap), end - size_bytes)):
+            aligned = -(-offset // alignment_bytes) * alignment_bytes
+            if offset == end - size_bytes:
+                aligned = offset // alignment_bytes * alignment_bytes
+            if begin <= aligned and aligned + size_bytes <= end:
+                until = aligned + max(size_bytes, 1)
+                since = max((one.since for one in gap if one.begin < until and one.end > aligned), default=-1)
+                yield _Place(aligned, since, end - begin)
+        first = last + 1
+
+
+def _without(free: Sequence[_FreeBytes], begin: int, end: int) -> Iterator[_FreeBytes]:
+    """Yield the free bytes outside a range."""
+    for one in free:
+        if one.end <= begin or one.begin >= end:
+            yield one
+            continue
+        if one.begin < begin:
+            yield _FreeBytes(one.begin, begin, one.since)
+        if one.end > end:
+            yield _FreeBytes(end, one.end, one.since)
 
 
 def packed(memory: Memory, residencies: Sequence[BytesInMemory]) -> Offsets | None:

@@ -136,7 +136,8 @@ class AttemptMaker:
         self.run.spend(SECONDS_OF_A_TILE_OPERATOR * count)
         if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:
             raise ScheduleError(f"no time for {count:,} tile operators", place="stacks", expected="fewer, or more time")
-        composer = Composer(tuple(stacks), TiledNetwork.of(tiles), question.accelerator, self.mappings, self.run)
+        network, is_timed = TiledNetwork.of(tiles), question.objective.is_timed
+        composer = Composer(tuple(stacks), network, question.accelerator, self.mappings, self.run, is_timed)
         composer.floors = self.mapper.floors
         return composer, tiles
 

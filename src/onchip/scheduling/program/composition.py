@@ -145,6 +145,8 @@ class Composer:
     mappings: KnownMappings
     run: Run = field(default_factory=Run)
     """In which work is counted, if it is."""
+    is_timed: bool = False
+    """True if the latency counts: loads get offsets at which they begin early."""
     floors: CycleFloors = field(init=False)
     """By which nests weigh; whoever composes in other stacks, too, may share them."""
     _prices: CopyPrices = field(init=False)
@@ -269,7 +271,7 @@ class Composer:
         instructions = [one for part in composition.composed for one in part.instructions]
         size_of = partial(self._size_of, composition.costs)
         residencies = residencies_of(instructions, composition.memories, size_of)
-        offsets = offsets_of(composition.memories, residencies)
+        offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
         if offsets is None:
             return self._in_gaps(composition)
         placed = with_offsets(instructions, offsets)
@@ -286,7 +288,7 @@ class Composer:
         instructions = [one for part in composition.composed for one in part.movements.instructions]
         size_of = partial(self._size_of, {})
         residencies = residencies_of(instructions, composition.memories, size_of)
-        offsets = offsets_of(composition.memories, residencies)
+        offsets = offsets_of(composition.memories, residencies, is_timed=self.is_timed)
         if offsets is None:
             raise NoMappingError(composition.stacks[0].operators[0], "no offsets were found for the tensors on chip")
         steps = [at for at, one in enumerate(instructions) if isinstance(one, Compute)]

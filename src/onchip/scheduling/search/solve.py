@@ -270,7 +270,7 @@ class ScheduleSearch:
                 attempt.improver.consider(attempt.places.with_all(lone), self.run)
 
     def _start_from_others(self) -> None:
-        """Take the stacks and residencies of the answers for other objectives; mappings are those of this one."""
+        """Take the answers for other objectives; mappings that are better for this one replace theirs."""
         if not self.asks_others or not self.options.leaves_stacks_open or self._is_over:
             return
         others = OTHERS[self.question.objective]
@@ -279,8 +279,18 @@ class ScheduleSearch:
             run = replace(self._share(self.params.share_of_others / (len(others) - at)), listener=lambda _: None)
             search = ScheduleSearch(question, self.options, run, None, self.pool, self.params, asks_others=False)
             search.solved()
-            for one in sorted(search.attempts, key=lambda one: one.improver.best.key)[:1]:
-                self._add_if_possible(tuple(one.stacks), one.places)
+            if search.best is not None:
+                self._take_mappings_of(search.best)
+                self._add_if_possible(tuple(search.best.stacks), search.best.places)
+
+    def _take_mappings_of(self, other: ScheduleAttempt) -> None:
+        """Know the mappings of an answer for another objective, where they are better than what is found at once."""
+        with self._mapper.quick(is_quick=self._is_limited):
+            for nest, room, mapped in other.improver.best.composition.nests:
+                known = self.mappings.best(nest, room.room)
+                if known is None or self._mapper.value_of(mapped) < self._mapper.value_of(known):
+                    found = replace(mapped, is_quick=True, is_proven=False, is_wide=False)
+                    self.mappings.replace(nest, room.room, found)
 
     def _listen_to_groups(self, heard: Progress) -> None:
         """Report the phase alone: values and bounds of the group search are not those of schedules."""
