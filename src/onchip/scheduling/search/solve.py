@@ -60,6 +60,8 @@ class ScheduleParams:
     ----------
     share_of_residencies
         Share for the residencies of a start. Small networks end far below it; in large ones groups matter more.
+    share_of_best_residencies
+        The same for the fused groups if they are the best start: nothing else gains as much in the first seconds.
     share_of_plan
         Share for the plan from which a start is made.
     share_of_blocks
@@ -82,6 +84,7 @@ class ScheduleParams:
     """
 
     share_of_residencies: float = 0.15
+    share_of_best_residencies: float = 0.6
     share_of_plan: float = 0.1
     share_of_blocks: float = 0.4
     share_of_groups: float = 0.6
@@ -320,8 +323,12 @@ class ScheduleSearch:
     def _descend(self, attempt: ScheduleAttempt) -> None:
         """Improve the residencies of a start with mappings that are found at once."""
         if self.options.maps_stay:
+            is_best = attempt is self.best and len(self.attempts) > 1
+            params = self.params
             with self._mapper.quick(is_quick=self._is_limited):
-                attempt.improver.improve(self._share(self.params.share_of_residencies))
+                attempt.improver.improve(
+                    self._share(params.share_of_best_residencies if is_best else params.share_of_residencies)
+                )
 
     # Rounds of moves
 
