@@ -165,3 +165,26 @@ def test_the_answer_is_the_best_schedule_and_not_the_last() -> None:
     values = [attempt.value for attempt in search.attempts]
     assert min(values) < values[-1]
     assert value == min(values) == min(one.best for one in told if one.best is not None)
+
+
+@pytest.mark.parametrize("objective", [ScheduleObjective.ENERGY, ScheduleObjective.LATENCY])
+def test_an_earlier_answer_is_never_made_worse(objective: ScheduleObjective) -> None:
+    question = ScheduleQuestion(skip_network(), skip_chip(), PRECISION, objective, 0)
+    earlier = solve_schedule(question, ScheduleOptions(), Run())
+    assert earlier.answer is not None
+    options = ScheduleOptions(start=earlier.answer.composition.schedule)
+
+    class OnlyTheStart(ScheduleSearch):
+        """Takes no other start, and moves nothing."""
+
+        def _start_layer_by_layer(self) -> None: ...
+        def _start_from_plan(self) -> None: ...
+        def _start_from_blocks(self) -> None: ...
+        def _start_from_others(self) -> None: ...
+        def _improve_in_rounds(self) -> None: ...
+
+    again = OnlyTheStart(question, options, Run()).solved()
+
+    assert again.objective_value is not None
+    assert earlier.objective_value is not None
+    assert again.objective_value <= earlier.objective_value

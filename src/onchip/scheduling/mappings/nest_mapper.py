@@ -222,6 +222,13 @@ class BestMapper:
         mapped = _mapped(problem, found)
         return replace(mapped, is_proven=True, is_wide=True) if isinstance(mapped, MappedNest) else None
 
+    def priced(self, nest: NestPlace, room: Room, mapping: LayerMapping) -> MappedNest | None:
+        """Return a mapping of an earlier schedule with its cost here; None where it is not legal here."""
+        problem = self._problem(nest, room)
+        if problem is None or verify_mapping(problem, mapping):
+            return None
+        return MappedNest(mapping, nest_cost(problem, mapping), is_quick=True)
+
     def otherwise(self, nest: NestPlace, room: Room, seconds: float) -> Iterator[MappedNest]:
         """LOMA's front, and what is best by other objectives, each found in its part of so many seconds.
 

@@ -210,7 +210,7 @@ class ScheduleSearch:
             self._descend(self._alone)
 
     def _start_from_earlier(self) -> None:
-        """Take the stacks and the residencies of the schedule that the options give, with mappings for this machine."""
+        """Take the stacks, the residencies, and the better mappings of the schedule that the options give."""
         earlier, question = self.options.start, self.question
         if earlier is None or not self.options.leaves_stacks_open or not self.options.maps_stay:
             return
@@ -219,7 +219,17 @@ class ScheduleSearch:
         except ScheduleError:
             return
         decisions = decisions_of_schedule(earlier, tiles, question.accelerator)
-        self._add_if_possible(decisions.stacks, decisions.places)
+        try:
+            attempt = self._add(decisions.stacks, decisions.places)
+        except (NoMappingError, ScheduleError):
+            return
+        for nest, room, known in attempt.improver.best.composition.nests:
+            mapping = decisions.mappings.get((nest.layer, nest.homes), known.mapping)
+            found = None if mapping == known.mapping else self._mapper.priced(nest, room.room, mapping)
+            if found is not None and self._mapper.value_of(found) < self._mapper.value_of(known):
+                self.mappings.replace(nest, room.room, found)
+        attempt.compose_again()
+        self._descend(attempt)
 
     def _start_from_plan(self) -> None:
         """Take the order and the residencies of a plan with minimum traffic, if whole operators fit."""
