@@ -16,8 +16,8 @@ from networks.defines import DEFINES_NETWORKS
 from networks.padded import PADDED_NETWORKS
 from networks.smaug import SMAUG_NETWORKS
 
+from onchip.formats.networks import graph_from_torch
 from onchip.formats.own.graph_json import write_graph
-from onchip.formats.torch.model import graph_from_torch
 from onchip.ir.graph import Graph
 
 GRAPHS = Path(__file__).parents[1] / "src" / "onchip" / "data" / "graphs"

@@ -26,9 +26,9 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.target import Target
 from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import NetworkWarning, OnchipError
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.own.plan_json import plan_to_json
 from onchip.formats.tflite.arena import ALIGNMENT_BYTES, arena_contents
-from onchip.formats.tflite.model import read_tflite_network
 from onchip.search.budget.limits import Limits
 from support.micro_runtime import MicroRefusalError, run_on_micro
 

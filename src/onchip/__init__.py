@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onchip.arch.accelerator import Accelerator
     from onchip.arch.memory import Memory
     from onchip.errors import OnchipError
-    from onchip.formats.torch.model import graph_from_torch
+    from onchip.formats.networks import graph_from_torch
     from onchip.ir.graph import Graph
     from onchip.ir.operator import Operator
     from onchip.ir.tensor import Role, Tensor
@@ -97,7 +97,7 @@ _IMPORTED_WHEN_USED = {
     "diff": ("onchip.sweeps.sweep_library", "diff"),
     "explain": ("onchip.api.answer_library", "explain"),
     "fuse": ("onchip.api.library", "fuse"),
-    "graph_from_torch": ("onchip.formats.torch.model", "graph_from_torch"),
+    "graph_from_torch": ("onchip.formats.networks", "graph_from_torch"),
     "map_layer": ("onchip.api.library", "map_layer"),
     "pack": ("onchip.api.library", "pack"),
     "plan": ("onchip.api.library", "plan"),

@@ -18,8 +18,8 @@ from onchip.arch.sharing import Share
 from onchip.backends.tflm.arena_places import least_places
 from onchip.backends.tflm.export_arena import export_arena
 from onchip.errors import InputError
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.arena import arena_contents, read_arena_plan
-from onchip.formats.tflite.model import read_tflite_network
 from support.arena_exports import RAW, ROOM, allocations, chain, edited, exported, planned, refused
 from support.micro_models import branches, int8, int8_constant, random_model
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network

@@ -139,7 +139,7 @@ def test_an_onnx_model_is_mapped_layer_by_layer_and_the_rest_is_told(onchip: Pro
 @pytest.mark.slow
 def test_a_graph_exported_from_torch_is_mapped(onchip: Program, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed (extra `torch`)")
-    from onchip.formats.torch.model import graph_from_torch
+    from onchip.formats.networks import graph_from_torch
 
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten())
     module.append(torch.nn.Linear(64, 8))

@@ -10,8 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 from onchip.errors import InputError
+from onchip.formats.networks import read_onnx
 from onchip.formats.onnx.file import own_weight, read_without_weights
-from onchip.formats.onnx.model import read_onnx
 from support.onnx_networks import make_node, model, value
 
 WEIGHT = np.random.default_rng(0).standard_normal((600, 500)).astype(np.float32)

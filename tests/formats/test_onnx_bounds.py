@@ -12,7 +12,7 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_node, make_tensor
 
 from onchip.errors import InputError, NetworkWarning
-from onchip.formats.onnx.model import read_onnx
+from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
 from support.onnx_networks import integers, model, value
 from support.onnx_runs import AS_IT_IS, run_model, saved

@@ -14,7 +14,7 @@ from onnx.helper import make_graph, make_node, make_tensor
 from onchip.answer.bindings import Bindings
 from onchip.answer.document import Reading
 from onchip.errors import InputError, NetworkWarning
-from onchip.formats.onnx.model import read_onnx
+from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
 from support.onnx_networks import integers, model, value
 from support.onnx_runs import run_model, saved

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onchip.formats.onnx.model import read_onnx
+from onchip.formats.networks import read_onnx
 from onchip.transform.rewrite.activations import fuse
 from support.onnx_networks import LIGHT_MODELS
 

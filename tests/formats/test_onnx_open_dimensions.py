@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onchip.answer.bindings import Bindings
 from onchip.commands.bindings import dims_of, shapes_of, values_of
 from onchip.errors import InputError, NetworkWarning, OpenDimension, OpenDimensionsError, UsageError
-from onchip.formats.onnx.model import read_onnx
+from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
 from support.onnx_networks import integers, make_node, model, value, weight
 

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx.helper import make_function, make_graph, make_node, make_opsetid, make_tensor_sequence_value_info
 
 from onchip.errors import InputError
-from onchip.formats.onnx.model import read_onnx
+from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
 from support.onnx_networks import LIGHT_MODELS, integers, model, read, value, weight
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from onchip.answer.packing import Buffer
+from onchip.formats.networks import network_of_file
 from onchip.formats.tflite.arena import arena_contents, arena_lives, has_known_scratch, scratch_bytes
 from onchip.formats.tflite.file import model_file
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.model import network_of_file
 from support.micro_models import int8
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network
 

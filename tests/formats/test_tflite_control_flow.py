@@ -10,7 +10,7 @@ import pytest
 
 from onchip.api.kernels import RunValues
 from onchip.errors import InputError, NetworkWarning
-from onchip.formats.tflite.model import read_tflite
+from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State

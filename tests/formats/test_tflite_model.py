@@ -8,7 +8,7 @@ import pytest
 from onchip.answer.document import Granularity, Reading
 from onchip.api.networks import read_network
 from onchip.errors import NetworkWarning, UsageError
-from onchip.formats.tflite.model import read_tflite
+from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteSubgraph, TfliteTensor, network

@@ -11,9 +11,9 @@ import pytest
 import tflite
 
 from onchip.errors import InputError
+from onchip.formats.networks import network_of_file
 from onchip.formats.tflite.arena import METADATA, arena_plan_of, plan_content, with_arena_plan
 from onchip.formats.tflite.file import ModelFile, model_file
-from onchip.formats.tflite.model import network_of_file
 from support.micro_models import branches, random_model
 from support.micro_runtime import Untyped
 from support.tflite_models import TfliteModel, TfliteOperator, TfliteTensor, network

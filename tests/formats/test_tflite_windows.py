@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onchip.formats.tflite.model import read_tflite
+from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ops.derive.layers_of import layers_and_left_out
 from support.onnx_networks import make_node, model, read, value, weight

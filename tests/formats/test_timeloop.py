@@ -13,7 +13,7 @@ from onchip.errors import InputError, UsageError
 from onchip.formats.foreign_files import load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml import load_accelerator
 from onchip.formats.timeloop.architecture import timeloop_architecture
-from onchip.formats.timeloop.bypass import timeloop_bypass
+from onchip.formats.timeloop.components import timeloop_bypass
 from onchip.formats.timeloop.problem import timeloop_problem
 from onchip.ir.layer import Layer
 

@@ -14,8 +14,7 @@ from onchip.errors import InputError, NetworkWarning
 from onchip.formats.foreign_files import load_any_accelerator, read_layers
 from onchip.formats.own.accelerator_yaml import accelerator_from_yaml, accelerator_sha256, accelerator_to_yaml
 from onchip.formats.timeloop.architecture import timeloop_architecture
-from onchip.formats.timeloop.bypass import Keeps, timeloop_bypass
-from onchip.formats.timeloop.components import evaluated
+from onchip.formats.timeloop.components import Keeps, evaluated, timeloop_bypass
 from onchip.ir.layer import Layer
 
 MACHINE = """\

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from onchip.errors import GraphError, OpenDimensionsError, UsageError
-from onchip.formats.torch.model import graph_from_torch
+from onchip.formats.networks import graph_from_torch
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 

@@ -16,7 +16,7 @@ from onchip.answer.bindings import Bindings
 from onchip.answer.document import Granularity, Reading
 from onchip.api.networks import read_network
 from onchip.errors import InputError, NetworkWarning, OpenDimensionsError, UsageError
-from onchip.formats.torch.model import graph_from_torch, read_torch
+from onchip.formats.networks import graph_from_torch, read_torch
 from onchip.ir.graph import Graph
 from onchip.ir.operator import SEEN_SHAPES
 from onchip.ir.tensor import Role

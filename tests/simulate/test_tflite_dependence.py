@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from onchip.formats.tflite.model import read_tflite
+from onchip.formats.networks import read_tflite
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.region import Region

@@ -16,8 +16,8 @@ from onchip.api.plan import Request, plan_network
 from onchip.api.run_plan import run_plan
 from onchip.api.target import Target
 from onchip.errors import GraphError, InputError
+from onchip.formats.networks import read_tflite
 from onchip.formats.own.plan_json import write_plan
-from onchip.formats.tflite.model import read_tflite
 from onchip.reports.program.execution import Execution
 from onchip.search.budget.limits import Limits
 from onchip.simulate.kernels.tflite_kernels import TfliteKernels

@@ -12,7 +12,7 @@ from onnx.defs import onnx_opset_version
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor, make_tensor_value_info
 
 from onchip.answer.bindings import Bindings
-from onchip.formats.onnx.model import read_onnx
+from onchip.formats.networks import read_onnx
 from onchip.ir.graph import Graph
 
 LIGHT_MODELS = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))

@@ -112,7 +112,7 @@ def report(answer: ScheduleOutcome | File, output: File, network: File | None = 
 
 
 def _is_schedule(answer: File) -> bool:
-    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+    from onchip.formats.files import AnswerFormat, format_of_answer
 
     return format_of_answer(Path(answer)) is AnswerFormat.SCHEDULE
 

@@ -78,7 +78,7 @@ def audit_answer(request: AuditRequest) -> AuditOutcome:
 
 def _is_a_plan(answer: Path) -> None:
     """Raise UsageError for a schedule or a strategy; whoever reads anything else says what is wrong with it."""
-    from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+    from onchip.formats.files import AnswerFormat, format_of_answer
 
     what = {AnswerFormat.SCHEDULE: "schedules", AnswerFormat.STRATEGY: "strategies"}.get(format_of_answer(answer))
     if what is not None:

@@ -11,7 +11,7 @@ from onchip.answer.document import Reading
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
-from onchip.formats.own.answer_format import ONNX_SUFFIX, AnswerFormat, format_of_answer
+from onchip.formats.files import ONNX_SUFFIX, AnswerFormat, format_of_answer
 from onchip.plugins import PluginGroup
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onchip.answer.program import Allocate, Compute, Free
 from onchip.errors import InputError
-from onchip.formats.tflite.model import read_tflite_network
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.storage import Presentation
 from onchip.ir.operator import InPlace, Operator
 from onchip.reports.program.outcome import Check

@@ -146,18 +146,18 @@ def _total_is_in_range(graph: Graph) -> None:
 
 def _read_raw(source: str, bindings: Bindings) -> Graph:
     if source.endswith(".onnx"):
-        from onchip.formats.onnx.model import read_onnx
+        from onchip.formats.networks import read_onnx
 
         return read_onnx(Path(source), bindings)
     if source.endswith(".tflite"):
-        from onchip.formats.tflite.model import read_tflite
+        from onchip.formats.networks import read_tflite
 
         if bindings.dims or bindings.values:
             place = "--dim" if bindings.dims else "--value"
             raise UsageError("a TFLite file leaves shapes open alone", file=source, place=place, expected="--shape")
         return read_tflite(Path(source), bindings.shapes)
     if source.endswith(PROGRAM_SUFFIX):
-        from onchip.formats.torch.model import read_torch
+        from onchip.formats.networks import read_torch
 
         return read_torch(Path(source), bindings)
     is_graph_file = source.endswith((".json", ".json.gz"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -131,6 +132,13 @@ class MemoryLevel:
         except AcceleratorError as error:
             error.place = f"memory {memory.name!r}: {error.place}"
             raise
+
+
+def with_scratchpad(levels: Sequence[MemoryLevel]) -> tuple[MemoryLevel, ...]:
+    """Return the levels with the scratchpad marked: the outermost that holds inputs, else the outermost."""
+    of_inputs = [at for at, level in enumerate(levels) if Operand.INPUT in level.memory.holds]
+    chosen = of_inputs[-1] if of_inputs else len(levels) - 1
+    return tuple(replace(level, is_scratchpad=at == chosen) for at, level in enumerate(levels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from onchip.commands.completion import accelerator_names
 from onchip.commands.exit_code import ExitCode
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

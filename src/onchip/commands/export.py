@@ -15,8 +15,7 @@ from onchip.commands.exit_code import code_of_check
 from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
-from onchip.formats.files import ensure_writable
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, ensure_writable, format_of_answer
 from onchip.reports.exports import Export, ExportFormat, MappingFormat, files_of
 
 if TYPE_CHECKING:

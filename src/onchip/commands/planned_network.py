@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onchip.errors import UsageError
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, format_of_answer
 
 
 def bundled_network_of(answer: Path) -> str:

@@ -17,7 +17,7 @@ from onchip.commands.exit_code import ExitCode
 from onchip.commands.planned_network import bundled_network_of
 from onchip.commands.show import show_words
 from onchip.errors import UsageError
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.sweeps.store_schema import is_store
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from onchip.commands.arguments import GREATEST_SEED, AsJson, CostOfPlan, Network
 from onchip.commands.exit_code import ExitCode, code_of_check
 from onchip.commands.show import show_tables
 from onchip.errors import UsageError
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, format_of_answer
 
 if TYPE_CHECKING:
     from onchip.api.kernels import RunValues

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from onchip.answer.program import Plan
-from onchip.answer.residencies import residencies_of, transfers_of
+from onchip.answer.residencies import Residency, Transfer, residencies_of, transfers_of
 from onchip.ir.graph import Graph
 
 RESIDENCY_COLUMNS = (
@@ -20,45 +20,12 @@ TRANSFER_COLUMNS = ("instruction", "step", "kind", "tensor", "role", "source", "
 
 def residencies_to_csv(plan: Plan, graph: Graph) -> str:
     """Return one line per residency of a legal plan, in the order of their starts; ranges are half-open."""
-    return _table(
-        RESIDENCY_COLUMNS,
-        (
-            (
-                one.tensor,
-                graph.tensor[one.tensor].role,
-                one.memory,
-                one.offset_bytes,
-                one.size_bytes,
-                one.start_instruction,
-                one.stop_instruction,
-                one.start_step,
-                one.stop_step,
-                one.began,
-                int(one.is_spilled),
-            )
-            for one in residencies_of(plan, graph)
-        ),
-    )
+    return _table(RESIDENCY_COLUMNS, residencies_of(plan, graph), graph)
 
 
 def transfers_to_csv(plan: Plan, graph: Graph) -> str:
     """Return one line per Copy of a legal plan, in execution order."""
-    return _table(
-        TRANSFER_COLUMNS,
-        (
-            (
-                one.instruction,
-                one.step,
-                one.kind,
-                one.tensor,
-                graph.tensor[one.tensor].role,
-                one.source,
-                one.target,
-                one.size_bytes,
-            )
-            for one in transfers_of(plan, graph)
-        ),
-    )
+    return _table(TRANSFER_COLUMNS, transfers_of(plan, graph), graph)
 
 
 def spreadsheet_cell(value: object) -> object:
@@ -67,9 +34,12 @@ def spreadsheet_cell(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Residency | Transfer], graph: Graph) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(columns)
-    writer.writerows([spreadsheet_cell(value) for value in row] for row in rows)
+    for row in rows:
+        others = {"role": graph.tensor[row.tensor].role, "spilled": int(getattr(row, "is_spilled", False))}
+        cells = (others[name] if name in others else getattr(row, name) for name in columns)
+        writer.writerow([spreadsheet_cell(cell) for cell in cells])
     return text.getvalue()

@@ -30,11 +30,11 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
     """
     fields = _field_names(Path(name_or_path)) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:
-        from onchip.formats.timeloop.architecture import read_timeloop_architecture
-        from onchip.formats.timeloop.bypass import read_timeloop_bypass
+        from onchip.formats.timeloop.architecture import timeloop_architecture
+        from onchip.formats.timeloop.components import timeloop_bypass
 
-        keeps = None if mapspace is None else read_timeloop_bypass(Path(mapspace))
-        return read_timeloop_architecture(Path(name_or_path), keeps)
+        keeps = None if mapspace is None else timeloop_bypass(read_file(Path(mapspace)), mapspace)
+        return timeloop_architecture(read_file(Path(name_or_path)), name_or_path, keeps)
     if mapspace is not None:
         expected = "a Timeloop architecture (`architecture` or `arch`) as --accelerator"
         raise UsageError("it is given for no Timeloop file", place="--mapspace", expected=expected)
@@ -65,14 +65,14 @@ def read_layers(path: Path) -> Mapping[str, Layer]:
     """Return the layers of a Timeloop or ZigZag file; a Timeloop layer has the file's name. Raises InputError."""
     fields = _field_names(path)
     if "problem" in fields or fields >= TIMELOOP_LOOPS:
-        from onchip.formats.timeloop.problem import read_timeloop_problem
+        from onchip.formats.timeloop.problem import timeloop_problem
 
-        return {path.stem: read_timeloop_problem(path)}
+        return {path.stem: timeloop_problem(read_file(path), str(path))}
     if "operator_type" in fields:
-        from onchip.formats.zigzag import read_zigzag_workload
+        from onchip.formats.zigzag import zigzag_workload
 
         layers: dict[str, Layer] = {}
-        for one in read_zigzag_workload(path):
+        for one in zigzag_workload(read_file(path), str(path)):
             if one.name in layers:
                 raise InputError("two layers have this name", file=str(path), place=one.name, expected="one each")
             layers[one.name] = one.layer

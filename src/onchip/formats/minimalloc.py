@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,26 +20,17 @@ from onchip.formats.files import read_file, write_file
 from onchip.formats.sizes import GREATEST_TOTAL_BYTES
 
 _COLUMNS = {
-    "id": "id",
-    "buffer": "id",
-    "buffer_id": "id",
-    "lower": "lower",
-    "begin": "lower",
-    "start": "lower",
-    "upper": "upper",
-    "end": "end",
-    "size": "size",
-    "alignment": "alignment",
-    "gaps": "gaps",
-    "hint": "hint",
-    "offset": "offset",
+    **{name: name for name in ("id", "lower", "upper", "end", "size", "alignment", "gaps", "hint", "offset")},
+    **dict.fromkeys(("buffer", "buffer_id"), "id"),
+    **dict.fromkeys(("begin", "start"), "lower"),
 }
+_WRITTEN_COLUMNS = ("id", "lower", "upper", "size", "offset")
 GREATEST_STEP = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class BufferTable:
-    """`ids[i]` is the name of `buffers[i]`; `alignment_bytes` is None where the file says nothing of it."""
+    """`ids[i]` is the name of `buffers[i]`; `alignment_bytes` is None if the file does not state it."""
 
     ids: tuple[str, ...]
     buffers: tuple[Buffer, ...]
@@ -47,23 +39,17 @@ class BufferTable:
 
 def read_buffers(path: Path) -> BufferTable:
     """Read a file; raises InputError that names file and line."""
-    try:
-        text = read_file(path).decode("utf-8-sig")
-        return _table_of(text)
-    except UnicodeDecodeError as error:
-        raise InputError(f"it is not text ({error.reason})", file=str(path), expected="UTF-8") from None
-    except InputError as error:
-        raise error if error.file else error.in_file(str(path)) from None
+    with _errors_in(path):
+        return _table_of(read_file(path).decode("utf-8-sig"))
 
 
 def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
     """Read the offsets of an answer in the order of `ids`; None for a buffer outside the arena. Raises InputError."""
-    try:
+    with _errors_in(path):
         lines = _lines_of(read_file(path).decode("utf-8-sig"))
         if lines and "offset" not in lines[0].fields:
-            raise InputError(
-                "column 'offset' is missing", place="line 1", expected="a packing: id,lower,upper,size,offset"
-            )
+            expected = "a packing: id,lower,upper,size,offset"
+            raise InputError("column 'offset' is missing", place="line 1", expected=expected)
         offsets = {
             line.fields["id"]: line.integer("offset", 0, GREATEST_TOTAL_BYTES) if line.fields["offset"] else None
             for line in lines
@@ -71,11 +57,17 @@ def read_offsets(path: Path, ids: Sequence[str]) -> tuple[int | None, ...]:
         if sorted(offsets) != sorted(ids):
             differing = next(iter(set(offsets) ^ set(ids)))
             raise InputError(f"buffer {differing!r} is not in both files", expected="a packing of the same buffers")
+    return tuple(offsets[name] for name in ids)
+
+
+@contextmanager
+def _errors_in(path: Path) -> Iterator[None]:
+    try:
+        yield
     except UnicodeDecodeError as error:
         raise InputError(f"it is not text ({error.reason})", file=str(path), expected="UTF-8") from None
     except InputError as error:
         raise error if error.file else error.in_file(str(path)) from None
-    return tuple(offsets[name] for name in ids)
 
 
 def _table_of(text: str) -> BufferTable:
@@ -177,16 +169,13 @@ def _alignment(lines: list[Line]) -> int | None:
     return alignment
 
 
-_WRITTEN_COLUMNS = ("id", "lower", "upper", "size", "offset")
-
-
 def write_packing(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow, path: Path) -> None:
-    """Write the file; raises OutputError where it cannot be written."""
+    """Write the file; raises OutputError if it cannot be written."""
     write_file(path, packing_to_csv(ids, problem, packing).encode())
 
 
 def packing_to_csv(ids: Sequence[str], problem: PackingProblem, packing: Packing | Overflow) -> str:
-    """Return the file's text, a line for each buffer."""
+    """Return the text of the file, one line per buffer."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_WRITTEN_COLUMNS)

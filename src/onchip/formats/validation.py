@@ -68,15 +68,11 @@ def parse(shape: type[ShapeT], file_format: Format, text: str | bytes, file: str
         value = cast("ShapeT", _validator(shape).validate_json(encoded))
     except ValidationError as error:
         wrong = first_error(error, file_format).in_file(file)
-        if not all(_is_in_a_list(one["loc"]) for one in error.errors(include_url=False)):
+        if not all(any(isinstance(part, int) for part in one["loc"]) for one in error.errors(include_url=False)):
             check_format(_load(encoded, file_format, file), file_format, file)
         raise wrong from None
     check_format(_load(encoded, file_format, file), file_format, file)
     return value
-
-
-def _is_in_a_list(location: Location) -> bool:
-    return any(isinstance(part, int) for part in location)
 
 
 def validate(shape: type[ShapeT], encoded: bytes, file_format: Format, file: str) -> ShapeT:
@@ -150,19 +146,17 @@ def _what_and_expected(details: ErrorDetails) -> tuple[str, str]:
         case "literal_error" | "enum":
             return f"it is {quoted(details['input'])}", str(context.get("expected"))
         case "too_long" | "too_short":
-            return f"it has {context.get('actual_length')} entries", f"{_bound(context)} entries"
+            side = "at most" if "max_length" in context else "at least"
+            bound = context.get("max_length", context.get("min_length"))
+            return f"it has {context.get('actual_length')} entries", f"{side} {bound} entries"
         case _ if kind in _EXPECTED_BY_ERROR:
             return f"it is {quoted(details['input'])}", _EXPECTED_BY_ERROR[kind]
         case _:
             return details["msg"], "valid JSON of the format"
 
 
-def _bound(context: dict[str, object]) -> str:
-    return f"at most {context['max_length']}" if "max_length" in context else f"at least {context.get('min_length')}"
-
-
 def placed(error: InputError, place: str) -> InputError:
-    """Return the error with the place of the value in the file, in front of its own place."""
+    """Return the error with the value's place in the file in front of the error's place."""
     error.place = f"{place} ({error.place})" if error.place else place
     return error
 
@@ -256,9 +250,8 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
         place = f"line {error.lineno} column {error.colno}"
         raise file_format.error(f"malformed JSON: {error.msg}", file=file, place=place, expected="JSON") from None
     except RecursionError:
-        raise file_format.error(
-            "it is nested too deeply", file=file, place="the whole file", expected="the format's few levels"
-        ) from None
+        what = "it is nested too deeply"
+        raise file_format.error(what, file=file, place="the whole file", expected="the format's few levels") from None
     if hooks.has_refused:
         location, first = next(_refused_values(value))
         raise file_format.error(first.what, file=file, place=field_path(location), expected=first.expected)
@@ -298,9 +291,5 @@ def check_format(value: object, file_format: Format, file: str) -> None:
     if type(version) is not int or version != file_format.version:
         what = f"it is {quoted(version)}" if "version" in value else "the field is missing"
         is_newer = type(version) is int and version > file_format.version
-        raise file_format.error(
-            f"{what}, newer than this onchip reads" if is_newer else what,
-            file=file,
-            place="version",
-            expected=str(file_format.version),
-        )
+        what = f"{what}, newer than this onchip reads" if is_newer else what
+        raise file_format.error(what, file=file, place="version", expected=str(file_format.version))

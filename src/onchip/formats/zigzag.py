@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import DRAM, Access, Direction, Dram, Memory, MemoryLevel, Operand, Port, with_scratchpad
 from onchip.errors import AcceleratorError, InputError, NetworkWarning, errors_in_file
 from onchip.formats.files import read_file
 from onchip.formats.validation import Format, validate
@@ -123,11 +123,14 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
         if len(array["dimensions"]) != len(array["sizes"]):
             detail = f"{len(array['dimensions'])} dimensions have {len(array['sizes'])} sizes"
             raise AcceleratorError(detail, place="operational_array", expected="one size each")
-        _check_outermost(outermost, levels)
+        if set(outermost.memory.holds) != set(Operand) or not levels:
+            detail = f"the outermost memory holds {', '.join(outermost.memory.holds)}"
+            expected = "all operands, as DRAM does, with a memory before it"
+            raise AcceleratorError(detail, place=f"memory {outermost.memory.name!r}", expected=expected)
         compute = ComputeArray(
             dict(zip(array["dimensions"], array["sizes"], strict=True)), mac_energy_pj=array.get("unit_energy")
         )
-        marked = tuple(_marked(levels))
+        marked = with_scratchpad(levels)
         scratchpads = tuple(level.memory for level in marked if level.is_scratchpad)
         dram = Dram(outermost.access, outermost.ports)
         accelerator = Accelerator(fields["name"], scratchpads, marked, None, compute, dram)
@@ -138,21 +141,6 @@ def zigzag_hardware(text: str | bytes, file: str) -> ZigzagHardware:
     for remark in remarks:
         warnings.warn(f"{file}: {remark}", NetworkWarning, stacklevel=2)
     return ZigzagHardware(accelerator, tuple(array.get("systolic_dimensions", ())))
-
-
-def _check_outermost(outermost: MemoryLevel, levels: list[MemoryLevel]) -> None:
-    if set(outermost.memory.holds) != set(Operand) or not levels:
-        detail = f"the outermost memory holds {', '.join(outermost.memory.holds)}"
-        expected = "all operands, as DRAM does, with a memory before it"
-        raise AcceleratorError(detail, place=f"memory {outermost.memory.name!r}", expected=expected)
-
-
-def _marked(levels: list[MemoryLevel]) -> Iterable[MemoryLevel]:
-    """Yield the levels, with the scratchpad marked."""
-    of_inputs = [at for at, level in enumerate(levels) if Operand.INPUT in level.memory.holds]
-    chosen = of_inputs[-1] if of_inputs else len(levels) - 1
-    for at, level in enumerate(levels):
-        yield MemoryLevel(level.memory, level.serves, at == chosen, level.double_buffered, level.access, level.ports)
 
 
 def _level(name: str, fields: ZigzagMemoryFields, remarks: list[str]) -> MemoryLevel:
@@ -243,11 +231,6 @@ class ZigzagLayer:
     name: str
     kind: str
     layer: Layer
-
-
-def read_zigzag_workload(path: Path) -> tuple[ZigzagLayer, ...]:
-    """Read a workload file; raises InputError with line and field."""
-    return zigzag_workload(read_file(path), str(path))
 
 
 def zigzag_workload(text: str | bytes, file: str) -> tuple[ZigzagLayer, ...]:

@@ -11,7 +11,7 @@ from onchip.answer.document import Claim, Document
 from onchip.api.check import CheckRequest, check_file
 from onchip.api.phases import phase
 from onchip.errors import UsageError
-from onchip.formats.own.answer_format import AnswerFormat, format_of_answer
+from onchip.formats.files import AnswerFormat, format_of_answer
 from onchip.formats.own.mapping_yaml import read_mappings
 from onchip.formats.own.plan_json import read_plan
 from onchip.formats.own.schedule_json import read_schedule

@@ -65,7 +65,7 @@ FAULTS: Final = (
     Planted(
         "variables of an arena plan share bytes",
         ARENA,
-        "    lives |= _lives_of_variables(read)\n",
+        "    lives |= dict.fromkeys(states, (0, len(network.operators) + 1))",
         "",
         "arena",
     ),

@@ -1,8 +1,8 @@
-"""A plan written into a copy of its TFLite model, for TFLite Micro: offsets in its arena, and the operators' order."""
+"""Write a plan into a copy of its TFLite model, for TFLite Micro: arena offsets and operator order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from onchip.answer.recomputation import Recompute
 from onchip.answer.residencies import residencies_of
 from onchip.answer.schedule import WORKSPACE
 from onchip.api.check_plan import check_plan
+from onchip.api.packing import verify_packing
 from onchip.api.phases import phase
 from onchip.api.plan import plan_problem
 from onchip.api.target import Target
@@ -21,6 +22,7 @@ from onchip.arch.memory import Memory
 from onchip.backends.tflm.arena_places import ArenaPlaces, arena_taken, least_places, own_places
 from onchip.errors import InputError, InternalError
 from onchip.formats.files import write_file
+from onchip.formats.networks import network_of_file, read_tflite_network
 from onchip.formats.tflite.arena import (
     ALIGNMENT_BYTES,
     AT_RUN_TIME,
@@ -28,19 +30,17 @@ from onchip.formats.tflite.arena import (
     arena_contents,
     arena_plan_of,
     has_known_scratch,
-    places_in_order,
     with_arena_plan,
 )
 from onchip.formats.tflite.file import model_file
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.model import network_of_file, read_tflite_network
+from onchip.formats.tflite.network import NetworkOperator
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.reports.arena_export import ArenaExport
 from onchip.reports.program.outcome import Check
 from onchip.search.budget.limits import Limits
-from onchip.verify.packing import verify_packing
 
 SEARCH_SECONDS: Final = 10.0
 _GIVEN, _KEPT, _END = "@inputs", "@outputs", "@end"
@@ -62,11 +62,10 @@ class _Choice:
 def export_arena(
     plan: Path, network: str, output: Path, *, may_replan: bool = False
 ) -> tuple[Check, ArenaExport | None]:
-    """Verify a plan file and, if it is legal, write the model with it; None where nothing is written.
+    """Verify a plan file and, if it is legal, write the model with it; return None if nothing is written.
 
-    The plan's order and offsets are written. If `may_replan`, others are written where TFLite Micro cannot use these or
-    a smaller arena holds the tensors. Raises InputError for a plan that the runtime cannot obey, or that is not for
-    this model.
+    The plan's order and offsets are written. If `may_replan`, others are written if TFLite Micro cannot use these or a
+    smaller arena holds the tensors. Raises InputError for a plan that the runtime cannot obey, or of another model.
     """
     check = check_plan(plan, network, Target(), {})
     if check.graph_differs:
@@ -88,7 +87,7 @@ def export_arena(
 
 
 def _places_of(check: Check, plan: Path) -> dict[str, int]:
-    """Where the plan holds each tensor; raises InputError for one that no runtime without transfers obeys."""
+    """Return the address of each tensor in the plan; raises InputError for a plan with transfers."""
     reading, graph = check.document.reading, check.problem.graph
     refusals = (
         ("bits", reading.bits is not None, "a plan of the model's own bits"),
@@ -121,7 +120,7 @@ def _ensure_micro_keeps_it(read: ReadNetwork) -> None:
 
 
 def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan: Path) -> _Choice:
-    """The plan's own order and offsets; raises InputError for offsets that the runtime cannot use."""
+    """Return the plan's own order and offsets; raises InputError for offsets that the runtime cannot use."""
     contents = arena_contents(read, order := places_in_order(read, _run(check)))
     own, why = own_places(read, contents, placed)
     if own is None:
@@ -132,16 +131,16 @@ def _as_planned(read: ReadNetwork, check: Check, placed: Mapping[str, int], plan
 
 
 def _run(check: Check) -> list[str]:
-    """The operators of the file that the plan runs, in its order: of a fused one all its members."""
+    """Return the operators of the file that the plan runs, in its order: of a fused one all its members."""
     operator = check.problem.graph.operator
     lines = (line.operator for line in check.document.answer.instructions if isinstance(line, Compute))
     return [member for name in lines for member in operator[name].members or (name,)]
 
 
 def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choice:
-    """The order of the smallest arena as the runtime's lives are: of the plan, of the file, or one that is looked for.
+    """Choose the order of the smallest arena: that of the plan, that of the file, or a searched one.
 
-    Of alike ones the file's own is chosen, then the plan's. None is looked for where the plan's order is given.
+    The file's order wins ties, then the plan's. A given order of the plan is kept without a search.
     """
     stated = tuple(range(len(read.network.operators)))
     own = _in_order(read, places_in_order(read, _run(check)), placed)
@@ -157,7 +156,7 @@ def _chosen(read: ReadNetwork, check: Check, placed: Mapping[str, int]) -> _Choi
 
 
 def _end_of(placed: Mapping[str, int], read: ReadNetwork) -> int:
-    """The plan's own arena, as the runtime rounds it up."""
+    """Return the plan's own arena, as the runtime rounds it up."""
     end = max(at + read.graph.tensor[name].size_bytes for name, at in placed.items() if name in read.graph.tensor)
     return -(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
@@ -182,7 +181,7 @@ def _offsets(read: ReadNetwork, choice: _Choice) -> list[int]:
 
 
 def _ensure_it_is_what_was_chosen(content: bytes, read: ReadNetwork, choice: _Choice) -> None:
-    """Read the new file back and verify its plan; raises InternalError where it does not hold what was chosen."""
+    """Read the new file back and verify its plan; raises InternalError if it differs from the choice."""
     written = arena_plan_of(network_of_file(model_file(content), read.graph.name))
     problem = PackingProblem(written.buffers, choice.places.taken_bytes, ALIGNMENT_BYTES)
     violations = verify_packing(problem, Packing(written.offsets_bytes))
@@ -208,13 +207,11 @@ def _export(read: ReadNetwork, choice: _Choice) -> ArenaExport:
 
 
 def searched_order(read: ReadNetwork, contents: ArenaContents) -> tuple[str, ...]:
-    """The names of operators in the best order found in ten seconds; none where there is none.
+    """Return the names of operators in the best order found in ten seconds; empty if none is found.
 
-    `contents` are those of the file's own order.
-
-    A plan may load an input when it is needed and write an output when it is there. Its order need not be the best one
-    for a runtime that does neither. The same search finds the best order on a graph in which one operator gives all
-    inputs and one reads all outputs.
+    `contents` are those of the file's own order. A plan may load inputs late and write outputs early, so its order need
+    not be best for a runtime that does neither. The search runs on a graph in which one operator writes all inputs and
+    one reads all outputs.
     """
     graph = _graph(read, contents)
     if graph is None:
@@ -227,7 +224,7 @@ def searched_order(read: ReadNetwork, contents: ArenaContents) -> tuple[str, ...
 
 
 def _graph(read: ReadNetwork, contents: ArenaContents) -> Graph | None:
-    """Groups of tensors as tensors, and the operators that move bytes between them; None where inputs need no place."""
+    """Return a graph with groups as tensors and the operators that move bytes; None without inputs or outputs."""
     network = read.network
     group = {index: f"group {at}" for at, group in enumerate(contents.groups) for index in group}
     given = tuple(dict.fromkeys(group[index] for index in network.inputs if index in group))
@@ -254,3 +251,39 @@ def _graph(read: ReadNetwork, contents: ArenaContents) -> Graph | None:
         if f"group {at}" in touched
     ]
     return Graph(read.graph.name, (*tensors, *spaces, Tensor(_END, 1, Role.OUTPUT)), tuple(operators))
+
+
+def places_in_order(read: ReadNetwork, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the positions of all operators of the file, in the order in which a plan runs those of `names`.
+
+    Copies that only the plan has are skipped. Views and constant operators come as late as possible, or stay in place
+    if nothing else moves.
+    """
+    operators = read.network.operators
+    place = {operator.name: at for at, operator in enumerate(operators)}
+    run = [place[name] for name in names if name in read.source]
+    if run == sorted(run):
+        return tuple(range(len(operators)))
+    writer = {index: at for at, operator in enumerate(operators) for index in operator.outputs}
+    done: set[int] = set()
+    order: list[int] = []
+    for at in (*run, *range(len(operators))):
+        if at not in done:
+            needed = _not_done_before(at, operators, writer, done)
+            order += sorted(needed)
+            done |= needed
+    return tuple(order)
+
+
+def _not_done_before(
+    place: int, operators: Sequence[NetworkOperator], writer: dict[int, int], done: set[int]
+) -> set[int]:
+    """Return an operator and its unfinished predecessors; the order of the file is a valid order for them."""
+    needed, open_ones = {place}, [place]
+    while open_ones:
+        for index in operators[open_ones.pop()].inputs:
+            before = writer.get(index)
+            if before is not None and before not in done and before not in needed:
+                needed.add(before)
+                open_ones.append(before)
+    return needed

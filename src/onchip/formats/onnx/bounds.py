@@ -18,16 +18,22 @@ from onnx import TensorProto, numpy_helper
 from onnx.helper import make_tensor_type_proto
 
 from onchip.formats.onnx.constants import Constants
-from onchip.formats.onnx.nodes import kind_of, static_shape
+from onchip.formats.onnx.nodes import Types, kind_of, static_shape
 from onchip.formats.onnx.runtime_kinds import is_runtime_kind
 from onchip.formats.onnx.specification import ranges_of
 
+Axes: TypeAlias = Mapping[str, frozenset[int]]
+"""Map from each operand whose shape is a bound to the axes that may be smaller."""
+_Shape: TypeAlias = tuple[int, ...]
+_Sized: TypeAlias = tuple[_Shape, frozenset[int]]
+"""Largest sizes of a tensor, and the axes that may be smaller."""
+_Sizes: TypeAlias = list[_Sized]
 _INDICES: Final[int] = TensorProto.INT64
 _Found: TypeAlias = list[tuple[int, tuple[int, ...]]]
 """Element type and shape of each output."""
 
 _EXACT_AXES: Final = {"NonZero": (0,), "NonMaxSuppression": (1,)}
-"""Axes whose size does not follow from values, of these kinds."""
+"""Map from kind to the axes whose size does not follow from values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,57 +45,39 @@ class Bound:
 
     @classmethod
     def of(cls, element_type: int, shape: Sequence[int], exact: Collection[int] = ()) -> Bound:
-        """Return the bound for a shape of which all axes but the `exact` ones may be smaller."""
+        """Return the bound for a shape in which all axes except the `exact` ones may be smaller."""
         axes = frozenset(range(len(shape))).difference(exact)
         return cls(make_tensor_type_proto(element_type, list(shape)), axes)
 
 
-_OF_ONE_TENSOR: Final = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumSum "
-    "DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf Exp EyeLike Floor Gelu HardSigmoid HardSwish Hardmax "
-    "Identity IsInf IsNaN LeakyRelu Log LogSoftmax Mish Neg Not QuantizeLinear RandomNormalLike RandomUniformLike "
-    "Reciprocal Relu ReverseSequence Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan "
-    "Tanh ThresholdedRelu Trilu"
-)
-_NORMS: Final = (
-    "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization "
-    "MeanVarianceNormalization RMSNormalization"
-)
 _OF_SEVERAL: Final = (
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min "
     "Mod Mul Or PRelu Pow Sub Sum Where Xor"
 )
-_REDUCTIONS: Final = (
-    "ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-    "ReduceSumSquare"
+_OF_OTHERS: Final = (
+    "Abs Acos Acosh ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Bernoulli BitwiseNot "
+    "Cast CastLike Ceil Celu Clip Compress Concat Conv ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace "
+    "DequantizeLinear Dropout DynamicQuantizeLinear Einsum Elu Erf Exp Expand EyeLike Flatten Floor GRU Gather "
+    "GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample GroupNormalization "
+    "HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization LeakyRelu "
+    "Log LogSoftmax LpNormalization LpPool MatMul MatMulInteger MaxPool MaxRoiPool MeanVarianceNormalization Mish Neg "
+    "NonMaxSuppression NonZero Not OneHot Pad QLinearConv QLinearMatMul QuantizeLinear RMSNormalization RNN "
+    "RandomNormalLike RandomUniformLike Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax "
+    "ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize ReverseSequence RoiAlign Round "
+    "ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign "
+    "SpaceToDepth Split Sqrt Squeeze Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze "
+    "Upsample"
 )
-_MOVEMENTS: Final = (
-    "Compress Concat DepthToSpace Expand Flatten Gather GatherElements GatherND NonMaxSuppression NonZero OneHot Pad "
-    "Reshape Resize ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unique "
-    "Unsqueeze Upsample"
-)
-_PRODUCTS: Final = (
-    "Attention Conv ConvInteger ConvTranspose Einsum GRU Gemm LSTM MatMul MatMulInteger QLinearConv QLinearMatMul RNN"
-)
-_WINDOWS: Final = (
-    "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample LpPool MaxPool MaxRoiPool RoiAlign"
-)
-_PASSING: Final = frozenset(
-    kind
-    for kinds in (_OF_ONE_TENSOR, _NORMS, _OF_SEVERAL, _REDUCTIONS, _MOVEMENTS, _PRODUCTS, _WINDOWS)
-    for kind in kinds.split()
-)
-"""Kinds whose output is no larger where an input is smaller, axis by axis."""
+_PASSING: Final = frozenset((*_OF_SEVERAL.split(), *_OF_OTHERS.split()))
+"""Kinds whose output never grows along any axis if an input shrinks."""
 BROADCASTING: Final = frozenset(_OF_SEVERAL.split())
 """Kinds whose operands must have equal sizes, or sizes of 1, counted from the last axis."""
 
 
-def passes_bounds(
-    node: onnx.NodeProto, axes: Mapping[str, frozenset[int]], types: Mapping[str, onnx.TypeProto]
-) -> bool:
-    """True if the largest shapes of the operands give the largest of the outputs.
+def passes_bounds(node: onnx.NodeProto, axes: Axes, types: Types) -> bool:
+    """Return True if the largest shapes of the operands give the largest shapes of the outputs.
 
-    `axes` are, for each operand whose shape is a bound, those that may be smaller.
+    `axes` maps each operand whose shape is a bound to the axes that may be smaller.
     """
     kind = kind_of(node)
     if kind == "GatherND" and len(node.input) > 1:  # the last axis of the indices is a number of axes
@@ -101,7 +89,7 @@ def passes_bounds(
     return kind in _PASSING or is_runtime_kind(node)
 
 
-def largest_types(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> dict[str, Bound]:
+def largest_types(node: onnx.NodeProto, types: Types, constants: Constants) -> dict[str, Bound]:
     """Return the largest types of the outputs of an operator whose shapes follow from values; empty for any other."""
     shapes = [static_shape(types[name]) if name else None for name in node.input]
     if not shapes or shapes[0] is None:
@@ -149,21 +137,15 @@ def _compressed(own: int, shape: tuple[int, ...], condition: list[tuple[int, ...
 
 
 def _boxes(node: onnx.NodeProto, shapes: list[tuple[int, ...] | None], constants: Constants) -> _Found:
-    """At most so many of every class of every image, each as three indices."""
+    """Return the largest shape: at most `limit` boxes of every class of every image, three indices each."""
     scores = shapes[1] if len(shapes) > 1 else None
     if scores is None or len(scores) != 3:
         return []
     images, classes, boxes = scores
-    limit = constants.value(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    if limit is not None and (numbers := numpy_helper.to_array(limit)).size == 1:
-        boxes = min(boxes, max(0, int(numbers.reshape(-1)[0])))
+    limit = constants.integers(node, 2)
+    if limit is not None and len(limit) == 1:
+        boxes = min(boxes, max(0, limit[0]))
     return [(_INDICES, (images * classes * boxes, 3))]
-
-
-Types: TypeAlias = Mapping[str, onnx.TypeProto]
-Axes: TypeAlias = Mapping[str, frozenset[int]]
-"""The axes that may be smaller, for each operand whose shape is a bound."""
-_Shape: TypeAlias = tuple[int, ...]
 
 
 def bounds_by_rule(node: onnx.NodeProto, types: Types, axes: Axes, constants: Constants) -> Mapping[str, Bound]:
@@ -175,7 +157,7 @@ def bounds_by_rule(node: onnx.NodeProto, types: Types, axes: Axes, constants: Co
         return {}
     element_type = types[node.input[0]].tensor_type.elem_type
     smaller = axes.get(node.input[0], frozenset())
-    found: list[tuple[_Shape, frozenset[int]]] = []
+    found: _Sizes = []
     match kind_of(node):
         case "Slice":
             found = _sliced(node, shape, smaller, constants)
@@ -225,9 +207,7 @@ def axes_that_differ(kind: onnx.TypeProto, other: onnx.TypeProto | None) -> froz
     return frozenset(axis for axis, sizes in enumerate(zip(shape, smallest, strict=True)) if sizes[0] != sizes[1])
 
 
-def _sliced(
-    node: onnx.NodeProto, shape: _Shape, smaller: frozenset[int], constants: Constants
-) -> list[tuple[_Shape, frozenset[int]]]:
+def _sliced(node: onnx.NodeProto, shape: _Shape, smaller: frozenset[int], constants: Constants) -> _Sizes:
     ranges = ranges_of(node, len(shape), constants)
     if ranges is None:
         return []
@@ -240,10 +220,8 @@ def _sliced(
     return [(tuple(sizes), smaller)]
 
 
-def _split(
-    node: onnx.NodeProto, shape: _Shape, smaller: frozenset[int], constants: Constants
-) -> list[tuple[_Shape, frozenset[int]]]:
-    """Parts of stated sizes are exact; of equal parts all but the last are rounded up."""
+def _split(node: onnx.NodeProto, shape: _Shape, smaller: frozenset[int], constants: Constants) -> _Sizes:
+    """Return exact sizes for parts of stated sizes; equal parts are rounded up, except the last."""
     attributes = {one.name: one for one in node.attribute}
     axis = attributes["axis"].i if "axis" in attributes else 0
     if not -len(shape) <= axis < len(shape):
@@ -251,10 +229,10 @@ def _split(
     axis %= len(shape)
     stated = list(attributes["split"].ints) if "split" in attributes else []
     if len(node.input) > 1 and node.input[1]:
-        value = constants.value(node.input[1])
-        if value is None:
+        given = constants.integers(node, 1)
+        if given is None:
             return []
-        stated = [int(size) for size in numpy_helper.to_array(value).reshape(-1)]
+        stated = given
     count = len(node.output)
     if axis not in smaller and not stated:
         return []
@@ -265,14 +243,11 @@ def _split(
     return [((*shape[:axis], size, *shape[axis + 1 :]), variable) for size in sizes]
 
 
-def _reshaped(
-    node: onnx.NodeProto, shape: _Shape, smaller: frozenset[int], constants: Constants
-) -> list[tuple[_Shape, frozenset[int]]]:
-    """Stated sizes are exact; the size -1 is at most the number of elements by them."""
-    value = constants.value(node.input[1]) if len(node.input) > 1 and node.input[1] else None
-    if value is None:
+def _reshaped(node: onnx.NodeProto, shape: _Shape, smaller: frozenset[int], constants: Constants) -> _Sizes:
+    """Return the stated sizes, which are exact; the size -1 is bounded by the number of elements."""
+    target = constants.integers(node, 1)
+    if target is None:
         return []
-    target = [int(size) for size in numpy_helper.to_array(value).reshape(-1)]
     takes_zero = any(one.name == "allowzero" and one.i for one in node.attribute)
     copied = {at for at, size in enumerate(target) if size == 0 and not takes_zero}
     if any(at >= len(shape) for at in copied) or target.count(-1) > 1 or min(target, default=0) < -1:
@@ -324,13 +299,11 @@ def _joined(node: onnx.NodeProto, shapes: Mapping[str, _Shape], axes: Axes) -> d
 
 Values: TypeAlias = npt.NDArray[Any]
 _RISING: Final = frozenset({"Add", "Concat", "Max", "Min", "Mul", "Sum"})
-"""Kinds whose output never falls as their operands grow, of which a Mul multiplies no negative number."""
+"""Kinds that are monotone in their operands (Mul only if no operand is negative)."""
 _RISING_IN_FIRST: Final = frozenset(
     {"Cast", "Ceil", "Div", "Floor", "Gather", "Identity", "ReduceMax", "ReduceMin"}
-) | {
-    *("ReduceProd", "ReduceSum", "Reshape", "Slice", "Squeeze", "Sub", "Unsqueeze"),
-}
-"""Kinds of which that holds for the first operand, if the others are constants."""
+) | {*("ReduceProd", "ReduceSum", "Reshape", "Slice", "Squeeze", "Sub", "Unsqueeze")}
+"""Kinds that are monotone in their first operand if the others are constants."""
 _WIDE: Final = frozenset({TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT, TensorProto.DOUBLE})
 """Element types to which a size is cast without wrapping."""
 
@@ -360,7 +333,7 @@ class ValueBounds:
         self._constants = constants
         self._ranges: dict[str, ValueRange] = {}
 
-    def follow(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], axes: frozenset[int]) -> None:
+    def follow(self, node: onnx.NodeProto, types: Types, axes: frozenset[int]) -> None:
         """Note the range of what a node writes, and that it is a constant if it is exact.
 
         `axes` are those of the first operand that may be smaller than its type says.
@@ -375,18 +348,14 @@ class ValueBounds:
             self._ranges[output] = found
 
     def shape_stated(
-        self,
-        node: onnx.NodeProto,
-        types: Mapping[str, onnx.TypeProto],
-        axes: frozenset[int],
-        written: Mapping[str, onnx.TypeProto],
+        self, node: onnx.NodeProto, types: Types, axes: frozenset[int], written: Types
     ) -> dict[str, Bound]:
         """Return the largest types of the outputs of a node whose shape an operand of a known range states.
 
         `axes` are those of the first operand that may be smaller, `written` has the outputs' element types.
         """
         shape = static_shape(types[node.input[0]]) if any(node.input[:1]) else None
-        found: tuple[tuple[int, ...], frozenset[int]] | None = None
+        found: _Sized | None = None
         match kind_of(node):
             case "ConstantOfShape" if (stated := self._range(node, 0)) is not None:
                 found = _sizes(stated.greatest), _variable(stated)
@@ -409,9 +378,7 @@ class ValueBounds:
         elements = {name: kind.tensor_type.elem_type for name, kind in written.items()}
         return {name: Bound.of(element, found[0], exact) for name, element in elements.items() if element}
 
-    def _of_shape(
-        self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], axes: frozenset[int]
-    ) -> ValueRange | None:
+    def _of_shape(self, node: onnx.NodeProto, types: Types, axes: frozenset[int]) -> ValueRange | None:
         if not axes:
             return None
         shape = static_shape(types[node.input[0]]) or ()
@@ -446,7 +413,7 @@ class ValueBounds:
         return found_range if found_range.is_ordered else None
 
     def _range(self, node: onnx.NodeProto, place: int) -> ValueRange | None:
-        """The range of an operand; that of a constant is its value."""
+        """Return the range of an operand; that of a constant is its value."""
         name = node.input[place] if place < len(node.input) else ""
         if name in self._ranges:
             return self._ranges[name]
@@ -456,8 +423,8 @@ class ValueBounds:
         array = numpy_helper.to_array(value)
         return ValueRange(array, array)
 
-    def _counted(self, node: onnx.NodeProto) -> tuple[tuple[int, ...], frozenset[int]] | None:
-        """As many numbers as lie between the least start and the greatest limit."""
+    def _counted(self, node: onnx.NodeProto) -> _Sized | None:
+        """Return the largest length of a Range, from the least start to the greatest limit."""
         ranges = [self._range(node, place) for place in range(3)]
         if any(each is None or each.greatest.size != 1 for each in ranges):
             return None
@@ -469,7 +436,7 @@ class ValueBounds:
 
 
 def _never_falls(node: onnx.NodeProto, ranges: Mapping[int, ValueRange]) -> bool:
-    """True if the output does not fall as the operands grow from their least to their greatest values."""
+    """Return True if the output is monotone between the least and the greatest values of the operands."""
     kind = kind_of(node)
     if kind == "Where":
         return ranges[0].is_exact
@@ -485,7 +452,7 @@ def _never_falls(node: onnx.NodeProto, ranges: Mapping[int, ValueRange]) -> bool
 
 
 def _equal(one: ValueRange, other: ValueRange) -> ValueRange | None:
-    """Known where the values are constants, or their ranges have nothing in common; of one shape, or of one element."""
+    """Return the result of Equal if it is known: for constants, or for ranges without common values."""
     if one.least.shape != other.least.shape and 1 not in (one.least.size, other.least.size):
         return None
     is_apart = (one.greatest < other.least) | (one.least > other.greatest)
@@ -503,10 +470,8 @@ def _variable(stated: ValueRange) -> frozenset[int]:
     return frozenset(axis for axis, (least, greatest) in enumerate(pairs) if least != greatest)
 
 
-def _expanded(
-    shape: tuple[int, ...], axes: frozenset[int], stated: ValueRange
-) -> tuple[tuple[int, ...], frozenset[int]]:
-    """A size above 1 that is exact on either side is that of the output."""
+def _expanded(shape: tuple[int, ...], axes: frozenset[int], stated: ValueRange) -> _Sized:
+    """Return the output's sizes: an exact size above 1 of either side decides."""
     wanted, rank = _sizes(stated.greatest), max(len(shape), stated.greatest.size)
     more, missing = rank - len(shape), rank - len(wanted)
     smaller, open_ = {axis + more for axis in axes}, {axis + missing for axis in _variable(stated)}
@@ -519,8 +484,8 @@ def _expanded(
     return tuple(sizes), frozenset(variable)
 
 
-def _reshaped_to(shape: tuple[int, ...], stated: ValueRange) -> tuple[tuple[int, ...], frozenset[int]] | None:
-    """The stated sizes; none if one is left open, or a size of 0 might copy a larger one from the input."""
+def _reshaped_to(shape: tuple[int, ...], stated: ValueRange) -> _Sized | None:
+    """Return the stated sizes; None if a size is open, or if a size of 0 might copy a larger one from the input."""
     sizes, variable = _sizes(stated.greatest), _variable(stated)
     if min((*sizes, *_sizes(stated.least)), default=0) < 0:
         return None

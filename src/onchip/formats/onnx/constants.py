@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,7 +14,7 @@ from onnx.helper import make_tensor
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.file import LARGEST_VALUE_ELEMENTS
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of, static_shape
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, Types, kind_of, static_shape
 
 _RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 _FACTS_OF_A_SHAPE = {"Shape", "Size"}
@@ -27,29 +27,20 @@ _EXPANDING = {
     "Expand",
     "EyeLike",
     "HammingWindow",
-    "HannWindow",
-    "MaxUnpool",
-    "MelWeightMatrix",
-    "OneHot",
-    "Pad",
-    "Range",
-    "Resize",
-    "Tile",
-    "Upsample",
-}
-"""Kinds whose output may be of any size, as a small operand says."""
+} | {"HannWindow", "MaxUnpool", "MelWeightMatrix", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"}
+"""Kinds whose output size is set by the value of a small operand."""
 _QUANTISING = {"QuantizeLinear", "DequantizeLinear"}
 _FIRST_EVALUATED = 19
-"""The first version of these that ONNX's evaluator has: of integers of 8 bits the earlier ones compute the same."""
+"""First version of quantisation in ONNX's evaluator; for 8-bit integers earlier versions compute the same."""
 _GREATEST_STEPS, _GREATEST_RUNS = 5_000_000, 5_000
-"""What looking for values, and computing them, may take of a network that was made to take long."""
+"""Limits on the search for values and their evaluation, against networks that are made to take long."""
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
 class Constants:
     """The constant tensors of a model; values are computed only when a shape depends on them."""
 
-    def __init__(self, model: onnx.ModelProto, types: Mapping[str, onnx.TypeProto]) -> None:
+    def __init__(self, model: onnx.ModelProto, types: Types) -> None:
         self._model = model
         self._types = types
         self._names: set[str] = set()
@@ -62,14 +53,14 @@ class Constants:
 
     @property
     def opset(self) -> int:
-        """The version of ONNX's own operators that the model asks for."""
+        """Version of ONNX's own operators that the model requires."""
         return max((one.version for one in self._model.opset_import if one.domain in DEFAULT_DOMAINS), default=1)
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
     def add_tensor(self, name: str, tensor: TensorProto) -> None:
-        """A constant that the file states."""
+        """Add a constant that the file states."""
         self._names.add(name)
         elements = prod(tensor.dims)
         is_small = elements <= LARGEST_VALUE_ELEMENTS and any(len(getattr(tensor, field)) for field in _DATA_FIELDS)
@@ -77,18 +68,18 @@ class Constants:
             self._values[name] = tensor_of(tensor, name)
 
     def add_without_value(self, name: str) -> None:
-        """A constant whose value is not kept."""
+        """Add a constant whose value is not kept."""
         self._names.add(name)
 
     def are_computed_by(self, node: onnx.NodeProto) -> bool:
-        """Whether the outputs of `node` are constants; a static tensor's shape is one."""
+        """Return True if the outputs of `node` are constants; the shape of a static tensor is a constant."""
         kind = kind_of(node)
         if kind in _FACTS_OF_A_SHAPE and any(node.input[:1]):
             return True
         return kind not in _RANDOM and all(name in self._names for name in node.input if name)
 
     def add_node(self, node: onnx.NodeProto) -> None:
-        """A node whose outputs are constants."""
+        """Add a node whose outputs are constants."""
         is_fact = kind_of(node) in _FACTS_OF_A_SHAPE and any(node.input[:1])
         if is_fact and (shape := static_shape(self._types[node.input[0]])) is not None:
             self.add_tensor(node.output[0], _shape_fact(node, shape))
@@ -101,11 +92,11 @@ class Constants:
                 self._makers[output] = node
 
     def known_value(self, name: str) -> TensorProto | None:
-        """The value of a small constant, if nothing need be computed for it."""
+        """Return the value of a small constant if no evaluation is necessary."""
         return self._values.get(name)
 
     def value(self, name: str) -> TensorProto | None:
-        """The value of a small constant, computed if need be; None if it cannot be had."""
+        """Return the value of a small constant, computed if necessary; None if it is not available."""
         if name not in self._values and name in self._makers and name not in self._failed:
             for maker in self._needed_for(name):
                 self._compute(maker)
@@ -113,8 +104,14 @@ class Constants:
                 self._failed.add(name)
         return self._values.get(name)
 
+    def integers(self, node: onnx.NodeProto, place: int) -> list[int] | None:
+        """Return the integers of a constant operand of a node; None if it is absent or not available."""
+        name = node.input[place] if place < len(node.input) else ""
+        value = self.value(name) if name else None
+        return None if value is None else [int(number) for number in numpy_helper.to_array(value).reshape(-1)]
+
     def _needed_for(self, name: str) -> list[onnx.NodeProto]:
-        """The nodes to run, in order; none where something is missing or too large."""
+        """Return the nodes to evaluate, in order; empty if an operand is missing or too large."""
         needed: dict[str, int] = {}
         waiting = [name]
         while waiting:
@@ -122,7 +119,9 @@ class Constants:
             if wanted in self._values or wanted in needed:
                 continue
             self._steps += 1
-            is_lost = wanted not in self._makers or wanted in self._failed or self._is_large(wanted)
+            shape = static_shape(self._types[wanted]) if wanted in self._types else None
+            is_large = shape is not None and prod(shape) > LARGEST_VALUE_ELEMENTS
+            is_lost = wanted not in self._makers or wanted in self._failed or is_large
             if is_lost or self._steps > _GREATEST_STEPS:
                 return []
             needed[wanted] = self._position[wanted]
@@ -131,7 +130,7 @@ class Constants:
         return list(nodes.values())
 
     def _compute(self, node: onnx.NodeProto) -> None:
-        """Run one node whose operands are known, and keep what it writes if that is small."""
+        """Evaluate a node whose operands are known, and keep its outputs if they are small."""
         outputs = [output for output in node.output if output]
         operands = [operand for operand in node.input if operand]
         self._runs += 1
@@ -149,7 +148,10 @@ class Constants:
         return self._evaluated(node, operands) if self._runs <= _GREATEST_RUNS else []
 
     def _evaluated(self, node: onnx.NodeProto, operands: Mapping[str, TensorProto]) -> list[TensorProto]:
-        program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=self._versions(kind_of(node)))
+        opsets = list(self._model.opset_import)
+        if kind_of(node) in _QUANTISING and self.opset < _FIRST_EVALUATED:
+            opsets = [onnx.helper.make_opsetid("", _FIRST_EVALUATED)]
+        program = onnx.ModelProto(ir_version=self._model.ir_version, opset_import=opsets)
         program.graph.name = "constant"
         program.graph.node.append(node)
         program.graph.initializer.extend(operands.values())
@@ -157,14 +159,8 @@ class Constants:
             program.graph.output.add(name=output)
         return _run(program)
 
-    def _versions(self, kind: str) -> Iterable[onnx.OperatorSetIdProto]:
-        """Those of the model; of quantisation the first that the evaluator knows, which computes the same."""
-        if kind in _QUANTISING and self.opset < _FIRST_EVALUATED:
-            return [onnx.helper.make_opsetid("", _FIRST_EVALUATED)]
-        return list(self._model.opset_import)
-
     def _has_bounded_output(self, node: onnx.NodeProto) -> bool:
-        """Whether a node whose output's size is not known cannot write much more than it reads."""
+        """Return True if a node with unknown output size cannot write much more than it reads."""
         if kind_of(node) == "Range" and len(node.input) == 3 and all(node.input):
             start, limit, delta = (numpy_helper.to_array(self._values[operand]) for operand in node.input)
             with np.errstate(all="ignore"):
@@ -172,13 +168,9 @@ class Constants:
             return bool(length.size == 1 and np.all(length <= LARGEST_VALUE_ELEMENTS))
         return kind_of(node) not in _EXPANDING
 
-    def _is_large(self, name: str) -> bool:
-        shape = static_shape(self._types[name]) if name in self._types else None
-        return shape is not None and prod(shape) > LARGEST_VALUE_ELEMENTS
-
 
 def tensor_of(tensor: TensorProto, name: str) -> TensorProto:
-    """The tensor by another name."""
+    """Return the tensor by another name."""
     named = TensorProto()
     named.CopyFrom(tensor)
     named.name = name
@@ -186,7 +178,7 @@ def tensor_of(tensor: TensorProto, name: str) -> TensorProto:
 
 
 def _is_whole(tensor: TensorProto) -> bool:
-    """Whether the tensor's data are as many as its shape says."""
+    """Return True if the amount of data in the tensor matches its shape."""
     try:
         numpy_helper.to_array(tensor)
     except Exception:  # onnx and numpy raise several types for damaged data
@@ -195,7 +187,7 @@ def _is_whole(tensor: TensorProto) -> bool:
 
 
 def _run(program: onnx.ModelProto) -> list[TensorProto]:
-    """The outputs; none where the evaluator fails."""
+    """Return the outputs; empty if the evaluator fails."""
     # Only networks that compute their shapes need the evaluator.
     from onnx.reference import ReferenceEvaluator
 
@@ -204,7 +196,7 @@ def _run(program: onnx.ModelProto) -> list[TensorProto]:
             warnings.simplefilter("ignore")
             arrays = ReferenceEvaluator(program).run(None, {})
         return [numpy_helper.from_array(np.asarray(array)) for array in arrays]
-    except Exception:  # an operator the evaluator lacks: whoever needs the value says so
+    except Exception:  # the evaluator lacks the operator; the reader of the value reports it
         return []
 
 
@@ -217,7 +209,7 @@ def _shape_fact(node: onnx.NodeProto, shape: tuple[int, ...]) -> TensorProto:
 
 
 def _stated_value(node: onnx.NodeProto) -> TensorProto | None:
-    """The value of a Constant node; None for strings and sparse tensors."""
+    """Return the value of a Constant node; None for strings and sparse tensors."""
     name = node.output[0]
     for attribute in node.attribute:
         match attribute.name:
@@ -237,9 +229,9 @@ def _stated_value(node: onnx.NodeProto) -> TensorProto | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptNode:
-    """A node that runs a graph of its own: so many of its last inputs are what that graph reads around it.
+    """A node with a graph; its last `captured` inputs are outer tensors that the graph reads.
 
-    `bounded` are outputs whose shape is the largest that it can be.
+    `bounded` are outputs whose shape is an upper bound.
     """
 
     captured: int
@@ -249,34 +241,34 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True)
 class ModelTypes:
-    """What inference found: constants, each node's outputs that are tensors, and their types.
+    """Results of type inference: constants, the outputs of each node that are tensors, and their types.
 
-    An optional output that nobody reads is not a tensor. For a tensor in `unknown` nothing could be
-    found, and the error says why; it is raised only if somebody needs the tensor. The shape of a tensor in `bounded`
-    follows from values: it is the largest that it can have. `kept` are loops that stay, by their first output. A tensor
-    without elements is a constant.
+    An unread optional output is not a tensor. `unknown` maps a tensor whose type could not be inferred to its error,
+    which is raised only if the tensor is needed. The shape of a tensor in `bounded` is an upper bound, because it
+    follows from values. `kept` are loops that are not unrolled, by their first output. A tensor without elements is a
+    constant.
     """
 
-    static: Mapping[str, onnx.TypeProto]
+    static: Types
     unknown: Mapping[str, GraphError]
     constants: Constants
     outputs: tuple[tuple[str, ...], ...]
     bounded: frozenset[str] = frozenset()
     kept: Mapping[str, KeptNode] = field(default_factory=dict)
     variable_axes: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Axes that may be smaller, for each tensor in `bounded`; all of them for a tensor that is not listed."""
+    """Map from each tensor in `bounded` to the axes that may be smaller; an absent tensor has all axes."""
 
     def kept_as(self, node: onnx.NodeProto) -> KeptNode | None:
-        """What is known of a node that is a loop; None for any other."""
+        """Return the properties of a node that is a loop; None for any other node."""
         return next((self.kept[name] for name in node.output if name in self.kept), None)
 
     def is_empty(self, name: str) -> bool:
-        """True if the tensor is known to have no elements: it takes no memory and no transfers."""
+        """Return True if the tensor is known to have no elements; it needs no memory and no transfers."""
         shape = static_shape(self.static[name]) if name in self.static else None
         return shape is not None and 0 in shape
 
     def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
-        """Raises GraphError, naming the node that writes it, for a tensor of unknown size."""
+        """Return shape and element type; raises GraphError, naming the writer, for a tensor of unknown size."""
         if name in self.unknown:
             raise self.unknown[name]
         kind = self.static[name]

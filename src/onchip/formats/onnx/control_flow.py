@@ -26,13 +26,13 @@ from onchip.formats.networks import (
 from onchip.formats.onnx.constants import KeptNode
 from onchip.formats.onnx.graph import build_graph
 from onchip.formats.onnx.nodes import BITS, SUBGRAPHS, ScopedNode, check_nodes, names_read, static_shape
-from onchip.formats.onnx.unfolding import NotUnrolledError, Runner, UnfoldedModel, Unfolding
+from onchip.formats.onnx.shapes import NotUnrolledError, Runner, UnfoldedModel, Unfolding
 from onchip.ir.tensor import size_in_bytes
 from onchip.model.capacity.inner_peak import inner_peak_bytes
 
 
 def graph_of(node: onnx.NodeProto, attribute: str, name: str) -> onnx.GraphProto:
-    """The graph in an attribute; raises GraphError where there is none."""
+    """Return the graph in an attribute; raises GraphError if the attribute is missing."""
     for each in node.attribute:
         if each.name == attribute and each.type == onnx.AttributeProto.GRAPH:
             found: onnx.GraphProto = each.g
@@ -41,7 +41,7 @@ def graph_of(node: onnx.NodeProto, attribute: str, name: str) -> onnx.GraphProto
 
 
 def truth_or_count(value: onnx.TensorProto, name: str) -> int:
-    """The one number of a tensor; raises GraphError for another tensor."""
+    """Return the single number of a tensor; raises GraphError for another tensor."""
     array = numpy_helper.to_array(value)
     if array.size != 1 or array.dtype.kind not in "biu":
         what = f"what decides how it runs is {array.dtype}{list(array.shape)}"
@@ -50,13 +50,13 @@ def truth_or_count(value: onnx.TensorProto, name: str) -> int:
 
 
 def ensure_as_many(found: int, expected: int, name: str, what: str = "outputs of its graph") -> None:
-    """Raise GraphError where a graph has more or fewer of what is named."""
+    """Raise GraphError if a graph does not have the expected number of inputs or outputs."""
     if found != expected:
         raise GraphError(f"it has {found} {what}", place=f"node {name!r}", expected=str(expected))
 
 
 def axes_of(node: onnx.NodeProto, attribute: str, ranks: Sequence[int], name: str) -> list[int]:
-    """As many axes as there are ranks, counted from the front; raises GraphError for one that is none."""
+    """Return one axis for each rank, counted from the front; raises GraphError for an axis out of range."""
     axes = integers_attribute(node, attribute, len(ranks))
     for axis, rank in zip(axes, ranks, strict=True):
         if not -rank <= axis < rank:
@@ -65,18 +65,18 @@ def axes_of(node: onnx.NodeProto, attribute: str, ranks: Sequence[int], name: st
 
 
 def integer_attribute(node: onnx.NodeProto, name: str) -> int:
-    """A whole number; 0 where the attribute is not there."""
+    """Return an integer attribute; 0 if it is absent."""
     return next((attribute.i for attribute in node.attribute if attribute.name == name), 0)
 
 
 def integers_attribute(node: onnx.NodeProto, name: str, count: int) -> list[int]:
-    """As many as there should be, zeros where the attribute is not there or short."""
+    """Return `count` integers of a list attribute, padded with zeros."""
     found = next((list(attribute.ints) for attribute in node.attribute if attribute.name == name), [])
     return [*found, *([0] * count)][:count]
 
 
 def keep_loop(unfolding: Unfolding, scoped: ScopedNode, name: str, why: NotUnrolledError) -> None:
-    """Take a Loop over as one node; raises GraphError for one whose outputs have no size."""
+    """Take a Loop over as one node; raises GraphError for outputs of unknown size."""
     limit, condition, *carried = (*scoped.inputs, "", "")[: max(2, len(scoped.inputs))]
     body = LoopBody.of(unfolding, graph_of(scoped.node, "body", name), scoped.names, name)
     types = [_type_of(unfolding, operand, name) for operand in carried]
@@ -99,12 +99,15 @@ def keep_loop(unfolding: Unfolding, scoped: ScopedNode, name: str, why: NotUnrol
 
 
 def keep_scan(unfolding: Unfolding, scoped: ScopedNode, name: str, count: int, why: NotUnrolledError) -> None:
-    """Take a Scan of so many scan inputs over as one node; raises GraphError for one whose outputs have no size."""
+    """Take a Scan with `count` scan inputs over as one node; raises GraphError for outputs of unknown size."""
     body = LoopBody.of(unfolding, graph_of(scoped.node, "body", name), scoped.names, name)
     states = len(scoped.inputs) - count
     types = [_type_of(unfolding, operand, name) for operand in scoped.inputs]
     axes = axes_of(scoped.node, "scan_input_axes", [len(static_shape(kind) or ()) for kind in types[states:]], name)
-    slices = [_slice(kind, axis) for kind, axis in zip(types[states:], axes, strict=True)]
+    slices = []
+    for kind, axis in zip(types[states:], axes, strict=True):
+        shape = static_shape(kind) or ()
+        slices.append(make_tensor_type_proto(kind.tensor_type.elem_type, [*shape[:axis], *shape[axis + 1 :]]))
     trips = (static_shape(types[states]) or ())[axes[0]]
     iteration = Iteration.of(unfolding, body, [*types[:states], *slices], name)
     _state_keeps_its_shape(scoped.inputs[:states], types[:states], iteration.outputs, name)
@@ -142,9 +145,10 @@ def _add(
 
 
 def _workspace_bytes(iteration: Iteration, own: Sequence[onnx.TypeProto]) -> int:
-    """What lives within the body at once, and once what an iteration is given and gives of its own.
+    """Return the peak inside the body plus the inputs and outputs that belong to one iteration.
 
-    The state counts once: an iteration reads it where the last one wrote it, in the operator's outputs or here.
+    The state counts once: an iteration reads it where the previous iteration wrote it, in the outputs or in the
+    workspace.
     """
     return iteration.inner_bytes + sum(map(bytes_of, own))
 
@@ -160,7 +164,7 @@ def _type_of(unfolding: Unfolding, operand: str, name: str) -> onnx.TypeProto:
 def _state_keeps_its_shape(
     carried: Sequence[str], before: Sequence[onnx.TypeProto], after: Sequence[onnx.TypeProto], name: str
 ) -> None:
-    """Raise GraphError for a state that is of another type after an iteration."""
+    """Raise GraphError for a state whose type changes in an iteration."""
     for operand, one, other in zip(carried, before, after, strict=False):
         shapes = [static_shape(kind) for kind in (one, other)]
         if shapes[0] != shapes[1] or one.tensor_type.elem_type != other.tensor_type.elem_type:
@@ -169,7 +173,7 @@ def _state_keeps_its_shape(
 
 
 def _passed_through(body: onnx.GraphProto, inputs: range, first_output: int) -> set[int]:
-    """Which states an iteration hands on as it got them."""
+    """Return the states that an iteration hands on unchanged."""
     outputs = [value.name for value in body.output[first_output:]]
     return {at for at, place in enumerate(inputs) if body.input[place].name == outputs[at]}
 
@@ -184,16 +188,11 @@ def _put_together(part: onnx.TypeProto, axis: int, trips: int) -> onnx.TypeProto
     return make_tensor_type_proto(part.tensor_type.elem_type, [*shape[:axis], trips, *shape[axis:]])
 
 
-def _slice(kind: onnx.TypeProto, axis: int) -> onnx.TypeProto:
-    shape = static_shape(kind) or ()
-    return make_tensor_type_proto(kind.tensor_type.elem_type, [*shape[:axis], *shape[axis + 1 :]])
-
-
 @dataclass(frozen=True, slots=True)
 class LoopBody:
-    """A body whose names are nobody else's, and the tensors around it that it reads, `captured`.
+    """A body with unique names, and the outer tensors that it reads, `captured`.
 
-    What it states is stated by the network, and captured like all else.
+    Constants of the body become constants of the network, and are captured, too.
     """
 
     graph: onnx.GraphProto
@@ -201,7 +200,7 @@ class LoopBody:
 
     @classmethod
     def of(cls, unfolding: Unfolding, graph: onnx.GraphProto, outer: Mapping[str, str], place: str) -> LoopBody:
-        """`outer` are the names around it. Raises GraphError for what it reads and nobody writes."""
+        """Copy a body; `outer` maps names around it. Raises GraphError for operands that no node writes."""
         names: dict[str, str] = {}
         unfolding.state(graph, names, {}, place)
         stated = tuple(names.values())
@@ -218,14 +217,14 @@ class LoopBody:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What one iteration hands out, with the types of it, and the bytes that it needs within itself."""
+    """The types of the outputs of an iteration, and its inner peak in bytes."""
 
     outputs: tuple[onnx.TypeProto, ...]
     inner_bytes: int
 
     @classmethod
     def of(cls, unfolding: Unfolding, body: LoopBody, given: Sequence[onnx.TypeProto], place: str) -> Iteration:
-        """An iteration that is given inputs of these types; raises GraphError for one that cannot be planned."""
+        """Plan an iteration for inputs of these types; raises GraphError if that is impossible."""
         model = onnx.ModelProto(ir_version=unfolding.model.ir_version, opset_import=unfolding.model.opset_import)
         model.graph.name = place
         model.graph.node.extend(body.graph.node)
@@ -249,12 +248,12 @@ class Iteration:
 
 
 def bytes_of(kind: onnx.TypeProto) -> int:
-    """The bytes of a tensor of a static type; none for elements of no fixed size."""
+    """Return the bytes of a tensor of static type; 0 for elements without a fixed size."""
     return size_in_bytes(static_shape(kind) or (), BITS.get(kind.tensor_type.elem_type, 0))
 
 
 def _hand_in(graph: onnx.GraphProto, unfolding: Unfolding, name: str) -> None:
-    """What a body reads of the network around it: a constant, with its value where it is known, or an input."""
+    """Add a captured tensor to a body: as a constant, with its value if known, or as an input."""
     inference = unfolding.inference
     if name not in inference.constants:
         graph.input.add(name=name, type=inference.types[name])
@@ -268,7 +267,7 @@ def _hand_in(graph: onnx.GraphProto, unfolding: Unfolding, name: str) -> None:
 def _rename(
     graph: onnx.GraphProto, outer: Mapping[str, str], captured: dict[str, None], unfolding: Unfolding, place: str
 ) -> None:
-    """Give all that a graph writes a name of its own, and what it reads of the network the name that it has there."""
+    """Give all tensors that a graph writes unique names, and use the network's names for captured tensors."""
     own: dict[str, str] = {}
     del graph.value_info[:]
     for value in graph.input:
@@ -303,7 +302,8 @@ _FIRST_OPSET_OF_WHERE = 9
 def run_if(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     """Visit the branch that is taken, or both; raises GraphError.
 
-    Then a Where takes the one, or an If of copies where their shapes differ, so that a plan is legal whichever it is.
+    If the condition is unknown, a Where selects the result; if the shapes of the branches differ, an If of copies does.
+    The plan is then legal for either branch.
     """
     branches = [graph_of(scoped.node, attribute, name) for attribute in ("else_branch", "then_branch")]
     condition = scoped.inputs[0] if scoped.inputs else ""
@@ -311,14 +311,14 @@ def run_if(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
     if value is None:
         _both_branches(unfolding, scoped, name, branches)
         return
-    taken = branches[_truth(value, name)]
+    taken = branches[bool(truth_or_count(value, name))]
     results = unfolding.inline(taken, scoped.names, {}, name)
     ensure_as_many(len(taken.output), len(scoped.node.output), name)
     hand_out(unfolding, results, scoped.outputs, name)
 
 
 def _both_branches(unfolding: Unfolding, scoped: ScopedNode, name: str, branches: Sequence[onnx.GraphProto]) -> None:
-    """Run both; raises GraphError where no tensor holds the result of either."""
+    """Visit both branches; raises GraphError if no tensor can hold the result of either."""
     place, inference = f"node {name!r}", unfolding.inference
     if inference.opset < _FIRST_OPSET_OF_WHERE:
         what = f"its condition is not known before it runs, and its opset is {inference.opset}"
@@ -340,14 +340,14 @@ def _both_branches(unfolding: Unfolding, scoped: ScopedNode, name: str, branches
 
 
 def _are_alike(unfolding: Unfolding, one: str, other: str) -> bool:
-    """Whether two tensors have one type, which does not follow from values."""
+    """Return True if two tensors have one type, which does not follow from values."""
     inference = unfolding.inference
     kinds = [inference.shape_and_element_type(each) for each in (one, other)]
     return kinds[0] == kinds[1] and not inference.bounded.intersection((one, other))
 
 
 def _larger_of_both(unfolding: Unfolding, called: str, read: tuple[str, str, str], output: str, name: str) -> None:
-    """Hand out one of two tensors in a shape that holds either; raises GraphError for other elements or axes."""
+    """Write one of two tensors in a shape that holds either; raises GraphError for other elements or ranks."""
     (one, element), (other, other_element) = map(unfolding.inference.shape_and_element_type, read[1:])
     if element != other_element or len(one) != len(other):
         what = f"its condition is not known, and its branches give {output!r} as {one} and {other}"
@@ -375,7 +375,7 @@ def _branch_inlined(unfolding: Unfolding, branch: onnx.GraphProto, scoped: Scope
 
 
 def _scalar(unfolding: Unfolding, condition: str, name: str) -> str:
-    """A condition of one element without axes, so that it broadcasts to any shape."""
+    """Return a condition of one element without axes, which broadcasts to any shape."""
     shape, _ = unfolding.inference.shape_and_element_type(condition)
     if shape == ():
         return condition
@@ -386,7 +386,7 @@ def _scalar(unfolding: Unfolding, condition: str, name: str) -> str:
 
 
 def hand_out(unfolding: Unfolding, results: Sequence[str], outputs: Sequence[str], name: str) -> None:
-    """Give results the names that the rest of the network has for them."""
+    """Rename results to the names that the network has for them."""
     for result, output in zip(results, outputs, strict=True):
         if output:
             unfolding.inference.ensure_known(result, name)
@@ -394,17 +394,13 @@ def hand_out(unfolding: Unfolding, results: Sequence[str], outputs: Sequence[str
 
 
 def integers_of(unfolding: Unfolding, name: str, values: Sequence[int]) -> str:
-    """Add a constant of these numbers; its name in the network."""
+    """Add a constant of these numbers; return its name in the network."""
     return unfolding.constant(unfolding.names.tensor(name, name), make_tensor("", 7, [len(values)], values))
-
-
-def _truth(value: onnx.TensorProto, name: str) -> bool:
-    return bool(truth_or_count(value, name))
 
 
 _FIRST_OPSET_OF_SCAN = 9
 _AXES_ARE_AN_INPUT = 13
-"""Since this opset Unsqueeze reads its axes."""
+"""First opset in which the axes of Unsqueeze are an input."""
 
 
 def _loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
@@ -434,8 +430,12 @@ def _unrolled_loop(unfolding: Unfolding, scoped: ScopedNode, name: str) -> None:
             _ensure_few(iteration, trips, name)
             unfolding.count_unrolled()
             place = f"{name}.{iteration}"
-            index = unfolding.constant(unfolding.names.tensor(f"{place}/iteration", name), _int64(iteration, ()))
-            truth = unfolding.constant(unfolding.names.tensor(f"{place}/condition", name), _true())
+            index = unfolding.constant(
+                unfolding.names.tensor(f"{place}/iteration", name), make_tensor("", TensorProto.INT64, (), [iteration])
+            )
+            truth = unfolding.constant(
+                unfolding.names.tensor(f"{place}/condition", name), numpy_helper.from_array(np.array(True))
+            )
             given = dict(zip(formal, (index, truth, *carried), strict=True))
             again, *results = unfolding.inline(body, scoped.names, given, place, shared)
             carried, outputs = results[:state_count], tuple(results[state_count:])
@@ -503,7 +503,7 @@ def _unrolled_scan(
 def _scanned(
     unfolding: Unfolding, columns: Sequence[tuple[str, ...]], node: onnx.NodeProto, name: str
 ) -> tuple[str, ...]:
-    """The outputs that a Scan puts together, along their axes and in their directions."""
+    """Return the stacked outputs of a Scan, along their axes and in their directions."""
     ranks = [len(unfolding.inference.shape_and_element_type(column[0])[0]) + 1 if column else 1 for column in columns]
     axes = axes_of(node, "scan_output_axes", ranks, name)
     backwards = integers_attribute(node, "scan_output_directions", len(columns))
@@ -514,7 +514,7 @@ def _scanned(
 
 
 class _Unrolling:
-    """While a loop is unrolled, its nodes count; a loop within it is part of it, and nothing is said of that."""
+    """A context in which nodes count as unrolled; an inner loop is part of it and adds no remark."""
 
     def __init__(self, unfolding: Unfolding, name: str) -> None:
         self._unfolding, self._name, self._outer = unfolding, name, unfolding.loop
@@ -532,14 +532,14 @@ class _Unrolling:
 
 
 def _columns(scanned: Sequence[tuple[str, ...]], outputs: Sequence[str], name: str) -> list[tuple[str, ...]]:
-    """The parts of each output that iterations put together; raises NotUnrolledError if no part says a shape."""
+    """Return the parts of each stacked output; raises NotUnrolledError if no iteration gives a shape."""
     if not scanned and any(outputs):
         raise NotUnrolledError("it never runs", place=f"node {name!r}", expected="an iteration, or a known trip count")
     return [tuple(results[index] for results in scanned) for index in range(len(outputs))]
 
 
 def _stacked(unfolding: Unfolding, parts: tuple[str, ...], axis: int, name: str) -> str:
-    """One tensor of the parts, along a new axis; an empty name where there are none."""
+    """Return the concatenation of the parts along a new axis; an empty name if it has no parts."""
     if not parts:
         return ""
     pieces = []
@@ -557,17 +557,19 @@ def _stacked(unfolding: Unfolding, parts: tuple[str, ...], axis: int, name: str)
 
 def _part(unfolding: Unfolding, source: str, axis: int, index: int, name: str) -> str:
     part = unfolding.names.tensor(f"{name}.{index}/{source}", name)
-    position = unfolding.constant(unfolding.names.tensor(f"{part}/index", name), _int64(index, ()))
+    position = unfolding.constant(
+        unfolding.names.tensor(f"{part}/index", name), make_tensor("", TensorProto.INT64, (), [index])
+    )
     unfolding.add(make_node("Gather", [source, position], [part], axis=axis), part)
     return part
 
 
 def _number(unfolding: Unfolding, tensor: str, name: str, what: str) -> int:
-    value = unfolding.inference.constants.value(tensor)
-    if value is None:
+    number = _known(unfolding, tensor, name)
+    if number is None:
         expected = "one that follows from shapes, constants and --value"
         raise NotUnrolledError(f"{what} is known only when it runs", place=f"node {name!r}", expected=expected)
-    return int(truth_or_count(value, name))
+    return number
 
 
 def _ensure_few(iteration: int, trips: int | None, name: str) -> None:
@@ -577,28 +579,20 @@ def _ensure_few(iteration: int, trips: int | None, name: str) -> None:
 
 
 def _ensure_short(unfolding: Unfolding, body: onnx.GraphProto, trips: int, name: str) -> None:
-    """Raise NotUnrolledError, before any is made, for so many iterations that their nodes are too many."""
+    """Raise NotUnrolledError before unrolling if the iterations have too many nodes."""
     _ensure_few(0, trips, name)
     nodes = sum(node.op_type != "Constant" for node in body.node)
     unfolding.ensure_may_unroll(trips * (1 + nodes), unfolding.loop or name)
 
 
-def _int64(value: int, shape: tuple[int, ...]) -> onnx.TensorProto:
-    return make_tensor("", onnx.TensorProto.INT64, shape, [value])
-
-
-def _true() -> onnx.TensorProto:
-    return numpy_helper.from_array(np.array(True))
-
-
 CONTROL_FLOW: Final[Mapping[str, Runner]] = {"If": run_if, "Loop": _loop, "Scan": _scan}
-"""By kind, what takes over the nodes that such a node runs."""
+"""Map from kind to the function that takes over the nodes of its graphs."""
 
 
 def unfold(model: onnx.ModelProto, greatest_unrolled: int = GREATEST_UNROLLED_NODES) -> UnfoldedModel:
-    """Unfold control flow and infer all types; raises GraphError where ONNX says that a node is wrong.
+    """Unfold control flow and infer all types; raises GraphError for nodes that ONNX refuses.
 
-    A shape that the file declares where nothing can be inferred, and with which a later node is wrong, is dropped.
+    A declared shape that could not be inferred, and with which a later node is wrong, is dropped.
     """
     check_nodes(model.graph)
     first = Unfolding(model, frozenset(), CONTROL_FLOW, greatest_unrolled)

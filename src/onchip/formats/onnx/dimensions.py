@@ -17,16 +17,15 @@ from onchip.errors import GraphError, InputError, OpenDimension, OpenDimensionsE
 from onchip.formats.onnx.nodes import BITS, all_nodes, type_name
 
 GREATEST_CONSTANT_ELEMENTS: Final = 4096
-"""Of an input that a value is bound to: small, so that its value is kept."""
+"""Largest input that a value can be bound to; its value is kept."""
 
 
 def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...]:
-    """Put what is bound into the graph, and return what stays open of its inputs.
+    """Apply bindings to the graph, and return the dimensions of its inputs that stay open.
 
     Inputs with a value become constants. Sizes below 0 and symbols like `?`, which some exporters write, are open. An
-    input may have no elements; a binding may replace a size of 0.
-    Raises UsageError for a binding nobody uses or that contradicts the file or another one, GraphError for an input
-    that is no tensor.
+    input may have no elements; a binding may replace a size of 0. Raises UsageError for a binding that is unused or
+    contradicts the file or another binding, GraphError for an input that is not a tensor.
     """
     for value in graph.input:
         _forget_what_is_no_size(value, least=0)
@@ -34,7 +33,9 @@ def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...
         _forget_what_is_no_size(value, least=1)
     inputs = {value.name: value for value in network_inputs(graph)}
     for value in inputs.values():
-        _ensure_tensor(value)
+        if (kind := value.type.WhichOneof("value") or "type") != "tensor_type":
+            what = f"the network input is of unknown size: {kind}"
+            raise GraphError(what, place=f"tensor {value.name!r}", expected="a tensor")
     symbols = _sizes_of_symbols(graph, inputs, bindings)
     for dimension in _dimensions(graph):
         if dimension.dim_param in symbols:
@@ -47,16 +48,16 @@ def bind(graph: onnx.GraphProto, bindings: Bindings) -> tuple[OpenDimension, ...
 
 
 def network_inputs(graph: onnx.GraphProto) -> tuple[onnx.ValueInfoProto, ...]:
-    """The inputs that are given from outside; parameters may be listed among the inputs, too."""
+    """Return the inputs that are not parameters; ONNX may list parameters among the inputs."""
     parameters = {tensor.name for tensor in graph.initializer}
     parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
     return tuple(value for value in graph.input if value.name not in parameters)
 
 
 def _forget_what_is_no_size(value: onnx.ValueInfoProto, least: int) -> None:
-    """Clear sizes below `least`, and symbols such as `?`, which exporters write for every size that they do not know.
+    """Clear sizes below `least` and symbols such as `?`, which exporters write for unknown sizes.
 
-    A declared size of 0 is meant in an input; elsewhere an exporter may not have known the size.
+    A declared size of 0 is valid for an input; elsewhere the exporter may not have known the size.
     """
     for dimension in value.type.tensor_type.shape.dim:
         if dimension.HasField("dim_param") and not any(letter.isalnum() for letter in dimension.dim_param):
@@ -65,17 +66,10 @@ def _forget_what_is_no_size(value: onnx.ValueInfoProto, least: int) -> None:
             dimension.ClearField("dim_value")
 
 
-def _ensure_tensor(value: onnx.ValueInfoProto) -> None:
-    if value.type.WhichOneof("value") != "tensor_type":
-        kind = value.type.WhichOneof("value") or "type"
-        what = f"the network input is of unknown size: {kind}"
-        raise GraphError(what, place=f"tensor {value.name!r}", expected="a tensor")
-
-
 def _sizes_of_symbols(
     graph: onnx.GraphProto, inputs: Mapping[str, onnx.ValueInfoProto], bindings: Bindings
 ) -> dict[str, tuple[int, str]]:
-    """The size of each symbol that is bound, and the option that says it; raises UsageError."""
+    """Return a map from each bound symbol to its size and option; raises UsageError."""
     known = {dimension.dim_param for dimension in _dimensions(graph) if dimension.dim_param}
     sizes: dict[str, tuple[int, str]] = {}
     for symbol, size in bindings.dims.items():
@@ -119,7 +113,7 @@ def _give_shape(value: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 
 def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, numbers: tuple[float, ...]) -> None:
-    """Make an input an initializer of one number for every element, or of all of its elements."""
+    """Make an input an initializer, filled with one number or with all its elements."""
     place, tensor = f"--value {value.name}", value.type.tensor_type
     shape = _shape_of_value(tensor, len(numbers), place)
     dtype = np.dtype(tensor_dtype_to_np_dtype(tensor.elem_type)) if tensor.elem_type in BITS else None
@@ -140,7 +134,7 @@ def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, numbers: 
 
 
 def _shape_of_value(tensor: onnx.TypeProto.Tensor, count: int, place: str) -> tuple[int, ...]:
-    """The input's shape, where one open dimension is as long as the numbers ask for; raises UsageError."""
+    """Return the input's shape, where the count of numbers sets one open dimension; raises UsageError."""
     if not tensor.HasField("shape"):
         return () if count == 1 else (count,)
     sizes = [dimension.dim_value if dimension.HasField("dim_value") else None for dimension in tensor.shape.dim]
@@ -170,14 +164,14 @@ def _open_dimensions(graph: onnx.GraphProto) -> Iterator[OpenDimension]:
 _SIZES: Final = ((224, 512), (640, 16000), (48, 128), (32, 576), (320, 256), (64, 64), (299, 1024), (16, 10), (1, 1))
 """Rows and columns of images, and lengths of sequences, in the order in which they are tried."""
 _GREATEST_VISITS: Final = 20_000
-"""Nodes visited while sizes are tried; the first sizes are tried whatever the network."""
+"""Limit on nodes visited while sizes are tried; the first sizes are always tried."""
 _SAME_VALUE: Final = {"Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Gather"}
 
 
 def open_dimensions_error(
     model: onnx.ModelProto, still_open: Sequence[OpenDimension], read: Callable[[onnx.ModelProto], object]
 ) -> OpenDimensionsError:
-    """The error that lists what is open in a model, with options for which `read` was seen to succeed, if any are.
+    """Return the error that lists the open dimensions of a model, with options for which `read` succeeds if found.
 
     `read` raises InputError for a model that cannot be read.
     """
@@ -199,14 +193,14 @@ def open_dimensions_error(
 
 @dataclass(slots=True)
 class _Guess:
-    """Sizes for what is open, of images and sequences of these sizes; a symbol has one size wherever it stands."""
+    """Guessed sizes for open dimensions, for images of `rows` and sequences of `length`; a symbol has one size."""
 
     rows: int
     length: int
     symbols: dict[str, int]
 
     def shape(self, value: onnx.ValueInfoProto, *, is_first: bool) -> tuple[int, ...]:
-        """A shape for an input; four dimensions where the file says nothing."""
+        """Return a shape for an input; four dimensions if the file does not declare any."""
         tensor = value.type.tensor_type
         if not tensor.HasField("shape"):
             return (1, 3, self.rows, self.rows)
@@ -214,7 +208,7 @@ class _Guess:
         return tuple(self._size(dimension, axis, rank, is_first) for axis, dimension in enumerate(tensor.shape.dim))
 
     def _size(self, dimension: onnx.TensorShapeProto.Dimension, axis: int, rank: int, is_first: bool) -> int:
-        """A further input's dimension without a symbol is taken for the batch of a state."""
+        """Return the size of a dimension; in further inputs, a dimension without a symbol is the batch of a state."""
         if dimension.HasField("dim_value"):
             return int(dimension.dim_value)
         is_batch = axis == 0 or "batch" in dimension.dim_param.lower() or not (is_first or dimension.dim_param)
@@ -225,7 +219,7 @@ class _Guess:
 
 
 def _candidate(graph: onnx.GraphProto, still_open: Sequence[OpenDimension], rows: int, length: int) -> Bindings:
-    """A shape for each input that a symbol alone does not close, a size for each symbol that is left."""
+    """Return shapes for inputs that symbols do not close, and sizes for the remaining symbols."""
     guess = _Guess(rows, length, {})
     inputs = {value.name: value for value in network_inputs(graph)}
     names = dict.fromkeys(one.input for one in still_open)
@@ -238,7 +232,7 @@ def _candidate(graph: onnx.GraphProto, still_open: Sequence[OpenDimension], rows
 
 
 def _deciding_values(graph: onnx.GraphProto) -> Mapping[str, tuple[float, ...]]:
-    """Inputs of one integer that decide an If by being equal to a constant: that constant, of the first such If."""
+    """Return the values of integer inputs that make the first If that compares them with a constant true."""
     nodes = list(all_nodes(graph.node))
     writer = {output: node for node in nodes for output in node.output}
     inputs = {value.name for value in network_inputs(graph) if value.type.tensor_type.elem_type in _INTEGERS}
@@ -260,7 +254,7 @@ _INTEGERS: Final = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 
 
 def _source(name: str, writer: Mapping[str, onnx.NodeProto]) -> str:
-    """What `name` is, but for its shape and type."""
+    """Return the tensor from which `name` differs only in shape and type."""
     for _ in range(16):
         node = writer.get(name)
         if node is None or node.op_type not in _SAME_VALUE or not node.input:
@@ -270,14 +264,10 @@ def _source(name: str, writer: Mapping[str, onnx.NodeProto]) -> str:
 
 
 def _number(tensor: onnx.TensorProto | None, node: onnx.NodeProto | None) -> int | None:
-    tensors = [tensor] if tensor is not None else list(_values(node))
+    attributes = node.attribute if node is not None and node.op_type == "Constant" else ()
+    tensors = [tensor] if tensor is not None else [one.t for one in attributes if one.name == "value"]
     try:
         array = numpy_helper.to_array(tensors[0]) if tensors else None
     except (TypeError, ValueError):  # one without its values, or damaged
         return None
     return int(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind in "iu" else None
-
-
-def _values(node: onnx.NodeProto | None) -> Iterator[onnx.TensorProto]:
-    if node is not None and node.op_type == "Constant":
-        yield from (attribute.t for attribute in node.attribute if attribute.name == "value")

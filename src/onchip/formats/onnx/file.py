@@ -6,6 +6,7 @@ import mmap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -23,17 +24,17 @@ from onchip.formats.files import read_file, too_large
 from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, all_nodes, subgraphs
 
 GREATEST_MODEL_BYTES = 2**29
-"""Of a model without its large weights: a copy of it, and what the parser makes of it, are held at once."""
+"""Largest model without its large weights; the bytes and the parsed model are held at once."""
 _SMALL_FILE_BYTES = 2**20
 _SMALL_WEIGHT_BYTES = 2**16  # no constant of so few elements that its value might matter is larger
 _FIELD_BYTES = 512
-"""That a field counts for besides its own: a file of nothing but short ones takes long to walk through."""
+"""Extra bytes that each field counts for, because a file of many short fields takes long to walk through."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9  # fields of ModelProto, GraphProto and TensorProto
-_LENGTH = 2  # the wire type of what has a length
+_LENGTH = 2  # the wire type of fields with a length
 
 
 class _Field(NamedTuple):
-    """A field of a message: [start, stop) with its tag, its value from `value` on."""
+    """A field of a message: [start, stop) with its tag, its value from `value`."""
 
     number: int
     wire_type: int
@@ -43,7 +44,11 @@ class _Field(NamedTuple):
 
 
 def read_without_weights(path: Path) -> bytes:
-    """A serialized model whose large initializers are external data in `path` itself; raises InputError."""
+    """Return a serialized model whose large initializers are external data in `path` itself; raises InputError.
+
+    Large weights may exceed the memory. Only the outer structure of the protobuf is walked through here; anything that
+    is not understood is read completely and left to the parser.
+    """
     if not path.is_file() or path.suffix == ".gz" or path.stat().st_size < _SMALL_FILE_BYTES:
         return read_file(path, GREATEST_MODEL_BYTES)
     try:
@@ -54,7 +59,7 @@ def read_without_weights(path: Path) -> bytes:
 
 
 def own_weight(path: Path, tensor: onnx.TensorProto) -> npt.NDArray[np.uint8] | None:
-    """The bytes of a tensor that lie in the model's own file; None if they do not."""
+    """Return the bytes of a tensor that lie in the model's own file; None if they lie elsewhere."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     if tensor.data_location != onnx.TensorProto.EXTERNAL or where.get("location") != path.name:
         return None
@@ -63,14 +68,14 @@ def own_weight(path: Path, tensor: onnx.TensorProto) -> npt.NDArray[np.uint8] | 
 
 @dataclass(slots=True)
 class _BareModel:
-    """What is left of the model in `content`, the file called `name`; `left_bytes` more may be copied."""
+    """The model in `content`, the file called `name`, without its large weights; copies at most `left_bytes`."""
 
     content: mmap.mmap
     name: str
     left_bytes: int = GREATEST_MODEL_BYTES
 
     def model(self) -> bytes:
-        """Raises InputError for more than may be copied, ValueError and IndexError for what is no message."""
+        """Return the model; raises InputError above the limit, ValueError and IndexError for malformed messages."""
         return b"".join(
             _message(_GRAPH, self._graph(field)) if (field.number, field.wire_type) == (_GRAPH, _LENGTH)
             else self._copy(field)
@@ -109,7 +114,7 @@ class _BareModel:
 
 
 def _fields(content: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
-    """The fields of the message in [start, stop); raises ValueError and IndexError where there is none."""
+    """Yield the fields of the message in [start, stop); raises ValueError and IndexError if it is malformed."""
     at = start
     while at < stop:
         tag, value = _varint(content, at)
@@ -134,7 +139,7 @@ def _fields(content: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
 
 
 def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends; raises ValueError beyond 64 bits."""
+    """Return the number at `at` and the position after it; raises ValueError beyond 64 bits."""
     number = shift = 0
     while shift < 64:
         byte = content[at]
@@ -167,16 +172,16 @@ _Key: TypeAlias = tuple[str, str, str]
 OLDEST_OPSET = 7
 _NEWEST_FOREIGN_OPSET = 2**31 - 1
 LARGEST_VALUE_ELEMENTS = 4096
-"""Constants up to this size may say a shape, so their values are kept; larger ones are weights."""
+"""Largest constant whose value is kept, since a shape may depend on it; larger constants are weights."""
 
 
 def load_model(path: Path, *, with_weights: bool = False) -> onnx.ModelProto:
-    """The model of `path`, the values of its weights dropped unless they are wanted; raises InputError.
+    """Load the model of `path`, without the values of its weights unless requested; raises InputError.
 
-    Large weights stay where they are, as `read_without_weights` leaves them.
+    Large weights stay in their file, as `read_without_weights` leaves them.
     """
     model = _parse(read_without_weights(path))
-    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf hands out what is not UTF-8 as bytes
+    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf returns text that is not UTF-8 as bytes
         raise InputError("a name in it is not text", expected="names in UTF-8")
     _check_opset(model)
     for tensor in _tensors(model.graph):
@@ -195,10 +200,8 @@ def _parse(content: bytes) -> onnx.ModelProto:
     except DecodeError:
         raise InputError("it is truncated or not an ONNX file", expected="a whole ONNX protobuf") from None
     if not model.HasField("graph") or not model.opset_import:
-        raise InputError(
-            "it is truncated or not an ONNX file: it has no graph or no opset",
-            expected="a whole ONNX protobuf",
-        )
+        what = "it is truncated or not an ONNX file: it has no graph or no opset"
+        raise InputError(what, expected="a whole ONNX protobuf")
     return model
 
 
@@ -238,7 +241,7 @@ def _check_opset(model: onnx.ModelProto) -> None:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All that the graph states, and graphs within its nodes."""
+    """Yield all tensors that the graph and its inner graphs state."""
     yield from graph.initializer
     for node in all_nodes(graph.node):
         yield from (attribute.t for attribute in node.attribute if attribute.type == onnx.AttributeProto.TENSOR)
@@ -247,12 +250,12 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _load_or_drop(tensor: onnx.TensorProto, folder: Path, *, keep: bool) -> None:
-    """Leave name, type and dimensions, or all that is there; of small tensors the values, where they can be had."""
+    """Keep name, type and dimensions, and the values of small tensors if available; keep all data if `keep` is set."""
     is_small = prod(tensor.dims) <= LARGEST_VALUE_ELEMENTS
     if is_small and uses_external_data(tensor):
         try:
             load_external_data_for_tensor(tensor, str(folder))
-        except Exception:  # absent or damaged: whoever needs the value says so
+        except Exception:  # absent or damaged; the reader of the value reports it
             is_small = False
     if is_small:
         tensor.ClearField("external_data")
@@ -264,7 +267,7 @@ def _load_or_drop(tensor: onnx.TensorProto, folder: Path, *, keep: bool) -> None
 
 
 def without_local_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with its functions inlined; raises GraphError where they cannot be, or make it too large."""
+    """Inline the model's functions; raises GraphError if that is impossible or makes the model too large."""
     if not model.functions:
         return model
     _check_size(model)
@@ -275,27 +278,19 @@ def without_local_functions(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_size(model: onnx.ModelProto) -> None:
-    """Raise GraphError unless the functions can be inlined, and leave a network of a size that can be planned."""
+    """Raise GraphError unless the functions can be inlined and leave a network of a size that can be planned."""
     bodies = {(_domain(one.domain), one.name, one.overload): one for one in model.functions}
     calls = {key: Counter(_key(node) for node in _nodes(body.node)) for key, body in bodies.items()}
-    waiting = {key: {one for one in counts if one in calls} for key, counts in calls.items()}
-    callers: dict[_Key, list[_Key]] = {key: [] for key in calls}
-    for key, called in waiting.items():
-        for one in called:
-            callers[one].append(key)
+    called = {key: [one for one in counts if one in calls] for key, counts in calls.items()}
+    try:
+        order = tuple(TopologicalSorter(called).static_order())
+    except CycleError as error:
+        name = min(error.args[1], key=list(calls).index)[1]
+        raise GraphError("it calls itself", place=f"function {name!r}", expected="functions that end") from None
     nodes, depth = dict[_Key, int](), dict[_Key, int]()
-    ready = [key for key, called in waiting.items() if not called]
-    while ready:
-        key = ready.pop()
+    for key in order:
         nodes[key] = sum(count * nodes.get(one, 1) for one, count in calls[key].items())
         depth[key] = 1 + max((depth.get(one, 0) for one in calls[key]), default=0)
-        for caller in callers[key]:
-            waiting[caller].discard(key)
-            if not waiting[caller]:
-                ready.append(caller)
-    if len(nodes) < len(calls):
-        name = next(key[1] for key in calls if key not in nodes)
-        raise GraphError("it calls itself", place=f"function {name!r}", expected="functions that end")
     total = sum(nodes.get(_key(node), 1) for node in _nodes(model.graph.node))
     if total > GREATEST_NODES:
         what = f"with its local functions inlined it has {total if total < 10**18 else 'over 10^18'} nodes"
@@ -306,7 +301,7 @@ def _check_size(model: onnx.ModelProto) -> None:
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Those of graphs within attributes too, which protobuf lets be a hundred deep."""
+    """Yield nodes and those of graphs within attributes, which protobuf lets nest a hundred deep."""
     for node in nodes:
         yield node
         for attribute in node.attribute:

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from onchip.errors import GraphError
 from onchip.formats.onnx.constants import Constants, ModelTypes
 from onchip.formats.onnx.nodes import BITS, attributes_of, kind_of, node_names, type_name
-from onchip.formats.onnx.specification import SpecifiedNode, unusual_pads
+from onchip.formats.onnx.specification import TypedNode, unusual_pads
 from onchip.ir.graph import Graph
 from onchip.ir.operator import OF_ONE_AXIS, SEEN_PARAMETER_SHAPES, SEEN_SHAPES, UPPER_BOUND, AttributeValue, Operator
 from onchip.ir.tensor import Role, Tensor
@@ -22,7 +22,7 @@ _VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
 
 
 def may_drop(node: onnx.NodeProto, constants: Constants) -> bool:
-    """Whether a node is a Dropout that draws at random what it drops: it trains, or may."""
+    """Return True if a node is a Dropout that may drop elements at random, as in training."""
     if kind_of(node) != "Dropout" or len(node.input) < 3 or not node.input[2]:
         return False
     value = constants.value(node.input[2])
@@ -30,7 +30,7 @@ def may_drop(node: onnx.NodeProto, constants: Constants) -> bool:
 
 
 class Storage:
-    """The base tensor of each view, and the tensors a constant is kept as."""
+    """Bases of views, and the tensors that store each constant."""
 
     def __init__(self, graph: onnx.GraphProto, types: ModelTypes) -> None:
         self._types = types
@@ -44,24 +44,24 @@ class Storage:
                 self._base[outputs[0]] = self.base(node.input[0])
 
     def base(self, name: str) -> str:
-        """The tensor whose bytes `name` shows: itself if it is not a view."""
+        """Return the tensor whose bytes `name` shows: itself unless it is a view."""
         return self._base.get(name, name)
 
     def is_network_input(self, name: str) -> bool:
-        """Whether `name` is given from outside; parameters listed among the inputs are not."""
+        """Return True if `name` is an input that is not a parameter."""
         return name in self._network_inputs
 
     def is_written(self, name: str) -> bool:
-        """Whether some node of the file writes `name`, folded or not."""
+        """Return True if a node of the file writes `name`, folded or not."""
         return name in self._writer
 
     def is_folded(self, node: onnx.NodeProto) -> bool:
-        """Whether nothing runs for `node`: it is a view, or its outputs are constants."""
+        """Return True if nothing runs for `node`: it is a view, or its outputs are constants."""
         outputs = [output for output in node.output if output in self._writer]
         return all(output in self._base or output in self._types.constants for output in outputs)
 
     def stored_as(self, constant: str) -> Iterator[str]:
-        """The tensors that must be kept for a constant: itself, or the quantised one it comes from.
+        """Yield the tensors that store a constant: itself, or the quantised tensor that it comes from.
 
         A dequantised (and transposed) weight is kept in its quantised type, with scale and zero point.
         """
@@ -75,7 +75,7 @@ class Storage:
                 yield name
 
     def place_of(self, name: str) -> str:
-        """Where to look for a tensor: the node that writes it, or itself."""
+        """Return the place of a tensor for messages: the node that writes it, or the tensor."""
         return f"node {self._writer[name][1]!r}" if name in self._writer else f"tensor {name!r}"
 
     def _comes_from_quantised(self, name: str) -> bool:
@@ -98,7 +98,7 @@ class Storage:
         return all(operand in self._types.constants for operand in node.input[1:] if operand)
 
     def _has_as_many_elements(self, operand: str, output: str) -> bool:
-        """True if both sizes are known and equal: a bound may exceed the exact size that a reshaping states."""
+        """Return True unless the sizes are known and differ: a bound may exceed the exact size of a reshaping."""
         names = operand, output
         if not all(name in self._types.static for name in names):
             return True
@@ -121,13 +121,13 @@ _NAMED: Final[Mapping[str, Mapping[int, str]]] = {
     "STFT": {1: "frame_step", 3: "frame_length"},
     **{kind: {1: "axes"} for kind in _REDUCTIONS},
 }
-"""By kind the attribute that an input, by its place, stands for."""
+"""Map from kind to the attributes that inputs replace, by input."""
 _OF_LAST_AXIS: Final = ("Softmax", "LogSoftmax", "Hardmax")
 _FIRST_OF_LAST_AXIS: Final = 13
 
 
 def build_graph(graph: onnx.GraphProto, types: ModelTypes, name: str) -> Graph:
-    """The raw graph; raises GraphError for what has no size and for names that collide."""
+    """Build the raw graph; raises GraphError for tensors of unknown size and for names that collide."""
     return _Builder(graph, types).build(name)
 
 
@@ -166,7 +166,7 @@ class _Builder:
         return Graph(name, tuple(self.tensors.values()), tuple(self.operators))
 
     def _is_source(self, base: str) -> bool:
-        """Whether no operator writes `base`: an output over it must be copied."""
+        """Return True if no operator writes `base`; an output over it must be copied."""
         return base in self.types.constants or self.storage.is_network_input(base)
 
     def _add_operator(self, node: onnx.NodeProto, name: str, outputs: tuple[str, ...]) -> None:
@@ -181,6 +181,9 @@ class _Builder:
         outputs = tuple(output for output in outputs if not self.types.is_empty(output))
         for output in outputs:
             self._add_tensor(output, Role.ACTIVATION)
+        kind = kind_of(node)
+        if node.input and self.types.is_empty(node.input[0]) and kind != "Concat":
+            kind = f"Empty{kind}"  # a kind without rules, since the rules need the first operand
         attributes = self._attributes(node) | self._views_read(node)
         if bounded := [output for output in outputs if output in self.types.bounded]:
             attributes[UPPER_BOUND] = list(bounded)
@@ -188,7 +191,7 @@ class _Builder:
         self.operators.append(
             Operator(
                 name,
-                self._kind(node),
+                kind,
                 tuple(inputs),
                 outputs,
                 tuple(parameters),
@@ -197,13 +200,8 @@ class _Builder:
             )
         )
 
-    def _kind(self, node: onnx.NodeProto) -> str:
-        """The node's kind; one of its own if the first operand has no elements, so that no other is taken for it."""
-        is_without_first = bool(node.input) and self.types.is_empty(node.input[0])
-        return f"Empty{kind_of(node)}" if is_without_first and kind_of(node) != "Concat" else kind_of(node)
-
     def _views_read(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
-        """The shapes of all inputs as the node sees them, where one is a view of another shape; so of parameters."""
+        """Return the shapes of inputs and of parameters as the node reads them, if one is a view of another shape."""
         pairs = [(operand, self.storage.base(operand)) for operand in filter(None, node.input)]
         inputs = [pair for pair in pairs if pair[1] not in self.types.constants]
         parameters: list[tuple[str, str]] = []
@@ -212,26 +210,25 @@ class _Builder:
                 stored = tuple(self._stored_parameters(base))
                 parameters += [(operand, base)] if stored == (base,) else [(each, each) for each in stored]
         named = {SEEN_SHAPES: inputs, SEEN_PARAMETER_SHAPES: parameters}
-        return {name: self._seen(read) for name, read in named.items() if self._has_views(read)}
-
-    def _has_views(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        is_known = all(name in self.types.static for pair in pairs for name in pair)
-        return is_known and self._seen(pairs) != self._seen(pairs, 1)
+        known = {
+            name: read for name, read in named.items() if all(one in self.types.static for pair in read for one in pair)
+        }
+        return {name: self._seen(read) for name, read in known.items() if self._seen(read) != self._seen(read, 1)}
 
     def _seen(self, pairs: Sequence[tuple[str, str]], which: int = 0) -> AttributeValue:
-        """The shapes of the first names of pairs, or of the second."""
+        """Return the shapes of the first (or second) name of each pair."""
         return [list(self.types.shape_and_element_type(pair[which])[0]) for pair in pairs]
 
     def _attributes(self, node: onnx.NodeProto) -> dict[str, AttributeValue]:
         attributes = constant_attributes(node, self.types) | attributes_of(node)
-        pads = unusual_pads(SpecifiedNode(node, self.types.static, self.types.constants, self.types.constants.opset))
+        pads = unusual_pads(TypedNode(node, self.types.static, self.types.constants, self.types.constants.opset))
         if pads is not None:
             del attributes["auto_pad"]
             attributes["pads"] = list(pads)
         return attributes
 
     def _add_copy(self, output: str, node_name: str | None) -> None:
-        """Make a network output over an input or parameter by an Identity of its own."""
+        """Add an Identity that writes a network output over an input or a parameter."""
         base = self.storage.base(output)
         name = self._fresh_name(output) if output == base else output
         if base in self.copies:
@@ -251,7 +248,7 @@ class _Builder:
             yield stored
 
     def _stored_parameters(self, base: str) -> Iterator[str]:
-        """The tensors of a constant; one without elements needs no memory (the regions of Resize, an empty cache)."""
+        """Yield the stored tensors of a constant, except those without elements, which need no memory."""
         stored = self.storage.stored_as(base)
         return (each for each in stored if not self.types.is_empty(each))
 
@@ -260,11 +257,8 @@ class _Builder:
             return
         shape, element_type = self.types.shape_and_element_type(like or name)
         if element_type not in BITS:
-            raise GraphError(
-                f"its elements, {type_name(element_type)}, have no fixed size",
-                place=self.storage.place_of(like or name),
-                expected="numbers",
-            )
+            what = f"its elements, {type_name(element_type)}, have no fixed size"
+            raise GraphError(what, place=self.storage.place_of(like or name), expected="numbers")
         self.tensors[name] = Tensor.of_shape(name, shape, BITS[element_type], role)
 
     def _mark_network_outputs(self) -> None:
@@ -285,10 +279,9 @@ class _Builder:
 
 
 def constant_attributes(node: onnx.NodeProto, types: ModelTypes) -> dict[str, AttributeValue]:
-    """Return the attributes that constant inputs of a node stand for, and those whose default the version says.
+    """Return the attributes that constant inputs replace, and those whose default depends on the opset.
 
-    How a slice, a pad or a reduction lies in its input follows from these. Values that are computed while the network
-    runs are unknown.
+    The geometry of a slice, a pad or a reduction follows from these. Values that are computed at run time are unknown.
     """
     found: dict[str, AttributeValue] = {}
     for place, name in _NAMED.get(kind_of(node), {}).items():
@@ -305,7 +298,7 @@ def constant_attributes(node: onnx.NodeProto, types: ModelTypes) -> dict[str, At
 
 
 def _pad_every_axis(node: onnx.NodeProto, types: ModelTypes, found: dict[str, AttributeValue]) -> None:
-    """Pads of some axes as those of all."""
+    """Extend the pads of some axes to all axes."""
     axes, pads = found.pop("axes"), found.get("pads")
     rank = len(types.shape_and_element_type(node.input[0])[0])
     if not isinstance(axes, list) or not isinstance(pads, list) or len(pads) != 2 * len(axes):

@@ -1,4 +1,4 @@
-"""An ONNX model with its plan in `metadata_props`, which runtimes keep; all else as it was."""
+"""An ONNX model with its plan in `metadata_props`, which runtimes keep; the rest of the model is unchanged."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import onnx
 
 Entries: TypeAlias = Any
-"""A protobuf list of keys with their values; it has no types."""
+"""A protobuf list of keys and values; it has no types."""
 PREFIX = "onchip."
 GREATEST_PROTOBUF_BYTES = 2**31 - 1
 
 
 def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
-    """What is added for a legal plan, all of it JSON: memories, order and residencies, and the whole plan file.
+    """Return the metadata of a legal plan, as JSON: memories, order, residencies, and the whole plan file.
 
-    `onchip.order` has an object for each step, with the operator and the nodes it runs; nodes without a unique name
-    are called after their first output, as everywhere in onchip. A tile says which regions of the outputs it writes.
+    `onchip.order` has an object for each step, with the operator and its nodes; nodes without a unique name are called
+    after their first output, as everywhere in onchip. A tile states the regions of the outputs that it writes.
     """
     plan = document.answer
     memories = [memory_fields(memory) for memory in plan.memories]
@@ -56,7 +56,7 @@ def metadata_of(document: PlanDocument, graph: Graph) -> dict[str, str]:
 
 
 def _step(operator: Operator) -> dict[str, object]:
-    """Tiles of one operator run the same nodes, each over its regions of the operator's outputs."""
+    """Return the entry of a step; tiles of one operator run the same nodes, each over its regions."""
     tile = operator.tile
     if tile is None:
         return {"operator": operator.name, "nodes": list(operator.members or (operator.name,))}
@@ -65,10 +65,11 @@ def _step(operator: Operator) -> dict[str, object]:
 
 
 def model_with_metadata(path: Path, metadata: Mapping[str, str], target: Path) -> bytes:
-    """The bytes of the model with `metadata` in it, in place of what an earlier plan left.
+    """Return the bytes of the model with `metadata`, which replaces that of an earlier plan.
 
-    Each node has its steps and where its outputs lie, each listed value where it lies. External data stay where they
-    are, by the names that the model has for them. Raises InputError where the model would not find them from `target`.
+    Each node states its steps and the addresses of its outputs, each listed value its addresses. External data stay in
+    place, under the names that the model has for them. Raises InputError if the model would not find them from
+    `target`.
     """
     model = _model_of(path)
     _external_data_stay_in_reach(model, path, target)
@@ -78,7 +79,7 @@ def model_with_metadata(path: Path, metadata: Mapping[str, str], target: Path) -
 
 
 def plan_in_model(path: Path) -> str:
-    """The plan file in a model; raises InputError for a model that holds none."""
+    """Return the plan file in a model; raises InputError if the model has none."""
     for entry in _model_of(path).metadata_props:
         if entry.key == f"{PREFIX}plan":
             return str(entry.value)
@@ -87,7 +88,7 @@ def plan_in_model(path: Path) -> str:
 
 
 def differing_places(path: Path, metadata: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each place of a model and the key there that does not say what `metadata` would have put there."""
+    """Yield each place of a model and key whose value differs from that of `metadata`."""
     model = _model_of(path)
     found = _said(model)
     _put(model, metadata)
@@ -104,13 +105,13 @@ def _model_of(path: Path) -> onnx.ModelProto:
         model.ParseFromString(read_file(path, GREATEST_PROTOBUF_BYTES))
     except DecodeError:
         raise InputError("it is no ONNX model", file=str(path), expected="a whole .onnx file") from None
-    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf hands out what is not UTF-8 as bytes
+    if not all(isinstance(text, str) for text in _texts(model)):  # protobuf returns text that is not UTF-8 as bytes
         raise InputError("a name or metadata in it is not text", file=str(path), expected="UTF-8")
     return model
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[object]:
-    """Yield each text that is compared here."""
+    """Yield each text that is compared."""
     for props in (one.metadata_props for one in (model, *model.graph.node, *_values(model))):
         for entry in props:
             yield from (entry.key, entry.value)
@@ -120,7 +121,7 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
 
 
 def _put(model: onnx.ModelProto, metadata: Mapping[str, str]) -> None:
-    """Put the metadata of the model, its nodes and its values in place of what is there."""
+    """Replace the plan metadata of the model, its nodes and its values."""
     _replace(model.metadata_props, metadata)
     steps: dict[str, list[int]] = {}
     for step, entry in enumerate(json.loads(metadata[f"{PREFIX}order"])):
@@ -148,7 +149,7 @@ def _replace(props: Entries, metadata: Mapping[str, str]) -> None:
 
 
 def _said(model: onnx.ModelProto) -> dict[tuple[str, str], str]:
-    """By place and key what metadata of plans say; of the model, its nodes and its values."""
+    """Return a map from place and key to the plan metadata of the model, its nodes and its values."""
     places = [("model", model.metadata_props)]
     places += [(f"node {name!r}", node.metadata_props) for name, node in _nodes(model)]
     places += [(f"value {value.name!r}", value.metadata_props) for value in _values(model)]
@@ -167,23 +168,16 @@ def _values(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
 
 
 def _external_data_stay_in_reach(model: onnx.ModelProto, source: Path, target: Path) -> None:
-    """A model looks for its external data beside itself; data that are missing already are nobody's loss."""
-    for location in dict.fromkeys(_external_locations(model)):
+    """Raise InputError if external data would not be in the folder of `target`; missing data do not matter."""
+    entries = (entry for tensor in _stored_tensors(model) for entry in tensor.external_data)
+    for location in dict.fromkeys(entry.value for entry in entries if entry.key == "location"):
         if (source.parent / location).exists() and not (target.parent / location).exists():
-            raise InputError(
-                f"its external data {location!r} would not be beside it",
-                file=str(target),
-                expected=f"a file in the directory of {source.name!r}",
-            )
-
-
-def _external_locations(model: onnx.ModelProto) -> Iterator[str]:
-    for tensor in _stored_tensors(model):
-        yield from (entry.value for entry in tensor.external_data if entry.key == "location")
+            what = f"its external data {location!r} would not be beside it"
+            raise InputError(what, file=str(target), expected=f"a file in the directory of {source.name!r}")
 
 
 def _stored_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Initializers and constants, in graphs within nodes too."""
+    """Yield initializers and constants, also in graphs within nodes."""
     from onchip.formats.onnx.nodes import all_nodes, subgraphs  # with onnx, which takes long to import
 
     yield from model.graph.initializer

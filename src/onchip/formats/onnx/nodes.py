@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from typing import Final, TypeAlias
 
 import onnx
 from onnx import TensorProto
@@ -15,50 +16,38 @@ from onchip.errors import GraphError
 from onchip.formats.networks import writable
 from onchip.ir.operator import AttributeValue
 
-_BITS_BY_NAME = {
-    "FLOAT": 32,
-    "DOUBLE": 64,
-    "FLOAT16": 16,
-    "BFLOAT16": 16,
-    "COMPLEX64": 64,
-    "COMPLEX128": 128,
-    "BOOL": 8,
-    "INT8": 8,
-    "INT16": 16,
-    "INT32": 32,
-    "INT64": 64,
-    "UINT8": 8,
-    "UINT16": 16,
-    "UINT32": 32,
-    "UINT64": 64,
-    "INT4": 4,
-    "UINT4": 4,
-    "INT2": 2,
-    "UINT2": 2,
-    "FLOAT4E2M1": 4,
-    "FLOAT6E2M3": 6,
-    "FLOAT6E3M2": 6,
-    "FLOAT8E4M3FN": 8,
-    "FLOAT8E4M3FNUZ": 8,
-    "FLOAT8E5M2": 8,
-    "FLOAT8E5M2FNUZ": 8,
-    "FLOAT8E8M0": 8,
+Types: TypeAlias = Mapping[str, onnx.TypeProto]
+"""Map from tensor to its type."""
+_TYPES_BY_BITS: Final = {
+    2: "INT2 UINT2",
+    4: "INT4 UINT4 FLOAT4E2M1",
+    6: "FLOAT6E2M3 FLOAT6E3M2",
+    8: "BOOL INT8 UINT8 FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ FLOAT8E8M0",
+    16: "FLOAT16 BFLOAT16 INT16 UINT16",
+    32: "FLOAT INT32 UINT32",
+    64: "DOUBLE INT64 UINT64 COMPLEX64",
+    128: "COMPLEX128",
 }
-
-BITS: dict[int, int] = {
+_BITS_BY_NAME: Final = {name: bits for bits, names in _TYPES_BY_BITS.items() for name in names.split()}
+BITS: Final[dict[int, int]] = {
     number: _BITS_BY_NAME[name] for name, number in TensorProto.DataType.items() if name in _BITS_BY_NAME
 }
 """Map from element type to bits per element. Strings are absent, and so are types that the installed onnx lacks."""
+SUBGRAPHS: Final = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+DEFAULT_DOMAINS: Final = ("", "ai.onnx")
+_SIMPLE: Final = frozenset(
+    getattr(onnx.AttributeProto, name) for name in ("FLOAT", "INT", "STRING", "FLOATS", "INTS", "STRINGS")
+)
 
 
 def type_name(element_type: int) -> str:
-    """ONNX's word for a data type, such as `FLOAT16`."""
+    """Return ONNX's name of a data type, such as `FLOAT16`."""
     known: dict[int, str] = {number: name for name, number in TensorProto.DataType.items()}
     return known.get(element_type, f"type {element_type}")
 
 
 def static_shape(kind: onnx.TypeProto) -> tuple[int, ...] | None:
-    """The shape of a tensor of known element type and size; None where anything is unknown."""
+    """Return the shape of a tensor of known element type and size; None if a part of it is unknown."""
     tensor = kind.tensor_type
     if kind.WhichOneof("value") != "tensor_type" or not tensor.elem_type or not tensor.HasField("shape"):
         return None
@@ -68,7 +57,7 @@ def static_shape(kind: onnx.TypeProto) -> tuple[int, ...] | None:
 
 
 def with_declared(inferred: onnx.TypeProto, declared: onnx.TypeProto) -> onnx.TypeProto:
-    """What inference found, and where it found nothing what the file declares."""
+    """Return the inferred type, completed by the declared type."""
     if inferred.WhichOneof("value") not in (None, "tensor_type"):
         return inferred
     merged = onnx.TypeProto()
@@ -85,19 +74,16 @@ def with_declared(inferred: onnx.TypeProto, declared: onnx.TypeProto) -> onnx.Ty
     return merged
 
 
-SUBGRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-
-
 @dataclass(frozen=True, slots=True)
 class ScopedNode:
-    """A node as the file has it, and what the names in it, and in graphs within it, are called in the network."""
+    """A node of the file, and a map from the names in it and its graphs to names of the network."""
 
     node: onnx.NodeProto
     names: Mapping[str, str]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The network's names of its inputs, an empty one for an input that is left out."""
+        """The network's names of its inputs; an omitted input has an empty name."""
         return tuple(self.names.get(name, name) for name in self.node.input)
 
     @property
@@ -106,7 +92,7 @@ class ScopedNode:
         return tuple(self.names.get(name, name) for name in self.node.output)
 
     def renamed(self, name: str) -> onnx.NodeProto:
-        """The node by itself, of that name, with the network's names."""
+        """Return a copy of the node with a name, and with the network's names of operands."""
         if not self.names and name == self.node.name:
             return self.node
         node = onnx.NodeProto()
@@ -118,7 +104,7 @@ class ScopedNode:
 
 
 class UniqueNames:
-    """Names of tensors and nodes of a network, to which those of graphs within nodes are added."""
+    """Names of the tensors and nodes of a network, to which those of inner graphs are added."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._tensors = {value.name for value in (*graph.input, *graph.output)}
@@ -130,11 +116,11 @@ class UniqueNames:
         self._next: dict[str, int] = {}
 
     def tensor(self, name: str, prefix: str) -> str:
-        """The name if no tensor has it, else one that starts with `prefix`."""
+        """Return the name if no tensor has it, else one that starts with `prefix`."""
         return self._unique(name, prefix, self._tensors)
 
     def node(self, name: str, prefix: str) -> str:
-        """The name if no node has it, else one that starts with `prefix`; a node may have none."""
+        """Return the name if no node has it, else one that starts with `prefix`; a node may have no name."""
         return self._unique(name, prefix, self._nodes) if name else ""
 
     def _unique(self, name: str, prefix: str, taken: set[str]) -> str:
@@ -149,7 +135,7 @@ class UniqueNames:
 
 
 def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes, and those of graphs within them."""
+    """Yield the nodes, and those of graphs within them."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
@@ -157,14 +143,14 @@ def all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in the node's attributes."""
+    """Yield the graphs in the node's attributes."""
     for attribute in node.attribute:
         if attribute.type in SUBGRAPHS:
             yield from (attribute.g,) if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs
 
 
 def names_read(graph: onnx.GraphProto) -> set[str]:
-    """The names of all tensors that somebody reads, in graphs within nodes too."""
+    """Return the names of all tensors that are read, also in graphs within nodes."""
     read = {value.name for value in graph.output}
     for node in all_nodes(graph.node):
         read.update(node.input)
@@ -173,25 +159,13 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
     return read
 
 
-DEFAULT_DOMAINS = ("", "ai.onnx")
-
-_SIMPLE = {
-    onnx.AttributeProto.FLOAT,
-    onnx.AttributeProto.INT,
-    onnx.AttributeProto.STRING,
-    onnx.AttributeProto.FLOATS,
-    onnx.AttributeProto.INTS,
-    onnx.AttributeProto.STRINGS,
-}
-
-
 def kind_of(node: onnx.NodeProto) -> str:
-    """`Conv`, or `domain::Kind` outside ONNX's own operators."""
+    """Return `Conv`, or `domain::Kind` for operators outside ONNX's own domain."""
     return node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
 def node_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
-    """Of each node its name, if it has one that is unique, else the name of its first output."""
+    """Return the name of each node if it is unique, else the name of its first output."""
     times = Counter(node.name for node in nodes)
     return [
         node.name if node.name and times[node.name] == 1 else next((name for name in node.output if name), node.name)
@@ -200,7 +174,7 @@ def node_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, AttributeValue]:
-    """Numbers, strings and lists of them; tensors, graphs and types are left out."""
+    """Return numbers, strings and lists of them; tensors, graphs and types are left out."""
     return {
         attribute.name: writable(_plain(get_attribute_value(attribute)))
         for attribute in node.attribute
@@ -225,7 +199,7 @@ def check_nodes(graph: onnx.GraphProto) -> None:
 
 
 def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> dict[str, int]:
-    """The index of the node that writes each tensor; -1 for network inputs and parameters."""
+    """Return the index of the node that writes each tensor; -1 for network inputs and parameters."""
     producer = dict.fromkeys((value.name for value in graph.input), -1)
     producer |= dict.fromkeys(_parameters(graph), -1)
     for index, node in enumerate(graph.node):
@@ -233,9 +207,8 @@ def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> d
             if output in producer:
                 first = producer[output]
                 other = "it is an input or parameter" if first < 0 else f"so does {names[first]!r}"
-                raise GraphError(
-                    f"node {names[index]!r} writes it and {other}", place=f"tensor {output!r}", expected="one producer"
-                )
+                what = f"node {names[index]!r} writes it and {other}"
+                raise GraphError(what, place=f"tensor {output!r}", expected="one producer")
             producer[output] = index
         if not any(node.output):
             raise GraphError("it writes nothing", place=f"node {names[index]!r}", expected="at least one output")
@@ -243,7 +216,7 @@ def _each_tensor_has_one_producer(graph: onnx.GraphProto, names: list[str]) -> d
 
 
 def _parameters(graph: onnx.GraphProto) -> Iterator[str]:
-    """The names of all; raises GraphError for two that differ and have one name."""
+    """Yield the names of all parameters; raises GraphError if two different ones have one name."""
     seen: dict[str, onnx.TensorProto] = {}
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
         first = seen.setdefault(tensor.name, tensor)
@@ -256,11 +229,8 @@ def _every_operand_is_known(graph: onnx.GraphProto, names: list[str], producer: 
     for node, name in zip(graph.node, names, strict=True):
         for operand in filter(None, node.input):
             if operand not in producer:
-                raise GraphError(
-                    f"tensor {operand!r} is unknown",
-                    place=f"node {name!r}",
-                    expected="an input, a parameter or another node's output",
-                )
+                what, expected = f"tensor {operand!r} is unknown", "an input, a parameter or another node's output"
+                raise GraphError(what, place=f"node {name!r}", expected=expected)
     for value in graph.output:
         if value.name not in producer:
             raise GraphError("no node writes it", place=f"network output {value.name!r}", expected="a producer")
@@ -279,8 +249,5 @@ def _the_nodes_stand_in_a_topological_order(graph: onnx.GraphProto, names: list[
     for index, earlier in before.items():
         for other in earlier:
             if other > index:
-                raise GraphError(
-                    f"it stands before {names[other]!r}, whose output it reads",
-                    place=f"node {names[index]!r}",
-                    expected="nodes in a topological order",
-                )
+                what = f"it stands before {names[other]!r}, whose output it reads"
+                raise GraphError(what, place=f"node {names[index]!r}", expected="nodes in a topological order")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,10 +34,14 @@ _ALIGNMENT_BYTES = 64
 
 
 class Session:
-    """A model, or the file of one, ready to run; raises GraphError, `file` and `place` saying of what."""
+    """A model, or its file, ready to run; raises GraphError with `file` and `place`."""
 
     def __init__(self, model: bytes | str, file: str, place: str | None = None) -> None:
-        runtime = _runtime()
+        try:
+            runtime = import_module("onnxruntime")
+        except ImportError:
+            what, expected = "onnxruntime, which runs ONNX models, is not installed", "pip install 'onchip[run]'"
+            raise UsageError(what, expected=expected) from None
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -48,11 +51,11 @@ class Session:
         self._place = place
         try:
             self._session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises a type of its own for each of its codes
+        except Exception as error:  # onnxruntime has an exception type for each of its codes
             raise self._refusal(error) from None
 
     def run(self, outputs: Sequence[str], feeds: Mapping[str, Array]) -> list[Array]:
-        """The arrays of `outputs`, bit for bit the same for the same feeds; raises GraphError where it cannot run."""
+        """Return the arrays of `outputs`, with equal bits for equal feeds; raises GraphError if the run fails."""
         try:
             results: list[Array] = self._session.run(list(outputs), dict(feeds))
         except Exception as error:  # see above
@@ -66,7 +69,7 @@ class Session:
 
 
 def aligned(content: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """The bytes as an array at an aligned address, copied if need be: elsewhere kernels may add up in another order."""
+    """Return the bytes as an array at an aligned address, copied if necessary, since alignment affects sums."""
     if content.ctypes.data % _ALIGNMENT_BYTES:
         room = np.empty(content.size + _ALIGNMENT_BYTES, np.uint8)
         start = -room.ctypes.data % _ALIGNMENT_BYTES
@@ -75,34 +78,18 @@ def aligned(content: npt.NDArray[np.uint8], dtype: np.dtype[Any], shape: tuple[i
     return content.view(dtype).reshape(shape)
 
 
-def _runtime() -> ModuleType:
-    try:
-        return import_module("onnxruntime")
-    except ImportError:
-        raise UsageError(
-            "onnxruntime, which runs ONNX models, is not installed", expected="pip install 'onchip[run]'"
-        ) from None
-
-
 _BATCH_NORM_SCALE, _BATCH_NORM_SHIFT, _BATCH_NORM_MEAN, _BATCH_NORM_VARIANCE = 1, 2, 3, 4
 _WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul", "RNN", "GRU", "LSTM", "FusedMatMul"}
-_SETTINGS = {
-    "Clip",
-    "Resize",
-    "Upsample",
-    "Pad",
-    "Pow",
-    "QuantizeLinear",
-    "DequantizeLinear",
+_SETTINGS = {"Clip", "Resize", "Upsample", "Pad", "Pow", "QuantizeLinear", "DequantizeLinear"} | {
     "OneHot",
     "TopK",
     "Range",
 }
-"""Kinds whose further operands say how to compute; they are no weights."""
+"""Kinds whose further operands are settings and not weights."""
 
 
 def random_array(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], seed: int) -> Array:
-    """A network input: floats in [-1, 1), bytes over their whole range, other integers 0 or 1 (they may be indices)."""
+    """Return a random input: floats in [-1, 1), bytes of any value, other integers 0 or 1 (possible indices)."""
     generator = _generator(name, seed)
     if dtype.kind == "f":
         return (generator.random(shape, np.float32) * 2 - 1).astype(dtype)
@@ -114,10 +101,10 @@ def random_array(name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...],
 def random_parameter(
     name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], reader: tuple[onnx.NodeProto, int], seed: int
 ) -> Array | None:
-    """What stands for a parameter that `reader`, a node, takes as its operand of that index.
+    """Return a random array for operand `index` of `reader`, scaled so that the network's values stay finite.
 
-    None where the model's own must stay: single numbers (limits, exponents, scales), settings, and
-    integers but for quantised weights.
+    Returns None for parameters that must keep their value: single numbers (limits, exponents, scales), settings, and
+    integers except quantised weights.
     """
     node, index = reader
     kind = kind_of(node)
@@ -147,7 +134,7 @@ def _random_floats(
 
 
 def _fan_in(node: onnx.NodeProto, shape: tuple[int, ...]) -> int:
-    """How many products are added up for an element of the output."""
+    """Return the number of products that are summed for an element of the output."""
     match node.op_type:
         case "MatMul" | "FusedMatMul":
             return shape[-2]
@@ -164,12 +151,12 @@ def _generator(name: str, seed: int) -> np.random.Generator:
 
 
 _OLDEST_IR, _NEWEST_IR = 8, 13
-"""Below 4 every initializer must be an input as well; above 13 onnxruntime refuses."""
+"""Range of IR versions: below 4 every initializer must be an input, too; above 13 onnxruntime refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProgram:
-    """The nodes, in the model's order, and what they start from: tensors handed in, and constants."""
+    """Nodes in the order of the model, and the tensors and constants that they start from."""
 
     nodes: tuple[onnx.NodeProto, ...]
     given: tuple[str, ...]
@@ -177,7 +164,7 @@ class NodeProgram:
 
 
 class Network:
-    """A model with its weights, of which parts can be cut out."""
+    """A model with its weights, from which parts can be cut."""
 
     def __init__(self, path: Path, bindings: Bindings) -> None:
         self.path = path
@@ -199,11 +186,11 @@ class Network:
 
     @property
     def opset(self) -> int:
-        """Return the version of ONNX's own operators; 1 where the file says none."""
+        """Version of ONNX's own operators; 1 if the file states none."""
         return max((one.version for one in self._opsets if one.domain in DEFAULT_DOMAINS), default=1)
 
     def initializer(self, name: str) -> onnx.TensorProto | None:
-        """A tensor that the file states, its external data loaded; raises InputError where that is missing."""
+        """Return a tensor that the file states, with its external data; raises InputError if these are missing."""
         tensor = self.initializers.get(name)
         if tensor is not None and (content := own_weight(self.path, tensor)) is not None:
             return onnx.TensorProto(name=name, data_type=tensor.data_type, dims=tensor.dims, raw_data=content.tobytes())
@@ -216,15 +203,15 @@ class Network:
         return tensor
 
     def writer(self, name: str) -> onnx.NodeProto | None:
-        """The node that writes a tensor."""
+        """Return the node that writes a tensor, if one does."""
         return self.nodes[self._writer[name]] if name in self._writer else None
 
     def is_constant(self, name: str) -> bool:
-        """Whether the tensor's value is known before anything runs."""
+        """Return True if the tensor's value is known before the network runs."""
         return name in self.types.constants
 
     def part(self, wanted: Sequence[str], given: Collection[str]) -> NodeProgram:
-        """What computes `wanted` from `given`, views and dequantised weights on the way; raises GraphError."""
+        """Return the nodes that compute `wanted` from `given`, including views; raises GraphError."""
         indices: set[int] = set()
         constants: dict[str, None] = {}
         met: dict[str, None] = {}
@@ -237,7 +224,9 @@ class Network:
             seen.add(name)
             if name in given:
                 met[name] = None
-            elif self._is_stored(name):
+            elif (
+                self.is_constant(name) and self.storage.base(name) == name and [*self.storage.stored_as(name)] == [name]
+            ):
                 constants[name] = None
             elif name in self._writer:
                 indices.add(self._writer[name])
@@ -246,14 +235,8 @@ class Network:
                 raise GraphError("nothing computes it", place=f"tensor {name!r}", expected="a network input handed in")
         return NodeProgram(tuple(self.nodes[index] for index in sorted(indices)), tuple(met), tuple(constants))
 
-    def _is_stored(self, name: str) -> bool:
-        """Whether a constant is kept as itself: it is no view, and not dequantised from another."""
-        if not self.is_constant(name) or self.storage.base(name) != name:
-            return False
-        return tuple(self.storage.stored_as(name)) == (name,)
-
     def model(self, part: NodeProgram, wanted: Sequence[str], embedded: Sequence[onnx.TensorProto]) -> onnx.ModelProto:
-        """The part as a model; constants that are not `embedded` are inputs of it."""
+        """Return the part as a model; constants that are not `embedded` are its inputs."""
         return self.program(part.nodes, (*part.given, *part.constants), wanted, embedded)
 
     def program(
@@ -263,7 +246,7 @@ class Network:
         wanted: Sequence[str],
         embedded: Sequence[onnx.TensorProto],
     ) -> onnx.ModelProto:
-        """A model of these nodes; operands that are not `embedded` are its inputs."""
+        """Return a model of these nodes; operands that are not `embedded` are its inputs."""
         model = onnx.ModelProto(ir_version=self._ir_version, opset_import=self._opsets)
         model.graph.name = "part"
         ranks = {id(node): index for index, node in enumerate(self.nodes)}
@@ -278,7 +261,7 @@ class Network:
         return model
 
     def _as_in_file(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        """The node without the inputs that its graph reads around it: a runtime finds these by itself."""
+        """Return the node without the inputs that its graph captures, which a runtime finds without them."""
         loop = self.types.kept_as(node)
         if loop is None or not loop.captured:
             return node
@@ -288,7 +271,7 @@ class Network:
         return stated
 
     def _type_as_run(self, name: str) -> onnx.TypeProto:
-        """The type of a tensor, without sizes where they are the largest that it can have."""
+        """Return the type of a tensor, without sizes if they are only upper bounds."""
         planned = self.types.static[name]
         if name not in self.types.bounded:
             return planned
@@ -297,7 +280,7 @@ class Network:
 
 
 class ConstantValues:
-    """Looks up, computes or makes up each constant once, when it is first asked for."""
+    """Arrays of constants: stated, computed or random, each made when it is first needed."""
 
     def __init__(self, network: Network, random_weights: int | None) -> None:
         self._network = network
@@ -310,30 +293,30 @@ class ConstantValues:
                     self._reader.setdefault(network.storage.base(operand), (node, index))
 
     def array(self, name: str) -> Array:
-        """The value of a constant that is kept as itself; raises InputError where it cannot be had."""
+        """Return the value of a constant that is stored as itself; raises InputError if it is not available."""
         if name not in self._arrays:
-            made_up = None if self._seed is None else self._random(name, self._seed)
+            made_up = None
+            if self._seed is not None and name in self._reader:
+                made_up = random_parameter(name, *self.type_of(name), self._reader[name], self._seed)
             array = self._own(name) if made_up is None else made_up
-            self._arrays[name] = _aligned_array(array) if is_native(array.dtype) else array
+            if is_native(array.dtype):
+                content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                array = aligned(content, array.dtype, array.shape)
+            self._arrays[name] = array
         return self._arrays[name]
 
     def is_fed(self, name: str) -> bool:
-        """Whether a constant is handed to a run instead of lying in its model: weights are not stored twice.
+        """Return True if a constant is an input of a run and not part of its model, so that weights are stored once.
 
-        Small ones may say a shape, and some kernels want to know those in advance; numpy's own types
-        are the only ones that can be handed in.
+        Small constants may state a shape, which some kernels need in advance; only numpy's own types can be inputs.
         """
         dtype, shape = self.type_of(name)
         return is_native(dtype) and prod(shape) > LARGEST_VALUE_ELEMENTS
 
     def type_of(self, name: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        """Element type and shape of any tensor of the model."""
+        """Return element type and shape of any tensor of the model."""
         shape, element_type = self._network.types.shape_and_element_type(name)
         return np.dtype(tensor_dtype_to_np_dtype(element_type)), shape
-
-    def _random(self, name: str, seed: int) -> Array | None:
-        dtype, shape = self.type_of(name)
-        return random_parameter(name, dtype, shape, self._reader[name], seed) if name in self._reader else None
 
     def _own(self, name: str) -> Array:
         dtype, shape = self.type_of(name)
@@ -345,9 +328,6 @@ class ConstantValues:
         if stated is None:
             return self._computed(name)
         del self._network.initializers[name]
-        return self._stated_array(stated, name)
-
-    def _stated_array(self, stated: onnx.TensorProto, name: str) -> Array:
         try:
             return numpy_helper.to_array(stated)
         except Exception as error:  # onnx and numpy raise several types for damaged data
@@ -356,7 +336,7 @@ class ConstantValues:
             raise GraphError(what, file=str(self._network.path), place=place, expected="whole data") from None
 
     def _computed(self, name: str) -> Array:
-        """Run the nodes that make a constant from what the file states."""
+        """Evaluate the nodes that make a constant from the tensors of the file."""
         network = self._network
         nodes: dict[int, onnx.NodeProto] = {}
         leaves: dict[str, onnx.TensorProto] = {}
@@ -369,12 +349,8 @@ class ConstantValues:
                 leaves[wanted] = leaf
             elif node is None:
                 what = "the value of this parameter is not a plain tensor"
-                raise GraphError(
-                    what,
-                    file=str(network.path),
-                    place=f"tensor {wanted!r}",
-                    expected="an initializer or a constant node",
-                )
+                expected = "an initializer or a constant node"
+                raise GraphError(what, file=str(network.path), place=f"tensor {wanted!r}", expected=expected)
             elif id(node) not in nodes:
                 nodes[id(node)] = node
                 waiting.extend(filter(None, node.input))
@@ -382,10 +358,6 @@ class ConstantValues:
         return Session(model.SerializeToString(), str(network.path), f"tensor {name!r}").run([name], {})[0]
 
 
-def _aligned_array(array: Array) -> Array:
-    return aligned(np.ascontiguousarray(array).reshape(-1).view(np.uint8), array.dtype, array.shape)
-
-
 def is_native(dtype: np.dtype[Any]) -> bool:
-    """Whether numpy itself knows the type; onnx keeps the others (4 bits, bfloat16) in types of ml_dtypes."""
+    """Return True if numpy itself has the type; onnx keeps others (4 bits, bfloat16) in types of ml_dtypes."""
     return dtype.kind in "biuf"

@@ -10,115 +10,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto
 from onnx.defs import get_schema
-from onnx.helper import get_attribute_value, make_node, make_tensor_type_proto
+from onnx.helper import make_node, make_tensor_type_proto
 from onnx.shape_inference import infer_node_outputs
 
 from onchip.formats.onnx.constants import Constants
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, static_shape
-from onchip.formats.onnx.specification import specified_types
-
-Shape: TypeAlias = tuple[int, ...]
-
-
-class MissingFactError(Exception):
-    """A shape rule lacks an input, an attribute or a value; its text says which."""
-
+from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, Types, static_shape
+from onchip.formats.onnx.specification import MissingFactError, Shape, TypedNode, broadcast, specified_types
 
 Outputs: TypeAlias = list[tuple[int, Shape] | MissingFactError]
-"""Element type and shape of each output, or what is missing to know them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeNode:
-    """A node with the types of its inputs and the values of constants."""
-
-    node: onnx.NodeProto
-    types: Mapping[str, onnx.TypeProto]
-    constants: Constants
-
-    def has_input(self, place: int) -> bool:
-        """True if the input is not omitted."""
-        return place < len(self.node.input) and bool(self.node.input[place])
-
-    def shape(self, place: int, *ranks: int) -> Shape:
-        """Return the shape of an input; raises MissingFactError if it is omitted or has none of `ranks`."""
-        if not self.has_input(place):
-            raise MissingFactError(f"its input {place} is omitted")
-        name = self.node.input[place]
-        shape = static_shape(self.types[name])
-        if shape is None:
-            raise MissingFactError(f"the shape of its input {name!r} is unknown")
-        if ranks and len(shape) not in ranks:
-            raise MissingFactError(f"its input {name!r} has {len(shape)} dimensions, not {_either(ranks)}")
-        return shape
-
-    def element_type(self, place: int) -> int:
-        """Return the element type of an input; raises MissingFactError if it is omitted."""
-        if not self.has_input(place):
-            raise MissingFactError(f"its input {place} is omitted")
-        found: int = self.types[self.node.input[place]].tensor_type.elem_type
-        return found
-
-    def rows(self, place: int) -> Shape:
-        """Return the shape of an input; raises MissingFactError if it has no dimensions."""
-        shape = self.shape(place)
-        if not shape:
-            raise MissingFactError(f"its input {self.node.input[place]!r} has no dimensions")
-        return shape
-
-    def integers(self, place: int, count: int) -> tuple[int, ...]:
-        """Return the values of an integer constant; raises MissingFactError if they are not known or not so many."""
-        if not self.has_input(place):
-            raise MissingFactError(f"its input {place} is omitted")
-        name = self.node.input[place]
-        value = self.constants.value(name)
-        if value is None:
-            raise MissingFactError(f"the value of its input {name!r} is unknown")
-        listed = numpy_helper.to_array(value).reshape(-1)
-        if listed.size != count:
-            raise MissingFactError(f"its input {name!r} has {listed.size} elements, not {count}")
-        return tuple(int(number) for number in listed)
-
-    def attribute(self, name: str, default: int | None = None) -> int:
-        """Return an integer attribute; raises MissingFactError if it is absent and has no default."""
-        for one in self.node.attribute:
-            if one.name == name and one.type == onnx.AttributeProto.INT:
-                return int(one.i)
-        if default is None:
-            raise MissingFactError(f"its attribute {name!r} is missing")
-        return default
-
-    def attribute_list(self, name: str) -> tuple[int, ...]:
-        """Return an attribute of integers; empty if it is absent."""
-        found = next((one for one in self.node.attribute if one.name == name), None)
-        return () if found is None else tuple(int(number) for number in get_attribute_value(found))
-
-
-Rule: TypeAlias = Callable[[RuntimeNode], Outputs]
+"""Element type and shape of each output, or the error that names the missing fact."""
+Rule: TypeAlias = Callable[[TypedNode], Outputs]
 """Returns the outputs of a node; raises MissingFactError."""
+_FOUR_BITS: Final = frozenset({TensorProto.INT4, TensorProto.UINT4})
 
 
-def divided(total: int, parts: int, what: str) -> int:
+def _divided(total: int, parts: int, what: str) -> int:
     """Return `total / parts`; raises MissingFactError if there is a remainder."""
     if parts < 1 or total % parts:
         raise MissingFactError(f"{what} {total} does not divide into {parts}")
     return total // parts
 
 
-def _either(ranks: tuple[int, ...]) -> str:
-    return " or ".join(str(rank) for rank in ranks)
+def _axis(axis: int, rank: int, what: str) -> int:
+    """Return an axis counted from the front; raises MissingFactError if it is not one of `rank`."""
+    if not -rank <= axis < rank:
+        raise MissingFactError(f"its {what} {axis} is not one of {rank}")
+    return axis % rank
 
 
-_FOUR_BITS: Final = frozenset({TensorProto.INT4, TensorProto.UINT4})
+def _rows(node: TypedNode, rows: Shape, *sizes: int) -> Outputs:
+    return [(node.element_type(0), (*rows, *sizes))]
 
 
-def _skipped_norm(node: RuntimeNode) -> Outputs:
+def _skipped_norm(node: TypedNode) -> Outputs:
     """SkipLayerNormalization: also mean, inverse deviation and the sum that is normalised."""
     shape = node.rows(0)
     row = TensorProto.FLOAT, (*shape[:-1], 1)
@@ -126,205 +55,113 @@ def _skipped_norm(node: RuntimeNode) -> Outputs:
     return [same, row, row, same]
 
 
-def _simplified_norm(node: RuntimeNode) -> Outputs:
+def _simplified_norm(node: TypedNode) -> Outputs:
     """SimplifiedLayerNormalization: also the inverse deviation of each row."""
     shape = node.shape(0)
-    axis = node.attribute("axis", -1)
-    if not -len(shape) <= axis < len(shape):
-        raise MissingFactError(f"its axis {axis} is not one of {len(shape)}")
-    axis %= len(shape)
-    kept = node.attribute("stash_type", TensorProto.FLOAT)
+    axis = _axis(node.number("axis", -1), len(shape), "axis")
+    kept = node.number("stash_type", TensorProto.FLOAT)
     return [(node.element_type(0), shape), (kept, (*shape[:axis], *(1 for _ in shape[axis:])))]
 
 
-def _skipped_group_norm(node: RuntimeNode) -> Outputs:
-    same = node.element_type(0), node.shape(0)
-    return [same, same]
-
-
-def _embedding(node: RuntimeNode) -> Outputs:
+def _embedding(node: TypedNode, typed_by: int) -> Outputs:
     """EmbedLayerNormalization: token ids become rows; also a mask's lengths and the sum of embeddings."""
     batch, tokens = node.shape(0, 2)
-    rows = node.element_type(2), (batch, tokens, node.shape(2, 2)[1])
+    rows = node.element_type(typed_by), (batch, tokens, node.shape(2, 2)[1])
     return [rows, (TensorProto.INT32, (batch,)), rows]
 
 
-def _quantised_embedding(node: RuntimeNode) -> Outputs:
-    batch, tokens = node.shape(0, 2)
-    rows = node.element_type(8), (batch, tokens, node.shape(2, 2)[1])
-    return [rows, (TensorProto.INT32, (batch,))]
-
-
-def _rows_of_width(node: RuntimeNode) -> Outputs:
-    """MatMulNBits: the attribute N is the number of columns of the packed weight."""
-    rows = node.rows(0)[:-1]
-    return [(node.element_type(0), (*rows, node.attribute("N")))]
-
-
-def _packed_for_bits_and_bytes(node: RuntimeNode) -> Outputs:
-    """MatMulBnb4: as MatMulNBits; a weight that is not transposed has K columns."""
-    columns = node.attribute("N" if node.attribute("transB", 1) else "K")
-    return [(node.element_type(0), (*node.rows(0)[:-1], columns))]
-
-
-def _fused_product(node: RuntimeNode) -> Outputs:
+def _fused_product(node: TypedNode) -> Outputs:
     """FusedMatMul: operands are matrices, either of which may lie transposed, with its batch inside."""
-    first = _turned(node.shape(0), node.attribute("transA", 0), node.attribute("transBatchA", 0))
-    second = _turned(node.shape(1), node.attribute("transB", 0), node.attribute("transBatchB", 0))
+    first = _turned(node.shape(0), node.number("transA", 0), node.number("transBatchA", 0))
+    second = _turned(node.shape(1), node.number("transB", 0), node.number("transBatchB", 0))
     if not first or not second:
         raise MissingFactError("an operand has no dimensions")
     columns = second[-1:] if len(second) > 1 else ()
     rows = first[-2:-1] if len(first) > 1 else ()
     if first[-1] != second[-2 if len(second) > 1 else -1]:
         raise MissingFactError(f"its operands {list(first)} and {list(second)} do not fit each other")
-    return [(node.element_type(0), (*_broadcast(first[:-2], second[:-2]), *rows, *columns))]
+    try:
+        batch = broadcast(first[:-2], second[:-2])
+    except MissingFactError:
+        what = f"its batches {list(first[:-2])} and {list(second[:-2])} do not fit each other"
+        raise MissingFactError(what) from None
+    return [(node.element_type(0), (*batch, *rows, *columns))]
 
 
 def _turned(shape: Shape, is_transposed: int, has_batch_inside: int) -> Shape:
-    """The shape of a matrix operand after it is turned; vectors are never."""
+    """Return the shape of a matrix operand after its transpositions; vectors stay."""
     if has_batch_inside and len(shape) > 2:
         shape = (*shape[1:-1], shape[0], shape[-1])
     return (*shape[:-2], shape[-1], shape[-2]) if is_transposed and len(shape) > 1 else shape
 
 
-def _broadcast(first: Shape, second: Shape) -> Shape:
-    sizes = []
-    for one, other in zip_longest(reversed(first), reversed(second), fillvalue=1):
-        if one != other and 1 not in (one, other):
-            raise MissingFactError(f"its batches {list(first)} and {list(second)} do not fit each other")
-        sizes.append(other if one == 1 else one)
-    return tuple(reversed(sizes))
-
-
-def _gathered_blocks(node: RuntimeNode) -> Outputs:
+def _gathered_blocks(node: TypedNode) -> Outputs:
     """GatherBlockQuantized: rows of a quantised table; bytes hold several elements of the last axis."""
-    data, axis = node.shape(0), node.attribute("gather_axis", 0)
-    if not -len(data) <= axis < len(data):
-        raise MissingFactError(f"its gather_axis {axis} is not one of {len(data)}")
-    axis %= len(data)
+    data = node.shape(0)
+    axis = _axis(node.number("gather_axis", 0), len(data), "gather_axis")
     if node.element_type(0) not in _FOUR_BITS:
-        data = (*data[:-1], data[-1] * divided(8, node.attribute("bits", 4), "a byte of"))
+        data = (*data[:-1], data[-1] * _divided(8, node.number("bits", 4), "a byte of"))
     return [(node.element_type(2), (*data[:axis], *node.shape(1), *data[axis + 1 :]))]
 
 
-def _quantised_recurrence(node: RuntimeNode) -> Outputs:
+def _quantised_recurrence(node: TypedNode) -> Outputs:
     """DynamicQuantizeLSTM: all hidden states, the last one, and the last cell."""
     steps, batch, _ = node.shape(0, 3)
-    directions, hidden = node.shape(1, 3)[0], node.attribute("hidden_size")
+    directions, hidden = node.shape(1, 3)[0], node.number("hidden_size")
     last = TensorProto.FLOAT, (directions, batch, hidden)
     return [(TensorProto.FLOAT, (steps, directions, batch, hidden)), last, last]
 
 
-def _split_and_gated(node: RuntimeNode) -> Outputs:
-    """BiasSplitGelu: one half of each row gates the other."""
-    *rows, width = node.rows(0)
-    return [(node.element_type(0), (*rows, divided(width, 2, "its width")))]
-
-
-def _cropped(node: RuntimeNode) -> Outputs:
-    """CropAndResize: a window of fixed size for each region."""
-    size = node.integers(3, 2)
-    return [(node.element_type(0), (node.shape(1, 2)[0], node.shape(0, 4)[1], *size))]
-
-
-def _unsqueezed(node: RuntimeNode) -> Outputs:
+def _unsqueezed(node: TypedNode) -> Outputs:
     """ExpandDims: one more axis."""
-    shape, axis = node.shape(0), node.integers(1, 1)[0]
-    if not -len(shape) - 1 <= axis <= len(shape):
-        raise MissingFactError(f"its axis {axis} is not one of {len(shape) + 1}")
-    axis %= len(shape) + 1
+    shape = node.shape(0)
+    axis = _axis(node.integers(1, 1)[0], len(shape) + 1, "axis")
     return [(node.element_type(0), (*shape[:axis], 1, *shape[axis:]))]
 
 
-def _distances(node: RuntimeNode) -> Outputs:
-    """CDist: every row of one operand with every row of the other."""
-    return [(node.element_type(0), (node.shape(0, 2)[0], node.shape(1, 2)[0]))]
-
-
-def _unfolded(node: RuntimeNode) -> Outputs:
+def _unfolded(node: TypedNode) -> Outputs:
     """UnfoldTensor: windows along one axis, their elements as a last axis."""
-    shape, axis, size = node.shape(0), node.attribute("dim", -1), node.attribute("size")
-    if not -len(shape) <= axis < len(shape):
-        raise MissingFactError(f"its dim {axis} is not one of {len(shape)}")
-    axis %= len(shape)
-    windows = (shape[axis] - size) // max(1, node.attribute("step", 1)) + 1
+    shape, size = node.shape(0), node.number("size")
+    axis = _axis(node.number("dim", -1), len(shape), "dim")
+    windows = (shape[axis] - size) // max(1, node.number("step", 1)) + 1
     return [(node.element_type(0), (*shape[:axis], windows, *shape[axis + 1 :], size))]
 
 
-def _padded(node: RuntimeNode) -> Outputs:
-    """Pad: so many elements before and after each axis."""
+def _padded(node: TypedNode) -> Outputs:
+    """Pad: elements before and after each axis."""
     shape = node.rows(0)
     pads = node.integers(1, 2 * len(shape))
     sizes = (sum(each) for each in zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True))
     return [(node.element_type(0), tuple(sizes))]
 
 
-def _gathered_at_places(node: RuntimeNode) -> Outputs:
-    """GatherND: the last axis of the indices is a place in the first axes of the data."""
+def _gathered_at_places(node: TypedNode) -> Outputs:
+    """GatherND: the last axis of the indices is a position in the first axes of the data."""
     data, (*rows, length) = node.shape(0), node.rows(1)
     if length > len(data):
         raise MissingFactError(f"its indices have {length} numbers for {len(data)} axes")
     return [(node.element_type(0), (*rows, *data[length:]))]
 
 
-def _sampled(node: RuntimeNode) -> Outputs:
-    """GridSample: the grid says the size of the map."""
-    return [(node.element_type(0), (*node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]))]
-
-
-RULES: Final[Mapping[str, Rule]] = {
-    "SkipLayerNormalization": _skipped_norm,
-    "SkipSimplifiedLayerNormalization": _skipped_norm,
-    "SimplifiedLayerNormalization": _simplified_norm,
-    "SkipGroupNorm": _skipped_group_norm,
-    "EmbedLayerNormalization": _embedding,
-    "QEmbedLayerNormalization": _quantised_embedding,
-    "MatMulNBits": _rows_of_width,
-    "MatMulBnb4": _packed_for_bits_and_bytes,
-    "FusedMatMul": _fused_product,
-    "TransposeMatMul": _fused_product,
-    "GatherBlockQuantized": _gathered_blocks,
-    "DynamicQuantizeLSTM": _quantised_recurrence,
-    "BiasSplitGelu": _split_and_gated,
-    "CropAndResize": _cropped,
-    "GatherND": _gathered_at_places,
-    "GridSample": _sampled,
-    "Pad": _padded,
-    "ExpandDims": _unsqueezed,
-    "CDist": _distances,
-    "UnfoldTensor": _unfolded,
-}
-
-
-def _attention(node: RuntimeNode) -> Outputs:
-    """Attention: queries, keys and values are the product of the input and one matrix."""
-    return _projected(node, past_place=4, element_type=node.element_type(0))
-
-
-def _quantised_attention(node: RuntimeNode) -> Outputs:
-    """QAttention: the output has the type of the scales."""
-    return _projected(node, past_place=8, element_type=node.element_type(3))
-
-
-def _projected(node: RuntimeNode, past_place: int, element_type: int) -> Outputs:
+def _projected(node: TypedNode, past_place: int, element_type: int) -> Outputs:
     batch, tokens, _ = node.shape(0, 3)
     _, columns = node.shape(1, 2)
-    widths = node.attribute_list("qkv_hidden_sizes") or (divided(columns, 3, "its weight's width"),) * 3
+    widths = tuple(node.attribute("qkv_hidden_sizes", ())) or (_divided(columns, 3, "its weight's width"),) * 3
     if len(widths) != 3:
         raise MissingFactError(f"its attribute 'qkv_hidden_sizes' has {len(widths)} numbers, not 3")
-    heads = node.attribute("num_heads")
-    depth = divided(widths[1], heads, "the width of its keys")
+    heads = node.number("num_heads")
+    depth = _divided(widths[1], heads, "the width of its keys")
     output = element_type, (batch, tokens, widths[2])
-    past = node.shape(past_place, 5) if node.has_input(past_place) else None
-    if past is not None and node.attribute("past_present_share_buffer", 0):
+    past = node.shape(past_place, 5) if node.has(past_place) else None
+    if past is not None and node.number("past_present_share_buffer", 0):
         return [output, (element_type, past)]
     earlier = 0 if past is None else past[3]
     return [output, (element_type, (2, batch, heads, earlier + tokens, depth))]
 
 
-def _multi_head_attention(node: RuntimeNode) -> Outputs:
+def _multi_head_attention(node: TypedNode) -> Outputs:
     """MultiHeadAttention: keys and values lie apart, or in one tensor with the keys, or with queries and keys."""
-    heads, element_type = node.attribute("num_heads"), node.element_type(0)
+    heads, element_type = node.number("num_heads"), node.element_type(0)
     query = node.shape(0, 3, 5)
     batch, tokens = query[:2]
     if len(query) == 5:  # B, S, N, 3, H
@@ -332,42 +169,42 @@ def _multi_head_attention(node: RuntimeNode) -> Outputs:
         value_depth = depth
     else:
         length, depth, width = _keys_and_values(node, query, heads)
-        value_depth = divided(width, heads, "the width of its values")
+        value_depth = _divided(width, heads, "the width of its values")
     output = element_type, (batch, tokens, width)
-    if node.has_input(6):  # keys of earlier tokens: B, N, P, H
+    if node.has(6):  # keys of earlier tokens: B, N, P, H
         past = node.shape(6, 4)
-        total = past[2] if node.has_input(8) else past[2] + length
+        total = past[2] if node.has(8) else past[2] + length
     else:
         total = length
     present = [(element_type, (batch, heads, total, each)) for each in (depth, value_depth)]
     return [output, *present, (element_type, (batch, heads, tokens, total))]
 
 
-def _keys_and_values(node: RuntimeNode, query: Shape, heads: int) -> tuple[int, int, int]:
+def _keys_and_values(node: TypedNode, query: Shape, heads: int) -> tuple[int, int, int]:
     """Return the number of keys, the width of a head of keys, and the width of all values."""
-    if not node.has_input(1):
+    if not node.has(1):
         raise MissingFactError("its key is omitted and its query does not hold it")
     key = node.shape(1, 3, 4, 5)
     if len(key) == 5:  # B, L, N, 2, H
         return key[1], key[4], key[2] * key[4]
     value = node.shape(2, 3, 4)
-    length, depth = (key[1], divided(query[2], heads, "the width of its queries")) if len(key) == 3 else key[2:]
+    length, depth = (key[1], _divided(query[2], heads, "the width of its queries")) if len(key) == 3 else key[2:]
     return length, depth, value[2] if len(value) == 3 else value[1] * value[3]
 
 
-def _decoder_masked_attention(node: RuntimeNode) -> Outputs:
+def _decoder_masked_attention(node: TypedNode) -> Outputs:
     """DecoderMaskedMultiHeadAttention: one new token for each sequence."""
-    heads, element_type = node.attribute("num_heads"), node.element_type(0)
+    heads, element_type = node.number("num_heads"), node.element_type(0)
     batch, tokens, columns = node.shape(0, 3)
-    if node.has_input(1):
+    if node.has(1):
         length, depth, width = _keys_and_values(node, (batch, tokens, columns), heads)
     else:
-        width = divided(columns, 3, "the width of its query")
-        length, depth = tokens, divided(width, heads, "the width of its keys")
-    value_depth = divided(width, heads, "the width of its values")
+        width = _divided(columns, 3, "the width of its query")
+        length, depth = tokens, _divided(width, heads, "the width of its keys")
+    value_depth = _divided(width, heads, "the width of its values")
     output = element_type, (batch, tokens, width)
-    past = node.shape(5, 4) if node.has_input(5) else None
-    if past is not None and node.attribute("past_present_share_buffer", 0):
+    past = node.shape(5, 4) if node.has(5) else None
+    if past is not None and node.number("past_present_share_buffer", 0):
         total = past[2]
     else:
         total = length if past is None else past[2] + length
@@ -375,16 +212,16 @@ def _decoder_masked_attention(node: RuntimeNode) -> Outputs:
     return [output, *present, (element_type, (batch, heads, tokens, total))]
 
 
-def _group_query_attention(node: RuntimeNode) -> Outputs:
+def _group_query_attention(node: TypedNode) -> Outputs:
     """GroupQueryAttention: heads of queries share keys and values; the cache holds the greater of its size and T."""
-    heads, key_heads = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    heads, key_heads = node.number("num_heads"), node.number("kv_num_heads")
     batch, tokens, columns = node.shape(0, 3)
-    if node.has_input(1):
-        depth = divided(columns, heads, "the width of its queries")
+    if node.has(1):
+        depth = _divided(columns, heads, "the width of its queries")
     else:
-        depth = divided(columns, heads + 2 * key_heads, "the width of its queries, keys and values")
+        depth = _divided(columns, heads + 2 * key_heads, "the width of its queries, keys and values")
     output = node.element_type(0), (batch, tokens, heads * depth)
-    past = node.shape(3, 4) if node.has_input(3) else None
+    past = node.shape(3, 4) if node.has(3) else None
     kept = node.element_type(3) if past is not None else node.element_type(0)
     stored = depth if past is None else past[3]
     try:
@@ -395,46 +232,60 @@ def _group_query_attention(node: RuntimeNode) -> Outputs:
     return [output, present, present, (node.element_type(0), (batch, heads, tokens, total))]
 
 
-def _sparse_attention(node: RuntimeNode) -> Outputs:
+def _sparse_attention(node: TypedNode) -> Outputs:
     """SparseAttention: as GroupQueryAttention, over a cache of fixed size."""
-    heads, key_heads = node.attribute("num_heads"), node.attribute("kv_num_heads")
+    heads, key_heads = node.number("num_heads"), node.number("kv_num_heads")
     batch, tokens, columns = node.shape(0, 3)
-    parts = heads if node.has_input(1) else heads + 2 * key_heads
-    width = heads * divided(columns, parts, "the width of its queries")
+    parts = heads if node.has(1) else heads + 2 * key_heads
+    width = heads * _divided(columns, parts, "the width of its queries")
     element_type = node.element_type(0)
     return [(element_type, (batch, tokens, width)), *((element_type, node.shape(place, 4)) for place in (3, 4))]
 
 
-def _packed_attention(node: RuntimeNode) -> Outputs:
+def _packed_attention(node: TypedNode) -> Outputs:
     """PackedAttention: tokens of all sequences in one row after another."""
     tokens, _ = node.shape(0, 2)
     _, columns = node.shape(1, 2)
-    widths = node.attribute_list("qkv_hidden_sizes") or (divided(columns, 3, "its weight's width"),) * 3
+    widths = tuple(node.attribute("qkv_hidden_sizes", ())) or (_divided(columns, 3, "its weight's width"),) * 3
     return [(node.element_type(0), (tokens, widths[-1]))]
 
 
-ATTENTION_RULES: Final[Mapping[str, Rule]] = {
-    "Attention": _attention,
-    "QAttention": _quantised_attention,
+RUNTIME_DOMAIN: Final = "com.microsoft"
+_STAND_IN_OPSET: Final = 13
+"""Version of ONNX's operators whose attributes the stand-ins have."""
+_IN_DEFAULT_DOMAIN: Final = frozenset({"SimplifiedLayerNormalization"})
+"""Kinds that onnxruntime adds to ONNX's own domain."""
+_REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {"QEmbedLayerNormalization": 2, "SparseAttention": 3}
+"""Kinds that require more than the first output."""
+_RULES: Final[Mapping[str, Rule]] = {
+    "SkipLayerNormalization": _skipped_norm,
+    "SkipSimplifiedLayerNormalization": _skipped_norm,
+    "SimplifiedLayerNormalization": _simplified_norm,
+    "SkipGroupNorm": lambda node: [(node.element_type(0), node.shape(0))] * 2,
+    "EmbedLayerNormalization": lambda node: _embedding(node, 2),
+    "QEmbedLayerNormalization": lambda node: _embedding(node, 8)[:2],
+    "MatMulNBits": lambda node: _rows(node, node.rows(0)[:-1], node.number("N")),
+    "MatMulBnb4": lambda node: _rows(node, node.rows(0)[:-1], node.number("N" if node.number("transB", 1) else "K")),
+    "FusedMatMul": _fused_product,
+    "TransposeMatMul": _fused_product,
+    "GatherBlockQuantized": _gathered_blocks,
+    "DynamicQuantizeLSTM": _quantised_recurrence,
+    "BiasSplitGelu": lambda node: _rows(node, node.rows(0)[:-1], _divided(node.rows(0)[-1], 2, "its width")),
+    "CropAndResize": lambda node: _rows(node, (node.shape(1, 2)[0], node.shape(0, 4)[1]), *node.integers(3, 2)),
+    "GatherND": _gathered_at_places,
+    "GridSample": lambda node: _rows(node, node.shape(0, 4)[:2], *node.shape(1, 4)[1:3]),
+    "Pad": _padded,
+    "ExpandDims": _unsqueezed,
+    "CDist": lambda node: _rows(node, (node.shape(0, 2)[0], node.shape(1, 2)[0])),
+    "UnfoldTensor": _unfolded,
+    "Attention": lambda node: _projected(node, past_place=4, element_type=node.element_type(0)),
+    "QAttention": lambda node: _projected(node, past_place=8, element_type=node.element_type(3)),
     "MultiHeadAttention": _multi_head_attention,
     "DecoderMaskedMultiHeadAttention": _decoder_masked_attention,
     "GroupQueryAttention": _group_query_attention,
     "SparseAttention": _sparse_attention,
     "PackedAttention": _packed_attention,
 }
-
-
-RUNTIME_DOMAIN: Final = "com.microsoft"
-_STAND_IN_OPSET: Final = 13
-"""The version of ONNX's operators whose attributes those of the stand-ins' kinds are."""
-_IN_DEFAULT_DOMAIN: Final = frozenset({"SimplifiedLayerNormalization"})
-"""Kinds that onnxruntime adds to ONNX's own domain."""
-_REQUIRED_OUTPUTS: Final[Mapping[str, int]] = {
-    "QEmbedLayerNormalization": 2,
-    "SparseAttention": 3,
-}
-"""Kinds of which more than the first output is required."""
-_ALL_RULES: Final[Mapping[str, Rule]] = {**RULES, **ATTENTION_RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,25 +338,23 @@ _ATTRIBUTES: Final[Mapping[str, Sequence[str]]] = {
     "ReduceMean": ("axes", "keepdims"),
     "Softmax": ("axis",),
 }
-"""By ONNX's kind the attributes that say something of shapes, or that have no default."""
+"""Map from ONNX's kind to the attributes that affect shapes or have no default."""
 
 
 def is_runtime_kind(node: onnx.NodeProto) -> bool:
-    """True if the node's kind has a shape rule here."""
+    """Return True if the node's kind has a shape rule here."""
     if node.domain == RUNTIME_DOMAIN:
-        return node.op_type in _STAND_INS or node.op_type in _ALL_RULES
+        return node.op_type in _STAND_INS or node.op_type in _RULES
     return node.domain in DEFAULT_DOMAINS and node.op_type in _IN_DEFAULT_DOMAIN
 
 
 def required_outputs(node: onnx.NodeProto) -> int:
-    """Return the number of first outputs that are tensors even if nobody reads them."""
+    """Return the number of leading outputs that are tensors even if they are unread."""
     return _REQUIRED_OUTPUTS.get(node.op_type, 1)
 
 
-def infer_runtime_kind(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants
-) -> Mapping[str, onnx.TypeProto]:
-    """Return the types of the outputs that the node's kind, attributes and inputs fix; empty for an unknown kind.
+def infer_runtime_kind(node: onnx.NodeProto, types: Types, constants: Constants) -> Types:
+    """Return the types of the outputs that kind, attributes and inputs determine; empty for an unknown kind.
 
     `types` are those of all inputs.
     """
@@ -513,7 +362,7 @@ def infer_runtime_kind(
         return {}
     try:
         found = _outputs(node, types, constants)
-    except MissingFactError:  # the file may declare the shape; otherwise `missing_fact` says what is missing
+    except MissingFactError:  # the file may declare the shape; otherwise `missing_fact` names the missing fact
         return {}
     return {
         name: make_tensor_type_proto(*output)
@@ -522,8 +371,8 @@ def infer_runtime_kind(
     }
 
 
-def missing_fact(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> str | None:
-    """Return what the rule for the node's kind lacks; None if there is no rule or it lacks nothing."""
+def missing_fact(node: onnx.NodeProto, types: Types, constants: Constants) -> str | None:
+    """Return the fact that the rule of the node's kind lacks; None without a rule or a missing fact."""
     if not is_runtime_kind(node):
         return None
     try:
@@ -533,19 +382,19 @@ def missing_fact(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], cons
     return next((str(output) for output in found if isinstance(output, MissingFactError)), None)
 
 
-def _outputs(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> Outputs:
-    """Return what the rule finds; raises MissingFactError, also for a negative size."""
+def _outputs(node: onnx.NodeProto, types: Types, constants: Constants) -> Outputs:
+    """Return the outputs by the node's rule; raises MissingFactError, also for a negative size."""
     if node.op_type in _STAND_INS and node.domain == RUNTIME_DOMAIN:
         found = _by_stand_in(node, types, constants)
     else:
-        found = _ALL_RULES[node.op_type](RuntimeNode(node, types, constants))
+        found = _RULES[node.op_type](TypedNode(node, types, constants))
     for output in found:
         if not isinstance(output, MissingFactError) and min(output[1], default=0) < 0:
             raise MissingFactError(f"its shape would be {list(output[1])}")
     return found
 
 
-def _by_stand_in(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants) -> Outputs:
+def _by_stand_in(node: onnx.NodeProto, types: Types, constants: Constants) -> Outputs:
     """Return the first output; raises MissingFactError if ONNX finds no shape for the stand-in."""
     stand = _STAND_INS[node.op_type]
     standing = _standing_node(node, stand)
@@ -567,7 +416,7 @@ def _by_stand_in(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], cons
 
 
 def _standing_node(node: onnx.NodeProto, stand: StandIn) -> onnx.NodeProto:
-    """The node as one of ONNX's own kind, over the inputs that say its shape; raises MissingFactError without them."""
+    """Return the node as one of ONNX's kinds, over the inputs that set its shape; raises MissingFactError."""
     operands = [node.input[place] for place in stand.operands if place < len(node.input)]
     if not operands or not all(operands):
         raise MissingFactError("an input that says its shape is omitted")
@@ -577,7 +426,7 @@ def _standing_node(node: onnx.NodeProto, stand: StandIn) -> onnx.NodeProto:
 
 
 def _in_floating_point(kind: onnx.TypeProto) -> onnx.TypeProto:
-    """The type of a tensor of the same shape whose elements any kind of ONNX's takes."""
+    """Return the type of a tensor of the same shape with elements that every ONNX kind accepts."""
     found = onnx.TypeProto()
     found.CopyFrom(kind)
     if found.tensor_type.elem_type != TensorProto.BOOL:
@@ -586,7 +435,7 @@ def _in_floating_point(kind: onnx.TypeProto) -> onnx.TypeProto:
 
 
 def _with_channels_at(kind: onnx.TypeProto, source: int, target: int) -> onnx.TypeProto:
-    """The type with the axis `source` moved to `target`; unchanged if it has no static shape of two axes or more."""
+    """Return the type with axis `source` moved to `target`; unchanged without two static axes."""
     shape = static_shape(kind)
     if shape is None or len(shape) < 2:
         return kind

@@ -1,14 +1,16 @@
-"""Static shapes of every tensor, node by node in the order of their visits, by ONNX's own inference.
+"""Visit the nodes of a model, unfold control flow, and infer static shapes by ONNX's own inference.
 
-One node at a time: no limit of 2 GB on the model, constants' values only where a shape depends on
-them, and an error that names its node.
+Inference of one node at a time has no 2 GB limit on the model, computes constants only if a shape depends on them, and
+names the node in errors.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import onnx
 from onnx.defs import OpSchema, SchemaError, get_schema
@@ -17,6 +19,7 @@ from onnx.shape_inference import infer_node_outputs, infer_shapes
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.bounds import (
+    Axes,
     Bound,
     ValueBounds,
     axes_that_differ,
@@ -26,21 +29,42 @@ from onchip.formats.onnx.bounds import (
     types_that_agree,
     without_elements_along,
 )
-from onchip.formats.onnx.constants import Constants, KeptNode, ModelTypes
+from onchip.formats.onnx.constants import Constants, KeptNode, ModelTypes, tensor_of
 from onchip.formats.onnx.dimensions import network_inputs
-from onchip.formats.onnx.nodes import DEFAULT_DOMAINS, kind_of, names_read, static_shape, with_declared
+from onchip.formats.onnx.nodes import (
+    DEFAULT_DOMAINS,
+    ScopedNode,
+    Types,
+    UniqueNames,
+    kind_of,
+    names_read,
+    node_names,
+    static_shape,
+    subgraphs,
+    with_declared,
+)
 from onchip.formats.onnx.runtime_kinds import infer_runtime_kind, is_runtime_kind, missing_fact, required_outputs
 from onchip.formats.onnx.specification import ensure_operands_agree, may_have_shape, ranges_of, specified_types
 
 GREATEST_LISTED: Final = 100
-"""Contradictions that are named; of more only their number is said."""
+"""Largest number of contradictions that are listed; the rest is counted."""
 
 _DEFAULTS = {"STFT": {"onesided": 1}}
-"""Attributes whose default ONNX's shape inference gets wrong: it is told."""
+"""Attributes whose default ONNX's shape inference gets wrong, so that they are stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A visited node, its name in errors, ONNX's schema of its kind, and its outputs that are tensors."""
+
+    node: onnx.NodeProto
+    name: str
+    schema: OpSchema | None
+    outputs: tuple[str, ...]
 
 
 class TypeInference:
-    """Types of a model's tensors, found as nodes are visited; declared shapes of tensors in `dropped` do not count."""
+    """Types of a model's tensors, inferred as nodes are visited; declared shapes of `dropped` tensors are ignored."""
 
     def __init__(self, model: onnx.ModelProto, dropped: frozenset[str] = frozenset()) -> None:
         graph = model.graph
@@ -66,37 +90,37 @@ class TypeInference:
 
     @property
     def opset(self) -> int:
-        """The version of ONNX's own operators."""
+        """Version of ONNX's own operators; 0 if the file states none."""
         return self.opsets[""].version if "" in self.opsets else 0
 
     @property
     def assumed(self) -> frozenset[str]:
-        """The tensors of which the file alone says the shape."""
+        """The tensors whose shape is only declared, not inferred."""
         return frozenset(self._declarations.assumed)
 
     def model_types(self, outputs: tuple[tuple[str, ...], ...]) -> ModelTypes:
-        """What was found; `outputs` are those of each node visited."""
+        """Return the results; `outputs` are those of each visited node."""
         return ModelTypes(
             self.types, self.unknown, self.constants, outputs, frozenset(self.bounded), self.kept, self._variable_axes
         )
 
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know: declared shapes that contradict what was found, and shapes that are bounds."""
+        """Return remarks for the user: contradicted declarations, and shapes that are bounds."""
         return (*self._declarations.remarks(), *self.remarks_of_bounds)
 
     def add_initializer(self, tensor: onnx.TensorProto) -> None:
-        """A constant that the file states; raises GraphError for one of a negative size."""
+        """Add a constant that the file states; raises GraphError for a negative size."""
         _ensure_sizes(tuple(tensor.dims), f"tensor {tensor.name!r}", "its")
         self.types[tensor.name] = make_tensor_type_proto(tensor.data_type, list(tensor.dims))
         self.constants.add_tensor(tensor.name, tensor)
 
     def is_called(self, name: str, actual: str) -> None:
-        """Note that a tensor of a graph within a node is called otherwise in the network."""
+        """Note the network's name of a tensor of an inner graph."""
         if name in self._read:
             self._read.add(actual)
 
     def ensure_known(self, operand: str, reader: str) -> None:
-        """Raise GraphError for a tensor that no node has written yet, or whose size is unknown."""
+        """Raise GraphError for a tensor that no earlier node writes, or whose size is unknown."""
         if operand in self.unknown:
             raise self.unknown[operand]
         if operand not in self.types:
@@ -104,15 +128,15 @@ class TypeInference:
             raise GraphError(f"tensor {operand!r} is unknown", place=f"node {reader!r}", expected=expected)
 
     def shape_and_element_type(self, name: str) -> tuple[tuple[int, ...], int]:
-        """Return those of a tensor whose size is known."""
+        """Return shape and element type of a tensor of known size."""
         return static_shape(self.types[name]) or (), self.types[name].tensor_type.elem_type
 
     def is_read(self, name: str) -> bool:
-        """Whether somebody reads a tensor, or it is an output of the network."""
+        """Return True if a node reads a tensor, or if it is an output of the network."""
         return name in self._read
 
-    def take(self, types: Mapping[str, onnx.TypeProto], loop: KeptNode) -> tuple[str, ...]:
-        """Note a loop that writes tensors of these types; their names."""
+    def take(self, types: Types, loop: KeptNode) -> tuple[str, ...]:
+        """Note a loop that writes tensors of these types; return their names."""
         self.types.update(types)
         self._keep_empty_as_constants(types)
         self.bounded.update(name for name in loop.bounded if name not in self.constants)
@@ -120,23 +144,27 @@ class TypeInference:
         return tuple(types)
 
     def visit(self, node: onnx.NodeProto, name: str) -> tuple[str, ...]:
-        """Find the types of the node's outputs that are tensors; raises GraphError for unknown operands."""
+        """Infer the types of the node's outputs that are tensors; raises GraphError for unknown operands."""
         for operand in filter(None, node.input):
             if operand in self.unknown:
                 raise self.unknown[operand]
         schema = self._schema(node)
         outputs = self._outputs_that_are_tensors(node, schema)
+        visit = _Visit(node, name, schema, outputs)
         if from_bounded := self.bounded.intersection(node.input):
             axes = {operand: self.variable_axes(operand) for operand in from_bounded}
             if not passes_bounds(node, axes, self.types):
-                self.unknown |= dict.fromkeys(outputs, _refusal_of_bound(node, name, min(from_bounded)))
+                what = f"the shape of its input {min(from_bounded)!r} follows from values, and of {kind_of(node)}"
+                what = f"{what} no largest output is known"
+                error = GraphError(what, place=f"node {name!r}", expected="static shapes")
+                self.unknown |= dict.fromkeys(outputs, error)
                 return outputs
-            kinds = self._bounds_passed_on(node, name, schema, outputs, axes)
+            kinds = self._bounds_passed_on(visit, axes)
         else:
             is_constant = self.constants.are_computed_by(node)
             if is_constant:
                 self.constants.add_node(node)
-            inferred = self._inferred(node, name, schema, outputs, is_constant=is_constant)
+            inferred = self._inferred(visit, self.types, is_constant=is_constant)
             ensure_operands_agree(node, name, ChainMap(dict(inferred), self.types))
             kinds = {
                 output: self._resolve(output, inferred.get(output, onnx.TypeProto()), is_constant) for output in outputs
@@ -167,21 +195,15 @@ class TypeInference:
             self.bounded.add(name)
             self._variable_axes[name] = axes
 
-    def _bounds_passed_on(
-        self,
-        node: onnx.NodeProto,
-        name: str,
-        schema: OpSchema | None,
-        outputs: tuple[str, ...],
-        axes: Mapping[str, frozenset[int]],
-    ) -> dict[str, onnx.TypeProto]:
+    def _bounds_passed_on(self, visit: _Visit, axes: Axes) -> dict[str, onnx.TypeProto]:
         """Return the largest types of the outputs of a node that reads bounds, and note which axes may be smaller."""
+        node, outputs = visit.node, visit.outputs
         bounds = bounds_by_rule(node, self.types, axes, self.constants)
         if not bounds:
             largest = types_that_agree(node, self.types, axes)
-            inferred = self._inferred(node, name, schema, outputs, is_constant=False, types=largest)
+            inferred = self._inferred(visit, largest, is_constant=False)
             kinds = {output: self._resolve(output, inferred.get(output, onnx.TypeProto()), False) for output in outputs}
-            smallest = self._inferred_at_smallest(node, name, schema, outputs, axes)
+            smallest = self._inferred_at_smallest(visit, axes)
             bounds = {
                 output: Bound(kind, axes_that_differ(kind, smallest.get(output))) for output, kind in kinds.items()
             }
@@ -190,70 +212,45 @@ class TypeInference:
                 self._add_bound(output, bounds[output].axes)
         return {output: bounds[output].kind for output in outputs}
 
-    def _inferred_at_smallest(
-        self,
-        node: onnx.NodeProto,
-        name: str,
-        schema: OpSchema | None,
-        outputs: tuple[str, ...],
-        axes: Mapping[str, frozenset[int]],
-    ) -> Mapping[str, onnx.TypeProto]:
-        """Return what inference finds if every axis that may be smaller is empty; empty if it refuses.
+    def _inferred_at_smallest(self, visit: _Visit, axes: Axes) -> Types:
+        """Return the inferred types if every axis that may be smaller is empty; empty if inference refuses.
 
-        Sizes never fall as operands grow: a size that is the same then is exact.
+        Sizes never fall as operands grow, so a size that does not change is exact.
         """
         smallest = {operand: without_elements_along(self.types[operand], smaller) for operand, smaller in axes.items()}
         try:
-            types = {**{operand: self.types[operand] for operand in filter(None, node.input)}, **smallest}
-            return self._inferred(node, name, schema, outputs, is_constant=False, types=types)
+            types = {**{operand: self.types[operand] for operand in filter(None, visit.node.input)}, **smallest}
+            return self._inferred(visit, types, is_constant=False)
         except GraphError:
             return {}
 
-    def _inferred(
-        self,
-        node: onnx.NodeProto,
-        name: str,
-        schema: OpSchema | None,
-        outputs: tuple[str, ...],
-        *,
-        is_constant: bool,
-        types: Mapping[str, onnx.TypeProto] | None = None,
-    ) -> Mapping[str, onnx.TypeProto]:
-        """What ONNX finds; raises GraphError for what it refuses, unless constants make it computable all the same."""
-        types = self.types if types is None else types
+    def _inferred(self, visit: _Visit, types: Types, *, is_constant: bool) -> Types:
+        """Return the types that ONNX infers; raises GraphError if ONNX refuses a node whose value is not computable."""
         try:
-            if schema is None:
-                return infer_runtime_kind(node, types, self.constants)
-            specified = self._specified(node, name, types)
-            if schema.deprecated and specified:  # ONNX refuses it, and runtimes run it
+            if visit.schema is None:
+                return infer_runtime_kind(visit.node, types, self.constants)
+            specified = specified_types(visit.node, types, self.constants, self.opset)
+            _ensure_output_sizes(specified, visit.name)
+            if visit.schema.deprecated and specified:  # ONNX refuses it, and runtimes run it
                 return specified
-            return {**self._infer(node, name, schema, outputs, types), **specified}
+            return {**self._infer(visit, visit.schema, types), **specified}
         except GraphError:
-            if not is_constant or any(self.constants.value(output) is None for output in outputs):
+            if not is_constant or any(self.constants.value(output) is None for output in visit.outputs):
                 raise
             return {}
 
     def _keep_empty_as_constants(self, names: Iterable[str]) -> None:
-        """Note that tensors without elements are constants: their value is known, whatever computes them."""
+        """Note that tensors without elements are constants, whichever node computes them."""
         for name in names:
             shape = static_shape(self.types[name]) if name in self.types else None
             if shape is not None and 0 in shape and name not in self.bounded:
                 element_type = self.types[name].tensor_type.elem_type
                 self.constants.add_tensor(name, onnx.TensorProto(data_type=element_type, dims=shape))
 
-    def _specified(
-        self, node: onnx.NodeProto, name: str, types: Mapping[str, onnx.TypeProto]
-    ) -> Mapping[str, onnx.TypeProto]:
-        """Return the types that win over ONNX's inference; raises GraphError for a negative size."""
-        found = specified_types(node, types, self.constants, self.opset)
-        for output, kind in found.items():
-            _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
-        return found
-
     def _drop_impossible_declarations(
-        self, node: onnx.NodeProto, inferred: Mapping[str, onnx.TypeProto], kinds: dict[str, onnx.TypeProto]
+        self, node: onnx.NodeProto, inferred: Types, kinds: dict[str, onnx.TypeProto]
     ) -> None:
-        """Put the inferred types back in place of declared shapes that the node can write for no values."""
+        """Restore the inferred types of outputs whose declared shape the node cannot write for any values."""
         largest = None
         for output in self._declarations.assumed.intersection(kinds):
             largest = largest_types(node, self.types, self.constants) if largest is None else largest
@@ -264,7 +261,7 @@ class TypeInference:
                 kinds[output] = inferred.get(output, onnx.TypeProto())
 
     def _resolve_by_bounds(self, node: onnx.NodeProto, name: str, kinds: dict[str, onnx.TypeProto]) -> None:
-        """Put the largest types in place of those that follow from values, if there are such."""
+        """Replace types that follow from values by their bounds, if they are known."""
         axes = self.variable_axes(node.input[0]) if node.input else frozenset()
         largest = self._value_bounds.shape_stated(node, self.types, axes, kinds)
         if not largest:
@@ -298,30 +295,24 @@ class TypeInference:
         kept = tuple(output for index, output in named if output in self._read or index not in optional)
         return kept or (named[0][1],)
 
-    def _infer(
-        self,
-        node: onnx.NodeProto,
-        name: str,
-        schema: OpSchema,
-        outputs: tuple[str, ...],
-        types: Mapping[str, onnx.TypeProto],
-    ) -> Mapping[str, onnx.TypeProto]:
+    def _infer(self, visit: _Visit, schema: OpSchema, types: Types) -> Types:
+        node, outputs = visit.node, visit.outputs
         if (sliced := self._slice_of_nothing(node, types)) is not None:
             return {node.output[0]: sliced}
         operands = list(filter(None, node.input))
         known = {operand: value for operand in operands if (value := self.constants.known_value(operand)) is not None}
-        inferred = self._infer_node(schema, node, name, known, types)
+        inferred = self._infer_node(visit, schema, known, types)
         if _are_static(inferred, outputs):
             return inferred
         computed = {operand: value for operand in operands if (value := self.constants.value(operand)) is not None}
         if len(computed) > len(known):
-            inferred = self._infer_node(schema, node, name, computed, types)
+            inferred = self._infer_node(visit, schema, computed, types)
         if not _are_static(inferred, outputs) and _are_static(expanded := self._infer_function(node, types), outputs):
             return expanded
         return inferred
 
-    def _slice_of_nothing(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> onnx.TypeProto | None:
-        """Return the type of a slice of a tensor without elements: onnx aborts the program if it goes backwards."""
+    def _slice_of_nothing(self, node: onnx.NodeProto, types: Types) -> onnx.TypeProto | None:
+        """Return the type of a slice of an empty tensor; a negative step would abort the process in onnx."""
         shape = static_shape(types[node.input[0]]) if kind_of(node) == "Slice" and any(node.input[:1]) else None
         if shape is None or 0 not in shape or (ranges := ranges_of(node, len(shape), self.constants)) is None:
             return None
@@ -330,29 +321,21 @@ class TypeInference:
             sizes[each.axis] = each.length(sizes[each.axis])
         return make_tensor_type_proto(types[node.input[0]].tensor_type.elem_type, sizes)
 
-    def _infer_node(
-        self,
-        schema: OpSchema,
-        node: onnx.NodeProto,
-        name: str,
-        values: dict[str, onnx.TensorProto],
-        known: Mapping[str, onnx.TypeProto],
-    ) -> dict[str, onnx.TypeProto]:
-        types = {operand: known[operand] for operand in node.input if operand}
-        node = _with_defaults(node)
-        opsets = list(self.opsets.values())
+    def _infer_node(self, visit: _Visit, schema: OpSchema, values: dict[str, onnx.TensorProto], known: Types) -> Types:
+        types = {operand: known[operand] for operand in visit.node.input if operand}
+        node, opsets = _with_defaults(visit.node), list(self.opsets.values())
         try:
             found = infer_node_outputs(
                 schema, node, types, values, opset_imports=opsets, ir_version=self.model.ir_version
             )
         except Exception as error:  # onnx raises three unrelated types
-            raise GraphError(f"onnx refuses it: {error}", place=f"node {name!r}", expected="a valid node") from None
-        for output, kind in found.items():
-            _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
+            what, place = f"onnx refuses it: {error}", f"node {visit.name!r}"
+            raise GraphError(what, place=place, expected="a valid node") from None
+        _ensure_output_sizes(found, visit.name)
         return found
 
-    def _infer_function(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> dict[str, onnx.TypeProto]:
-        """The node as a model of its own: only so ONNX looks into the bodies of its function operators."""
+    def _infer_function(self, node: onnx.NodeProto, types: Types) -> dict[str, onnx.TypeProto]:
+        """Infer the node as a separate model, so that ONNX expands function operators."""
         model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         model.graph.name = "node"
         model.graph.node.append(node)
@@ -363,7 +346,7 @@ class TypeInference:
         return {value.name: value.type for value in infer_shapes(model, data_prop=True).graph.output}
 
     def _resolve(self, output: str, inferred: onnx.TypeProto, is_constant: bool) -> onnx.TypeProto:
-        """The inferred type; where it is not static, the computed value's or the declared one."""
+        """Return the inferred type; if it is not static, the type of the computed value, or the declared type."""
         if static_shape(inferred) is not None:
             self._declarations.compare(output, inferred)
             return inferred
@@ -384,12 +367,17 @@ def _with_defaults(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _ensure_sizes(shape: tuple[int, ...], place: str, whose: str) -> None:
-    """Raise GraphError for a negative size, which inference finds where an input is too small."""
+    """Raise GraphError for a negative size, which inference gives if an input is too small."""
     if any(size < 0 for size in shape):
         raise GraphError(f"{whose} shape {list(shape)}", place=place, expected="larger inputs, or other attributes")
 
 
-def _are_static(types: Mapping[str, onnx.TypeProto], names: tuple[str, ...]) -> bool:
+def _ensure_output_sizes(types: Types, name: str) -> None:
+    for output, kind in types.items():
+        _ensure_sizes(static_shape(kind) or (), f"node {name!r}", f"its output {output!r} has the")
+
+
+def _are_static(types: Types, names: tuple[str, ...]) -> bool:
     return all(name in types and static_shape(types[name]) is not None for name in names)
 
 
@@ -410,13 +398,8 @@ def _refusal(
     return GraphError(what, place=place, expected="static shapes")
 
 
-def _refusal_of_bound(node: onnx.NodeProto, name: str, operand: str) -> GraphError:
-    what = f"the shape of its input {operand!r} follows from values, and of {kind_of(node)} no largest output is known"
-    return GraphError(what, place=f"node {name!r}", expected="static shapes")
-
-
 class Declarations:
-    """Declared types by tensor; those of `dropped` tensors count for nothing."""
+    """Declared types by tensor, without those of `dropped` tensors."""
 
     def __init__(self, graph: onnx.GraphProto, dropped: frozenset[str]) -> None:
         self._types = {value.name: value.type for value in (*graph.value_info, *graph.output)}
@@ -426,7 +409,7 @@ class Declarations:
         self.assumed: set[str] = set()
 
     def compare(self, name: str, inferred: onnx.TypeProto) -> None:
-        """Note where the file declares another shape than what was found."""
+        """Note a declared shape that contradicts the inferred one."""
         declared = self._types.get(name)
         if declared is None or not declared.tensor_type.HasField("shape"):
             return
@@ -438,7 +421,7 @@ class Declarations:
             self._contradictions.append(f"{name!r} is declared [{said}] and is {list(found)}")
 
     def completed(self, name: str, inferred: onnx.TypeProto) -> onnx.TypeProto:
-        """What was found, and what the file declares where nothing was."""
+        """Return the inferred type, completed by the declared type."""
         if name not in self._types:
             return inferred
         completed = with_declared(inferred, self._types[name])
@@ -447,13 +430,13 @@ class Declarations:
         return completed
 
     def drop(self, name: str, declared: onnx.TypeProto) -> None:
-        """Note that an operator cannot write a tensor of the shape that the file declares."""
+        """Note that the operator cannot write a tensor of the declared shape."""
         self.assumed.discard(name)
         self._types.pop(name, None)
         self._contradictions.append(f"{name!r} is declared {list(static_shape(declared) or ())} and cannot be that")
 
     def remarks(self) -> tuple[str, ...]:
-        """One line that names all contradictions, if there are any."""
+        """Return one line that lists all contradictions; empty without any."""
         if not self._contradictions:
             return ()
         listed, rest = self._contradictions[:GREATEST_LISTED], len(self._contradictions) - GREATEST_LISTED
@@ -462,3 +445,201 @@ class Declarations:
         what = "declared shape contradicts" if count == 1 else "declared shapes contradict"
         end = "and is dropped" if count == 1 else "and are dropped"
         return (f"{count} {what} what its operators give {end}: {'; '.join(listed)}{more}",)
+
+
+@dataclass(frozen=True, slots=True)
+class UnfoldedModel:
+    """A graph without control flow, the types of its tensors, and remarks for the user."""
+
+    graph: onnx.GraphProto
+    types: ModelTypes
+    remarks: tuple[str, ...]
+
+
+_NODES_OF_A_BODY: Final = 20
+"""Cost of a loop body as a model of its own, in visited nodes."""
+
+
+class NotUnrolledError(GraphError):
+    """A loop with too many or an unknown number of iterations; it may stay one operator."""
+
+
+@dataclass(slots=True)
+class LoopWork:
+    """Number of nodes in loops that may still be visited, including visits that are undone."""
+
+    left: int
+
+    def spend(self, nodes: int, loop: str | None) -> None:
+        """Count nodes; raises GraphError above the limit."""
+        self.left -= nodes
+        if self.left < 0:
+            place = None if loop is None else f"node {loop!r}"
+            raise GraphError("its loops take too long to look into", place=place, expected="fewer or shorter loops")
+
+
+class Unfolding:
+    """Visits nodes in order; `runners` visit those that control flow runs, by kind.
+
+    Declared shapes of tensors in `dropped` are ignored; all loops may become at most `greatest_unrolled` nodes. For the
+    body of a loop that stays, `work` is the remaining work of the network.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        dropped: frozenset[str],
+        runners: Mapping[str, Runner],
+        greatest_unrolled: int,
+        work: LoopWork | None = None,
+    ) -> None:
+        self.model = model
+        self._runners = runners
+        self.inference = TypeInference(model, dropped)
+        self.names = UniqueNames(model.graph)
+        self.remarks: list[str] = []
+        self.loop: str | None = None
+        self._nodes: list[onnx.NodeProto] = []
+        self._outputs: list[tuple[str, ...]] = []
+        self._initializers: list[onnx.TensorProto] = []
+        self._unrolled = 0
+        self._greatest_unrolled = greatest_unrolled
+        self._is_body = work is not None
+        self._work = work or LoopWork(2 * greatest_unrolled)
+
+    def run(self) -> UnfoldedModel:
+        """Visit all nodes of the model; raises GraphError."""
+        top = self.model.graph
+        for node, name in zip(top.node, node_names(top.node), strict=True):
+            self.visit(ScopedNode(node, {}), name)
+        graph = onnx.GraphProto(name=top.name)
+        graph.node.extend(self._nodes)
+        graph.initializer.extend((*top.initializer, *self._initializers))
+        graph.sparse_initializer.extend(top.sparse_initializer)
+        graph.input.extend(top.input)
+        graph.output.extend(top.output)
+        remarks = (*self.remarks, *self.inference.remarks())
+        return UnfoldedModel(graph, self.inference.model_types(tuple(self._outputs)), remarks)
+
+    def visit(self, scoped: ScopedNode, name: str) -> None:
+        """Take over a node, or the nodes that it runs; `name` is its name in errors. Raises GraphError."""
+        runner = self._runners.get(kind_of(scoped.node))
+        if runner is not None:
+            self.ensure_known(scoped, name)
+            runner(self, scoped, name)
+        elif next(subgraphs(scoped.node), None) is not None:
+            what = f"{kind_of(scoped.node)} runs a graph of its own"
+            raise GraphError(what, place=f"node {name!r}", expected="a network whose control flow is If, Loop or Scan")
+        else:
+            self.ensure_known(scoped, name)
+            self.add(scoped.renamed(scoped.node.name if not scoped.names else name), name)
+
+    def add(self, node: onnx.NodeProto, name: str) -> None:
+        """Take over a node without control flow; raises GraphError if loops have too many nodes."""
+        self.count_unrolled()
+        self._outputs.append(self.inference.visit(node, name))
+        self._nodes.append(node)
+
+    def count_unrolled(self) -> None:
+        """Count a node of a loop, or an iteration, which may be empty; raises GraphError above the limit."""
+        if self.loop is not None or self._is_body:
+            self._work.spend(1, self.loop)
+        if self.loop is not None:
+            self._unrolled += 1
+            self.ensure_may_unroll(0, self.loop)
+
+    def ensure_may_unroll(self, nodes: int, loop: str) -> None:
+        """Raise NotUnrolledError if this many more nodes exceed the limit."""
+        if self._unrolled + nodes > self._greatest_unrolled:
+            what = f"unrolled, it takes the network's loops beyond {self._greatest_unrolled} nodes"
+            raise NotUnrolledError(what, place=f"node {loop!r}", expected="fewer or shorter iterations")
+
+    def add_kept(self, node: onnx.NodeProto, types: Types, loop: KeptNode) -> None:
+        """Take a loop over as one node with outputs of these types; its last inputs are the captured tensors."""
+        self.count_unrolled()
+        self._outputs.append(self.inference.take(types, loop))
+        self._nodes.append(node)
+
+    @contextmanager
+    def undone_if_not_unrolled(self) -> Iterator[None]:
+        """Drop all nodes that the block added if it ends in NotUnrolledError."""
+        counts = len(self._nodes), len(self._outputs), len(self._initializers), len(self.remarks), self._unrolled
+        bounds = self.inference.remarks_of_bounds.copy()
+        try:
+            yield
+        except NotUnrolledError:
+            nodes, outputs, initializers, remarks, self._unrolled = counts
+            del self._nodes[nodes:], self._outputs[outputs:], self._initializers[initializers:], self.remarks[remarks:]
+            self.inference.remarks_of_bounds[:] = bounds
+            raise
+
+    def of_body(self, model: onnx.ModelProto) -> UnfoldedModel:
+        """Unfold a loop body as a separate model; raises GraphError."""
+        self._work.spend(_NODES_OF_A_BODY, self.loop)
+        return Unfolding(model, frozenset(), self._runners, self._greatest_unrolled, self._work).run()
+
+    def ensure_known(self, scoped: ScopedNode, name: str) -> None:
+        """Raise GraphError if an input of an inner node is not written before."""
+        for operand in filter(None, scoped.inputs):
+            self.inference.ensure_known(operand, name)
+
+    def constant(self, name: str, tensor: onnx.TensorProto) -> str:
+        """Add a constant; return its name in the network."""
+        made = tensor_of(tensor, name)
+        self._initializers.append(made)
+        self.inference.add_initializer(made)
+        return name
+
+    def inline(
+        self,
+        graph: onnx.GraphProto,
+        outer: Mapping[str, str],
+        given: Mapping[str, str],
+        prefix: str,
+        shared: dict[str, str] | None = None,
+    ) -> tuple[str, ...]:
+        """Visit the nodes of an inner graph; return the network's names of its outputs.
+
+        `outer` maps the names around it, `given` those of its inputs. Its constants are added once for all calls with
+        the same `shared`. Raises GraphError for a malformed graph.
+        """
+        stated = {} if shared is None else shared
+        is_first = not stated
+        names = {**outer, **given, **stated}
+        if is_first:
+            self.state(graph, names, stated, prefix)
+        written = {*given}
+        for node in graph.node:
+            if not any(node.output):
+                place = f"node {node.name or node.op_type!r} in node {prefix!r}"
+                raise GraphError("it writes nothing", place=place, expected="at least one output")
+            is_stated = node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS and len(node.output) == 1
+            if is_stated and not is_first:
+                continue
+            for output in filter(None, node.output):
+                if output in written:
+                    what = f"node {node.name or output!r} writes it, and it is there already"
+                    raise GraphError(what, place=f"tensor {output!r} in node {prefix!r}", expected="one producer")
+                written.add(output)
+                names[output] = self.names.tensor(output, prefix)
+                self.inference.is_called(output, names[output])
+                if is_stated:
+                    stated[output] = names[output]
+            called = self.names.node(node.name, prefix) or next((names[name] for name in node.output if name), prefix)
+            self.visit(ScopedNode(node, names), called)
+        for value in graph.output:
+            self.inference.ensure_known(names.get(value.name, value.name), prefix)
+        return tuple(names.get(value.name, value.name) for value in graph.output)
+
+    def state(self, graph: onnx.GraphProto, names: dict[str, str], stated: dict[str, str], prefix: str) -> None:
+        """Add the constants of an inner graph, and note their names in both maps; raises GraphError."""
+        for tensor in graph.initializer:
+            names[tensor.name] = stated[tensor.name] = self.names.tensor(tensor.name, prefix)
+            self.constant(names[tensor.name], tensor)
+        for each in graph.sparse_initializer:
+            what = f"sparse tensor {each.values.name!r} in a graph within it"
+            raise GraphError(what, place=f"node {prefix!r}", expected="plain tensors there")
+
+
+Runner: TypeAlias = Callable[[Unfolding, ScopedNode, str], None]
+"""Visits the nodes that a node of control flow runs; the text is its name in errors."""

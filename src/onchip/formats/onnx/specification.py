@@ -19,8 +19,11 @@ from onnx.helper import get_attribute_value, make_tensor_type_proto
 
 from onchip.errors import GraphError
 from onchip.formats.onnx.constants import Constants
-from onchip.formats.onnx.nodes import kind_of, static_shape
+from onchip.formats.onnx.nodes import Types, kind_of, static_shape
 
+Shape: TypeAlias = tuple[int, ...]
+_Outputs: TypeAlias = Sequence[tuple[int, Shape]]
+"""Element type and shape of each output."""
 _OPERANDS: Final = ("starts", "ends", "axes", "steps")
 
 
@@ -54,8 +57,12 @@ class AxisRange:
 
 
 def ranges_of(node: onnx.NodeProto, rank: int, constants: Constants) -> list[AxisRange] | None:
-    """Return the ranges of a Slice; None if they are not constants, or wrong."""
-    given = _attributes(node) if len(node.input) == 1 else _values(node, constants)
+    """Return the ranges of a Slice; None if they are not constants, or malformed."""
+    given: Mapping[str, list[int]] | None
+    if len(node.input) == 1:
+        given = {one.name: list(get_attribute_value(one)) for one in node.attribute if one.name in _OPERANDS}
+    else:
+        given = _values(node, constants)
     if given is None or "starts" not in given or "ends" not in given:
         return None
     starts, ends = given["starts"], given["ends"]
@@ -67,79 +74,111 @@ def ranges_of(node: onnx.NodeProto, rank: int, constants: Constants) -> list[Axi
     return [AxisRange(axis % rank, *each) for axis, *each in zip(axes, starts, ends, steps, strict=True)]
 
 
-def _attributes(node: onnx.NodeProto) -> Mapping[str, list[int]]:
-    return {one.name: list(get_attribute_value(one)) for one in node.attribute if one.name in _OPERANDS}
-
-
 def _values(node: onnx.NodeProto, constants: Constants) -> Mapping[str, list[int]] | None:
     found = {}
-    for name, operand in zip(_OPERANDS, node.input[1:], strict=False):
-        value = constants.value(operand) if operand else None
-        if operand and value is None:
+    for place, name in enumerate(_OPERANDS, start=1):
+        given = constants.integers(node, place)
+        if given is None and place < len(node.input) and node.input[place]:
             return None
-        if value is not None:
-            found[name] = [int(number) for number in numpy_helper.to_array(value).reshape(-1)]
+        if given is not None:
+            found[name] = given
     return found
 
 
-Shape: TypeAlias = tuple[int, ...]
-_Outputs: TypeAlias = Sequence[tuple[int, Shape]]
-"""Element type and shape of each output."""
+class MissingFactError(Exception):
+    """A shape rule lacks an operand, an attribute or a value, or they contradict each other; the text names it."""
 
 
-class UnspecifiedError(Exception):
-    """The operands and attributes at hand do not fix the shape, or contradict each other."""
+def _missing_if(condition: object) -> None:
+    """Raise MissingFactError if the condition holds."""
+    if condition:
+        raise MissingFactError
 
 
 @dataclass(frozen=True, slots=True)
-class SpecifiedNode:
-    """A node with the types and the constant values of its operands."""
+class TypedNode:
+    """A node with the types and the constant values of its operands; methods raise MissingFactError."""
 
     node: onnx.NodeProto
-    types: Mapping[str, onnx.TypeProto]
+    types: Types
     constants: Constants
-    opset: int
+    opset: int = 0
 
     def has(self, place: int) -> bool:
-        """True if the operand is present."""
+        """Return True if the operand is present."""
         return place < len(self.node.input) and bool(self.node.input[place])
 
-    def shape(self, place: int) -> Shape:
-        """Return an operand's shape; raises UnspecifiedError if it is not static."""
-        shape = static_shape(self.types[self.node.input[place]]) if self.has(place) else None
+    def name(self, place: int) -> str:
+        """Return the name of an operand; raises MissingFactError if it is absent."""
+        if not self.has(place):
+            raise MissingFactError(f"its input {place} is omitted")
+        return str(self.node.input[place])
+
+    def shape(self, place: int, *ranks: int) -> Shape:
+        """Return the static shape of an operand; raises MissingFactError, also if its rank is none of `ranks`."""
+        name = self.name(place)
+        shape = static_shape(self.types[name])
         if shape is None:
-            raise UnspecifiedError
+            raise MissingFactError(f"the shape of its input {name!r} is unknown")
+        if ranks and len(shape) not in ranks:
+            either = " or ".join(map(str, ranks))
+            raise MissingFactError(f"its input {name!r} has {len(shape)} dimensions, not {either}")
+        return shape
+
+    def shapes(self) -> list[Shape]:
+        """Return the static shapes of all operands; raises MissingFactError if one is unknown."""
+        return [self.shape(place) for place in range(len(self.node.input))]
+
+    def rows(self, place: int) -> Shape:
+        """Return the shape of an operand; raises MissingFactError if it has no dimensions."""
+        shape = self.shape(place)
+        if not shape:
+            raise MissingFactError(f"its input {self.name(place)!r} has no dimensions")
         return shape
 
     def element_type(self, place: int) -> int:
-        """Return an operand's element type."""
-        element_type: int = self.types[self.node.input[place]].tensor_type.elem_type
-        return element_type
+        """Return the element type of an operand; raises MissingFactError if it is absent."""
+        return int(self.types[self.name(place)].tensor_type.elem_type)
 
     def value(self, place: int) -> npt.NDArray[Any]:
-        """Return an operand's constant value; raises UnspecifiedError if it has none."""
-        value = self.constants.value(self.node.input[place]) if self.has(place) else None
+        """Return the constant value of an operand; raises MissingFactError if it has none."""
+        name = self.name(place)
+        value = self.constants.value(name)
         if value is None:
-            raise UnspecifiedError
+            raise MissingFactError(f"the value of its input {name!r} is unknown")
         return numpy_helper.to_array(value)
+
+    def integers(self, place: int, count: int) -> tuple[int, ...]:
+        """Return the values of an integer constant; raises MissingFactError unless it has `count` elements."""
+        values = self.value(place).reshape(-1)
+        if values.size != count:
+            raise MissingFactError(f"its input {self.name(place)!r} has {values.size} elements, not {count}")
+        return tuple(int(number) for number in values)
 
     def attribute(self, name: str, default: Any) -> Any:  # noqa: ANN401 (of any type)
         """Return an attribute, strings as text."""
         found = next((get_attribute_value(one) for one in self.node.attribute if one.name == name), default)
         return found.decode(errors="replace") if isinstance(found, bytes) else found
 
-    def integers(self, name: str, default: Shape) -> Shape:
-        """Return a list attribute as long as `default`; raises UnspecifiedError if it has another length."""
+    def list_attribute(self, name: str, default: Shape) -> Shape:
+        """Return a list attribute; raises MissingFactError if its length differs from that of `default`."""
         found = tuple(self.attribute(name, default))
         if len(found) != len(default):
-            raise UnspecifiedError
+            raise MissingFactError(f"its attribute {name!r} has {len(found)} numbers, not {len(default)}")
         return found
 
+    def number(self, name: str, default: int | None = None) -> int:
+        """Return an integer attribute; raises MissingFactError if it is absent and has no default."""
+        for one in self.node.attribute:
+            if one.name == name and one.type == onnx.AttributeProto.INT:
+                return int(one.i)
+        if default is None:
+            raise MissingFactError(f"its attribute {name!r} is missing")
+        return default
 
-def specified_types(
-    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Constants, opset: int
-) -> dict[str, onnx.TypeProto]:
-    """Return the types of the outputs that the specification fixes; empty for a kind without a rule here.
+
+def specified_types(node: onnx.NodeProto, types: Types, constants: Constants, opset: int) -> dict[str, onnx.TypeProto]:
+    """Return the types of the outputs that the specification determines; empty for a kind without a rule.
 
     `types` are those of all operands, `opset` is the version of ONNX's own operators.
     """
@@ -147,8 +186,8 @@ def specified_types(
     if rule is None:
         return {}
     try:
-        found = rule(SpecifiedNode(node, types, constants, opset))
-    except UnspecifiedError:
+        found = rule(TypedNode(node, types, constants, opset))
+    except MissingFactError:
         return {}
     return {name: make_tensor_type_proto(*output) for name, output in zip(node.output, found, strict=False) if name}
 
@@ -156,7 +195,7 @@ def specified_types(
 # Windows
 
 
-def _pool(node: SpecifiedNode) -> _Outputs:
+def _pool(node: TypedNode) -> _Outputs:
     given = node.shape(0)
     pads_and_windows = _windows(node, len(given) - 2)
     padding = node.attribute("auto_pad", "NOTSET")
@@ -194,24 +233,22 @@ def pooled_size(size: int, window: _Window, padding: str, *, is_ceil: bool) -> i
     return count - 1 if (count - 1) * window.stride >= size + begin else count
 
 
-def _windows(node: SpecifiedNode, rank: int, default_kernel: Shape = ()) -> list[_Window]:
-    kernel = node.integers("kernel_shape", default_kernel or (0,) * rank)
-    strides = node.integers("strides", (1,) * rank)
-    dilations = node.integers("dilations", (1,) * rank)
-    pads = node.integers("pads", (0,) * (2 * rank))
-    if rank < 1 or min(*kernel, *strides, *dilations) < 1:
-        raise UnspecifiedError
+def _windows(node: TypedNode, rank: int, default_kernel: Shape = ()) -> list[_Window]:
+    kernel = node.list_attribute("kernel_shape", default_kernel or (0,) * rank)
+    strides = node.list_attribute("strides", (1,) * rank)
+    dilations = node.list_attribute("dilations", (1,) * rank)
+    pads = node.list_attribute("pads", (0,) * (2 * rank))
+    _missing_if(rank < 1 or min(*kernel, *strides, *dilations) < 1)
     reaches = [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, dilations, strict=True)]
     return [_Window(*each) for each in zip(reaches, strides, pads[:rank], pads[rank:], strict=True)]
 
 
-def _transposed_convolution(node: SpecifiedNode) -> _Outputs:
+def _transposed_convolution(node: TypedNode) -> _Outputs:
     given, filters = node.shape(0), node.shape(1)
     rank = len(given) - 2
-    if len(filters) != len(given):
-        raise UnspecifiedError
+    _missing_if(len(filters) != len(given))
     windows = _windows(node, rank, filters[2:])
-    more = node.integers("output_padding", (0,) * rank)
+    more = node.list_attribute("output_padding", (0,) * rank)
     padding = node.attribute("auto_pad", "NOTSET")
     stated = tuple(node.attribute("output_shape", ()))
     full = [
@@ -228,17 +265,15 @@ def _transposed_convolution(node: SpecifiedNode) -> _Outputs:
         sizes = tuple(full)
     else:
         sizes = tuple(most - window.begin - window.end for window, most in zip(windows, full, strict=True))
-    if len(sizes) != rank:
-        raise UnspecifiedError
+    _missing_if(len(sizes) != rank)
     return [(node.element_type(0), (given[0], filters[1] * node.attribute("group", 1), *sizes))]
 
 
-def _unpooled(node: SpecifiedNode) -> _Outputs:
+def _unpooled(node: TypedNode) -> _Outputs:
     given = node.shape(0)
     if node.has(2):
         stated = tuple(int(size) for size in node.value(2).reshape(-1))
-        if len(stated) != len(given):
-            raise UnspecifiedError
+        _missing_if(len(stated) != len(given))
         return [(node.element_type(0), stated)]
     windows = _windows(node, len(given) - 2)
     sizes = tuple(
@@ -251,88 +286,77 @@ def _unpooled(node: SpecifiedNode) -> _Outputs:
 # Products
 
 
-def _einsum(node: SpecifiedNode) -> _Outputs:
-    shapes = [node.shape(place) for place in range(len(node.node.input))]
-    return [(node.element_type(0), einsum_shape(node.attribute("equation", ""), shapes))]
-
-
 def einsum_shape(equation: str, shapes: Sequence[Shape]) -> Shape:
     """Return the shape of an Einsum's output; a letter of size 1 in one operand is broadcast to the others' size.
 
-    Raises UnspecifiedError if the equation does not fit the shapes.
+    Raises MissingFactError if the equation does not fit the shapes.
     """
     left, arrow, written = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if len(terms) != len(shapes):
-        raise UnspecifiedError
+    _missing_if(len(terms) != len(shapes))
     sizes: dict[str, int] = {}
     spread: Shape = ()
     for term, shape in zip(terms, shapes, strict=True):
         before, dots, after = term.partition("...")
         several = len(shape) - len(before) - len(after)
-        if several < 0 or (several and not dots):
-            raise UnspecifiedError
-        spread = _broadcast(spread, shape[len(before) : len(before) + several])
+        _missing_if(several < 0 or (several and not dots))
+        spread = broadcast(spread, shape[len(before) : len(before) + several])
         for letter, size in zip(before + after, shape[: len(before)] + shape[len(before) + several :], strict=True):
             sizes[letter] = _met(sizes.get(letter, 1), size)
     if not arrow:
         once = sorted(letter for letter in sizes if left.count(letter) == 1)
         written = "..." * ("..." in left) + "".join(once)
     before, dots, after = written.partition("...")
-    if not sizes.keys() >= {*before, *after}:
-        raise UnspecifiedError
+    _missing_if(not sizes.keys() >= {*before, *after})
     return (*(sizes[one] for one in before), *(spread if dots else ()), *(sizes[one] for one in after))
 
 
-def _broadcast(first: Shape, second: Shape) -> Shape:
+def broadcast(first: Shape, second: Shape) -> Shape:
+    """Return the shape of two operands that are broadcast together; raises MissingFactError if they do not fit."""
     rank = max(len(first), len(second))
     padded = ((1,) * (rank - len(one)) + one for one in (first, second))
     return tuple(_met(*sizes) for sizes in zip(*padded, strict=True))
 
 
 def _met(first: int, second: int) -> int:
-    if first != second and 1 not in (first, second):
-        raise UnspecifiedError
+    _missing_if(first != second and 1 not in (first, second))
     return second if first == 1 else first
 
 
 # Values that are constant
 
 
-def _compressed(node: SpecifiedNode) -> _Outputs:
-    """The elements, or the slices along an axis, for which the condition is true."""
+def _compressed(node: TypedNode) -> _Outputs:
+    """Count the elements, or the slices along an axis, for which the condition is true."""
     given, condition = node.shape(0), node.value(1).astype(bool).reshape(-1)
     axis = node.attribute("axis", None)
     if axis is None:
         return [(node.element_type(0), (int(condition[: int(np.prod(given))].sum()),))]
-    if not -len(given) <= axis < len(given):
-        raise UnspecifiedError
+    _missing_if(not -len(given) <= axis < len(given))
     axis %= len(given)
     return [(node.element_type(0), (*given[:axis], int(condition[: given[axis]].sum()), *given[axis + 1 :]))]
 
 
-def _sliced(node: SpecifiedNode) -> _Outputs:
-    """Bounds beyond an axis are moved to its ends, which ONNX's inference does not do for each opset."""
+def _sliced(node: TypedNode) -> _Outputs:
+    """Clamp bounds to the ends of their axis, which ONNX's inference does not do for every opset."""
     given = node.shape(0)
     ranges = ranges_of(node.node, len(given), node.constants)
     if ranges is None:
-        raise UnspecifiedError
+        raise MissingFactError
     sizes = list(given)
     for each in ranges:
         sizes[each.axis] = each.length(sizes[each.axis])
     return [(node.element_type(0), tuple(sizes))]
 
 
-def _resized_in_proportion(node: SpecifiedNode) -> _Outputs:
-    """A Resize to sizes within which, or around which, the output keeps the aspect ratio of the input."""
+def _resized_in_proportion(node: TypedNode) -> _Outputs:
+    """Resize to sizes within which, or around which, the output keeps the aspect ratio of the input."""
     given = node.shape(0)
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
-    if policy not in ("not_larger", "not_smaller") or not node.has(3):
-        raise UnspecifiedError
+    _missing_if(policy not in ("not_larger", "not_smaller") or not node.has(3))
     sizes = [int(size) for size in node.value(3)]
     axes = [axis % len(given) for axis in node.attribute("axes", range(len(given)))]
-    if len(axes) != len(sizes) or any(given[axis] < 1 for axis in axes):
-        raise UnspecifiedError
+    _missing_if(len(axes) != len(sizes) or any(given[axis] < 1 for axis in axes))
     scales = [np.float32(size) / np.float32(given[axis]) for size, axis in zip(sizes, axes, strict=True)]
     scale = min(scales) if policy == "not_larger" else max(scales)
     written = list(given)
@@ -341,32 +365,29 @@ def _resized_in_proportion(node: SpecifiedNode) -> _Outputs:
     return [(node.element_type(0), tuple(written))]
 
 
-def _range(node: SpecifiedNode) -> _Outputs:
-    """As many numbers as double precision counts: ONNX's inference rounds the difference of two floats first."""
+def _range(node: TypedNode) -> _Outputs:
+    """Count the numbers in double precision; ONNX's inference rounds the difference of two floats first."""
     start, limit, delta = (node.value(place).reshape(-1)[0].item() for place in range(3))
-    if not delta or not all(isfinite(number) for number in (start, limit, delta)):
-        raise UnspecifiedError
+    _missing_if(not delta or not all(isfinite(number) for number in (start, limit, delta)))
     count = -((start - limit) // delta) if isinstance(delta, int) else ceil((limit - start) / delta)
     return [(node.element_type(0), (max(count, 0),))]
 
 
-def _dropout(node: SpecifiedNode) -> _Outputs:
-    """The input's type; a mask, before opset 10, has it too."""
+def _dropout(node: TypedNode) -> _Outputs:
+    """Return the input's type; a mask before opset 10 has it, too."""
     given = node.element_type(0), node.shape(0)
     return [given, given if node.opset < 10 else (TensorProto.BOOL, given[1])]
 
 
-def _like_first_input(node: SpecifiedNode) -> _Outputs:
-    return [(node.element_type(0), node.shape(0))]
-
-
-_RULES: Final[Mapping[str, Callable[[SpecifiedNode], _Outputs]]] = {
+_RULES: Final[Mapping[str, Callable[[TypedNode], _Outputs]]] = {
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     "Compress": _compressed,
     "ConvTranspose": _transposed_convolution,
     "Dropout": _dropout,
-    "Einsum": _einsum,
-    **dict.fromkeys(("GroupNormalization", "MeanVarianceNormalization"), _like_first_input),
+    "Einsum": lambda node: [(node.element_type(0), einsum_shape(node.attribute("equation", ""), node.shapes()))],
+    **dict.fromkeys(
+        ("GroupNormalization", "MeanVarianceNormalization"), lambda node: [(node.element_type(0), node.shape(0))]
+    ),
     "MaxUnpool": _unpooled,
     "Range": _range,
     "Resize": _resized_in_proportion,
@@ -379,14 +400,19 @@ _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool", "NhwcMaxPool", "Q
 
 
 def same_pads(size: int, stride: int, taps: int, padding: str, *, is_convolution: bool) -> tuple[int, int]:
-    """Return the pads before and behind one axis of the input, for windows without dilation."""
+    """Return the pads before and after one axis that onnxruntime chooses for windows without dilation.
+
+    The specification leaves the pads open if the windows need none. onnxruntime then starts inside the input: the pads
+    are negative, and convolutions and pools start at different elements. Pools use the pads of windows without
+    dilation.
+    """
     total = (-(-size // stride) - 1) * stride + taps - size
     doubled = total + (padding == "SAME_LOWER") + (is_convolution and total < 0)
     before = doubled // 2 if doubled >= 0 else -(-doubled // 2)
     return before, total - before
 
 
-def unusual_pads(node: SpecifiedNode) -> list[int] | None:
+def unusual_pads(node: TypedNode) -> list[int] | None:
     """Return the `pads` of a node with SAME padding; None if they are not negative and respect the dilation."""
     padding, kind = node.attribute("auto_pad", "NOTSET"), node.node.op_type
     if padding not in ("SAME_UPPER", "SAME_LOWER") or kind not in {*_FILTERS_OF_SAME_PADDING, *_POOLS}:
@@ -398,10 +424,10 @@ def unusual_pads(node: SpecifiedNode) -> list[int] | None:
         taps = (
             node.shape(_FILTERS_OF_SAME_PADDING[kind])[2:]
             if is_convolution
-            else node.integers("kernel_shape", (0,) * len(sizes))
+            else node.list_attribute("kernel_shape", (0,) * len(sizes))
         )
-        strides, dilations = (node.integers(name, (1,) * len(sizes)) for name in ("strides", "dilations"))
-    except UnspecifiedError:
+        strides, dilations = (node.list_attribute(name, (1,) * len(sizes)) for name in ("strides", "dilations"))
+    except MissingFactError:
         return None
     if not len(taps) == len(sizes) > 0 or min(*strides, *dilations, *taps) < 1:
         return None
@@ -412,20 +438,17 @@ def unusual_pads(node: SpecifiedNode) -> list[int] | None:
     return [before for before, _ in pads] + [behind for _, behind in pads] if is_unusual else None
 
 
-_Types: TypeAlias = Mapping[str, onnx.TypeProto]
 _FILTERS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
-"""Which operand a convolution's filters are."""
+"""Map from kind of convolution to the operand with its filters."""
 
 _AUTO_PADS = (b"NOTSET", b"SAME_UPPER", b"SAME_LOWER", b"VALID")
 
 
-def ensure_operands_agree(node: onnx.NodeProto, name: str, types: _Types) -> None:
-    """Raise GraphError for operands that no runtime takes together.
+def ensure_operands_agree(node: onnx.NodeProto, name: str, types: Types) -> None:
+    """Raise GraphError for operands that no runtime accepts together.
 
-    These are filters of other channels than their input, operands of an Einsum that do not fit its equation, and a
-    reshaping to more or fewer elements.
-
-    A shape that is not in `types`, or is not static, agrees with everything.
+    Checks filters whose channels differ from the input's, operands that do not fit the equation of an Einsum, and a
+    reshaping that changes the number of elements. A shape that is not in `types`, or is not static, is not checked.
     """
     kind = kind_of(node)
     said = None
@@ -440,8 +463,8 @@ def ensure_operands_agree(node: onnx.NodeProto, name: str, types: _Types) -> Non
         raise GraphError(what, place=f"node {name!r}", expected=expected)
 
 
-def _fault_of_convolution(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
-    """What is wrong, and what was expected; filters are [outputs, inputs of one group, rows, columns] or so."""
+def _fault_of_convolution(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:
+    """Return the fault and the expectation; filters are [outputs, inputs of a group, rows, columns] or transposed."""
     given, filters = _shape(node.input[0], types), _shape(node.input[_FILTERS[kind_of(node)]], types)
     if given is None or filters is None or len(given) < 3 or len(given) != len(filters):
         return None
@@ -462,30 +485,28 @@ def _fault_of_convolution(node: onnx.NodeProto, types: _Types) -> tuple[str, str
     return None
 
 
-def _fault_of_reshaping(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
+def _fault_of_reshaping(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:
     given, made = _shape(node.input[0], types), _shape(node.output[0], types)
     if given is None or made is None or prod(given) == prod(made):
         return None
     return f"it makes {list(made)} of {list(given)}", "as many elements"
 
 
-def _fault_of_einsum(node: onnx.NodeProto, types: _Types) -> tuple[str, str] | None:
+def _fault_of_einsum(node: onnx.NodeProto, types: Types) -> tuple[str, str] | None:
     shapes = [_shape(name, types) for name in node.input]
     given = [shape for shape in shapes if shape is not None]
     equation = next((one.s.decode(errors="replace") for one in node.attribute if one.name == "equation"), "")
     try:
         if len(given) == len(shapes):
             einsum_shape(equation, given)
-    except UnspecifiedError:
+    except MissingFactError:
         listed = ", ".join(str(list(shape)) for shape in given)
         return f"its operands {listed} do not fit its equation {equation!r}", "a term for each, and one size a letter"
     return None
 
 
-def may_have_shape(
-    node: onnx.NodeProto, types: _Types, shape: tuple[int, ...], largest: tuple[int, ...] | None
-) -> bool:
-    """False if the node cannot write a first output of this shape, whatever the values that its shape follows from.
+def may_have_shape(node: onnx.NodeProto, types: Types, shape: tuple[int, ...], largest: tuple[int, ...] | None) -> bool:
+    """Return False if no values let the node write a first output of this shape.
 
     `largest` is the largest shape of the output, if it is known.
     """
@@ -520,5 +541,5 @@ def _is_within(shape: tuple[int, ...], largest: tuple[int, ...]) -> bool:
     return len(shape) == len(largest) and all(size <= most for size, most in zip(shape, largest, strict=True))
 
 
-def _shape(name: str, types: _Types) -> tuple[int, ...] | None:
+def _shape(name: str, types: Types) -> tuple[int, ...] | None:
     return static_shape(types[name]) if name in types else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -71,7 +71,7 @@ class LawFields(TypedDict, total=False):
 
 
 class LawsFields(LawFields, total=False):
-    """One law for reads and writes, or one for each."""
+    """The law of both reads and writes, or a separate law for each."""
 
     read: LawFields
     write: LawFields
@@ -155,10 +155,8 @@ def load_accelerator(name_or_path: str) -> Accelerator:
     if load is not None:
         return load()
     if not name_or_path.endswith((".yaml", ".yml")) and not Path(name_or_path).exists():
-        raise InputError(
-            f"no accelerator is called {name_or_path!r}",
-            expected=f"a .yaml file or one of {', '.join((*OTHER_ACCELERATORS.names, *bundled_accelerators()))}",
-        )
+        expected = f"a .yaml file or one of {', '.join((*OTHER_ACCELERATORS.names, *bundled_accelerators()))}"
+        raise InputError(f"no accelerator is called {name_or_path!r}", expected=expected)
     return read_accelerator(Path(name_or_path))
 
 
@@ -323,7 +321,7 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
             "memories": [*map(_level_fields, accelerator.levels)],
             "dram": dram and present(_access_fields(dram.access, dram.ports)),
             "dma": dma and {"queues": dma.queues, "setup_cycles": dma.setup_cycles},
-            "links": [_link_fields(link) for link in accelerator.links] or None,
+            "links": [present(asdict(link)) for link in accelerator.links] or None,
             "share": present({"in_place": [*share.in_place] or None, "alias": [*share.alias] or None}) or None,
             "notes": [*accelerator.notes] or None,
         }
@@ -349,10 +347,6 @@ def _level_fields(level: MemoryLevel) -> dict[str, object]:
         "double_buffered": level.double_buffered or None,
     }
     return present(fields | _access_fields(level.access, level.ports))
-
-
-def _link_fields(link: Link) -> dict[str, object]:
-    return present({"source": link.source, "target": link.target, "bits_per_cycle": link.bits_per_cycle})
 
 
 def _access_fields(access: Access | None, ports: tuple[Port, ...]) -> dict[str, object]:

@@ -117,7 +117,7 @@ class FreeFields(TypedDict):
 
 
 class InstructionFields(TypedDict, total=False):
-    """One instruction: exactly one of the fields; `compute` names an operator."""
+    """An instruction: exactly one of the fields is present; `compute` names an operator."""
 
     allocate: AllocateFields
     copy: CopyFields

@@ -255,13 +255,11 @@ def _graph_fields(graph: Graph) -> dict[str, Any]:
         "tensors": [_tensor_fields(tensor) for tensor in graph.tensors],
         "operators": [_operator_fields(operator) for operator in graph.operators],
     }
-    return fields | ({"states": [_state_fields(state) for state in graph.states]} if graph.states else {})
-
-
-def _state_fields(state: State) -> dict[str, object]:
-    return present(
-        {"old": state.old, "new": state.new, "in_place": state.in_place or None, "alias": state.alias or None}
-    )
+    states = [
+        present({"old": one.old, "new": one.new, "in_place": one.in_place or None, "alias": one.alias or None})
+        for one in graph.states
+    ]
+    return fields | ({"states": states} if states else {})
 
 
 def _tensor_fields(tensor: Tensor) -> dict[str, object]:

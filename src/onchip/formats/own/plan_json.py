@@ -21,8 +21,7 @@ from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.arch.sharing import NO_SHARING, SharedKinds
 from onchip.errors import PlanError, errors_in_file
 from onchip.formats.canonical import document_text
-from onchip.formats.files import read_file, write_file
-from onchip.formats.own.answer_format import ONNX_SUFFIX
+from onchip.formats.files import ONNX_SUFFIX, read_file, write_file
 from onchip.formats.own.fields import (
     BindingFields,
     InstructionFields,
@@ -276,11 +275,15 @@ def plan_to_json(document: PlanDocument) -> str:
         "graph": source_fields(document.graph),
         "accelerator": source_fields(document.accelerator),
     }
+    rates = tuple(
+        {"source": source, "target": target, "setup": rate.setup, "terms": [_term(*term) for term in rate.terms]}
+        for (source, target), rate in sorted(transfers.rates.items())
+    )
     fields = {
         "reading": _reading_fields(document.reading),
         "memories": tuple(map(memory_fields, document.answer.memories)),
         "links": tuple({"source": source, "target": target} for source, target in transfers.links) or None,
-        "rates": tuple(_rate_fields(*ends, transfers.rates[ends]) for ends in sorted(transfers.rates)) or None,
+        "rates": rates or None,
         "placement": None if document.placement is Placement.DYNAMIC else document.placement,
         "order": None if document.order is Order.FREE else document.order,
         "durations": durations
@@ -324,6 +327,5 @@ def memory_fields(memory: Memory) -> dict[str, object]:
     return fields if memory.holds == tuple(Operand) else fields | {"holds": list(memory.holds)}
 
 
-def _rate_fields(source: str, target: str, rate: Rate) -> dict[str, object]:
-    terms = [{"unit_bits": unit_bits, "cost": cost} for unit_bits, cost in rate.terms]
-    return {"source": source, "target": target, "setup": rate.setup, "terms": terms}
+def _term(unit_bits: int, cost: int) -> TermFields:
+    return {"unit_bits": unit_bits, "cost": cost}

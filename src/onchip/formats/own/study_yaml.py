@@ -81,18 +81,16 @@ class StudyFile:
 
 def read_study_file(path: Path) -> StudyFile:
     """Read a study file; raises InputError with file, line and field."""
-    return study_from_yaml(read_file(path), str(path))
-
-
-def study_from_yaml(text: str | bytes, file: str) -> StudyFile:
-    """Read the study in `text`; `file` is its name in errors. Raises InputError with line and field."""
-    document = parse_yaml(text, STUDY_FORMAT, file)
+    file = str(path)
+    document = parse_yaml(read_file(path), STUDY_FORMAT, file)
     try:
         check_format(document.value, STUDY_FORMAT, file)
         encoded = json.dumps(_spelled_out(document.value)).encode()
         return StudyFile(validate(StudyFields, encoded, STUDY_FORMAT, file), document, file)
     except InputError as error:
-        error.place = document.place(_without_branch(error.place or ""))
+        head, _, last = (error.place or "").rpartition(".")
+        is_alternative = last in ("str", "int", "CostTableFields")  # pydantic adds the alternative that it tried
+        error.place = document.place(head if is_alternative else error.place or "")
         raise error.in_file(file) from None
 
 
@@ -118,9 +116,3 @@ def _parameter(value: object) -> object:
     if isinstance(value, list):
         return {"values": value}
     return {"range": value} if isinstance(value, str) else value
-
-
-def _without_branch(place: str) -> str:
-    """Return the place in the file, without the alternative that pydantic tried there."""
-    head, _, last = place.rpartition(".")
-    return head if last in ("str", "int", "CostTableFields") else place

@@ -1,1 +1,1 @@
-"""TFLite models as graphs, and the arena plans in them."""
+"""TFLite models as graphs, and their arena plans."""

@@ -15,15 +15,15 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-import flatbuffers
 import numpy as np
 
 from onchip.answer.packing import Buffer
 from onchip.errors import GraphError, InputError, errors_in_file
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.file import INT4, Accessor, ModelFile, bits_of, refused_if_damaged, type_name
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator, NetworkTensor
+from onchip.formats.tflite.part import Front, field_place
 from onchip.formats.tflite.storage import VIEWS
 from onchip.ir.tensor import size_in_bytes
 
@@ -41,7 +41,7 @@ _CUSTOM_WITHOUT: Final = frozenset(
     | {"SignalFilterBankSquareRoot", "SignalFilterBankSpectralSubtraction", "SignalFramer", "SignalIrfft"}
     | {"SignalOverlapAdd", "SignalPCAN", "SignalStacker", "SignalWindow"}
 )
-"""Custom operators of the runtime itself whose kernels ask for nothing."""
+"""Custom operators of the runtime whose kernels need no buffers."""
 _LSTM_STATE: Final = 18
 _LSTM_CELL: Final = 19
 _LSTM_GATES: Final = 4
@@ -49,10 +49,9 @@ _LSTM_GATES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ArenaContents:
-    """What an arena holds when operators run in some order: tensors of one group have one place, `buffers` says when.
+    """Contents of an arena for an operator order: the tensors of a group share an address, for the time in `buffers`.
 
-    `scratch` are the buffers of each operator's kernel, by the operator's place in the order. Sizes are in bytes, not
-    rounded up.
+    `scratch` are the buffers of each operator's kernel, by position in the order. Sizes are in bytes, without padding.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -61,9 +60,9 @@ class ArenaContents:
 
 
 def arena_contents(read: ReadNetwork, order: Sequence[int], *, views_apart: bool = False) -> ArenaContents:
-    """The buffers when the file's operators run in `order`; a view lies where its source does, or apart.
+    """Return the contents if the file's operators run in `order`; a view shares the address of its source, or not.
 
-    Raises GraphError for what has no size.
+    Raises GraphError for elements without a fixed size.
     """
     lives = arena_lives(read, order)
     groups: dict[int, list[int]] = {}
@@ -86,9 +85,9 @@ def arena_contents(read: ReadNetwork, order: Sequence[int], *, views_apart: bool
 
 
 def arena_lives(read: ReadNetwork, order: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """By tensor the half-open range of steps that need its bytes; constants and state have places apart.
+    """Return a map from tensor to the half-open range of steps that need its bytes, without constants and states.
 
-    What no operator touches is there in a step of its own, after the last.
+    A tensor that no operator touches lives in a separate step after the last.
     """
     network, storage = read.network, read.storage
     last = len(order) + 1
@@ -110,7 +109,7 @@ def arena_lives(read: ReadNetwork, order: Sequence[int]) -> dict[int, tuple[int,
 
 
 def arena_size_bytes(tensor: NetworkTensor) -> int:
-    """How many bytes a tensor takes in the arena, where half a byte is a whole one; raises GraphError."""
+    """Return the bytes of a tensor in the arena, where half a byte counts as one; raises GraphError."""
     bits = 8 if tensor.element_type == INT4 else bits_of(tensor.element_type)
     if bits is None:
         raise GraphError("its elements have no fixed size", place=f"tensor {tensor.name!r}", expected="numbers")
@@ -118,16 +117,16 @@ def arena_size_bytes(tensor: NetworkTensor) -> int:
 
 
 def scratch_bytes(operator: NetworkOperator, tensors: Sequence[NetworkTensor]) -> tuple[int, ...]:
-    """The sizes of an operator's scratch buffers in bytes; none for kinds that ask for none, or are not known.
+    """Return the sizes of an operator's scratch buffers in bytes; empty for kinds without any and for unknown kinds.
 
-    As the `Prepare` functions of `tensorflow/lite/micro/kernels` have them, of a machine with pointers of eight bytes.
-    Kernels written for one processor (CMSIS-NN, Xtensa) ask for others.
+    The sizes are those of the `Prepare` functions of `tensorflow/lite/micro/kernels`, with pointers of eight bytes.
+    Kernels for one processor (CMSIS-NN, Xtensa) need other buffers.
     """
     return tuple(size for size in _sizes(operator, tensors) if size)
 
 
 def has_known_scratch(operator: NetworkOperator) -> bool:
-    """Whether it is known what an operator asks for; of most custom operators it is not."""
+    """Return True if an operator's scratch buffers are known; they are unknown for most custom operators."""
     name = operator.kind.removeprefix(_CUSTOM)
     return name == operator.kind or operator.kind == _FOURIER or name in _CUSTOM_WITHOUT
 
@@ -162,62 +161,26 @@ def _sizes(operator: NetworkOperator, tensors: Sequence[NetworkTensor]) -> Itera
         cell_bytes = {"INT16": 2, "FLOAT32": 4}.get(types[_LSTM_CELL], 0)
         yield from _LSTM_GATES * (cell_bytes * elements[_LSTM_STATE],)
     elif kind == _FOURIER and output.shape:
-        # Of so many samples it writes a complex number for each pair, and one more.
+        # The output has a complex number for each pair of samples, and one more.
         yield (output.shape[-1] - 2) * (bits_of(output.element_type) or 0) // 8
-
-
-def places_in_order(read: ReadNetwork, names: Sequence[str]) -> tuple[int, ...]:
-    """The places of all operators of the file, in the order in which a plan runs those of `names`.
-
-    Copies that a plan makes and the file does not have are passed over. Views and what constants give come as late as
-    they can, or where the file has them if nothing else moves.
-    """
-    operators = read.network.operators
-    place = {operator.name: at for at, operator in enumerate(operators)}
-    run = [place[name] for name in names if name in read.source]
-    if run == sorted(run):
-        return tuple(range(len(operators)))
-    writer = {index: at for at, operator in enumerate(operators) for index in operator.outputs}
-    done: set[int] = set()
-    order: list[int] = []
-    for at in (*run, *range(len(operators))):
-        if at not in done:
-            needed = _not_done_before(at, operators, writer, done)
-            order += sorted(needed)
-            done |= needed
-    return tuple(order)
-
-
-def _not_done_before(
-    place: int, operators: Sequence[NetworkOperator], writer: dict[int, int], done: set[int]
-) -> set[int]:
-    """An operator and what has to run for it; the file has these in an order in which they can."""
-    needed, open_ones = {place}, [place]
-    while open_ones:
-        for index in operators[open_ones.pop()].inputs:
-            before = writer.get(index)
-            if before is not None and before not in done and before not in needed:
-                needed.add(before)
-                open_ones.append(before)
-    return needed
 
 
 METADATA: Final = "OfflineMemoryAllocation"
 ALIGNMENT_BYTES: Final = 16
-"""To which TFLite Micro aligns its arena and the tensors that it places itself."""
+"""Alignment of TFLite Micro's arena and of the tensors that it places itself."""
 _VERSION: Final = 1
 _HEADER: Final = 3
 AT_RUN_TIME: Final = -1
-"""In place of an offset: the runtime decides where the tensor lies."""
+"""Marks a tensor whose address the runtime chooses."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlan:
-    """Buffers over the steps of `arena_lives`, each with its offset; `names` says which tensors are in one.
+    """Buffers over the steps of `arena_lives` with their offsets; `names` lists the tensors of each buffer.
 
-    `at_run_time` are the tensors that have no offset; `negative` has the offset of each that is below -1. `ignored` are
-    tensors with an offset that the runtime does not use: constants, and tensors without bytes. `listed` offsets stand
-    in the file, for `tensors` tensors.
+    `at_run_time` are the tensors without an offset; `negative` has the offset of each tensor below -1. `ignored` are
+    tensors with an offset that the runtime does not use: constants, and tensors without bytes. The file has `listed`
+    offsets, for `tensors` tensors.
     """
 
     network: str
@@ -232,19 +195,19 @@ class ArenaPlan:
 
 
 def read_arena_plan(path: Path) -> ArenaPlan:
-    """Read the plan of a file; raises InputError for a file that holds none, or none that can be read."""
+    """Read the plan of a file; raises InputError for a file without a valid plan."""
     read = read_tflite_network(path)
     with errors_in_file(str(path)):
         return arena_plan_of(read)
 
 
 def arena_plan_of(read: ReadNetwork) -> ArenaPlan:
-    """The plan that a file holds; raises InputError for one that holds none, or none that can be read."""
+    """Return the plan that a file holds; raises InputError for a file without a valid plan."""
     return _plan_of(read, _offsets(read))
 
 
 def plan_content(offsets: Sequence[int]) -> bytes:
-    """The bytes of the metadata that say these offsets, -1 for what the runtime decides."""
+    """Return the bytes of the metadata for these offsets; -1 leaves the address to the runtime."""
     return np.array([_VERSION, 1, len(offsets), *offsets], "<i4").tobytes()
 
 
@@ -269,7 +232,8 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
         raise GraphError("it has several subgraphs, whose lives overlap", place=METADATA, expected="one subgraph")
     network = read.network
     lives = arena_lives(read, range(len(network.operators)))
-    lives |= _lives_of_variables(read)
+    states = (at for at, one in enumerate(network.tensors) if read.storage.is_state(at) and 0 not in one.shape)
+    lives |= dict.fromkeys(states, (0, len(network.operators) + 1))  # a state lasts from one inference to the next
     same = _buffers_shared(network, offsets)
     names: dict[int, list[str]] = {}
     spans: dict[int, tuple[int, int, int]] = {}
@@ -299,14 +263,8 @@ def _plan_of(read: ReadNetwork, offsets: Sequence[int]) -> ArenaPlan:
     )
 
 
-def _lives_of_variables(read: ReadNetwork) -> dict[int, tuple[int, int]]:
-    """Map each state tensor to all steps: its bytes must last from one inference to the next."""
-    tensors, last = read.network.tensors, len(read.network.operators) + 1
-    return {at: (0, last) for at, one in enumerate(tensors) if read.storage.is_state(at) and 0 not in one.shape}
-
-
 def _buffers_shared(network: FlatNetwork, offsets: Sequence[int]) -> dict[int, int]:
-    """Of a view that lies where its source does, the tensor whose bytes it shows: nothing is copied."""
+    """Return a map from each view at the address of its source to that source; nothing is copied."""
     same: dict[int, int] = {}
     for operator in network.operators:
         if operator.kind in VIEWS and max(operator.inputs[0], operator.outputs[0]) < len(offsets):
@@ -317,7 +275,6 @@ def _buffers_shared(network: FlatNetwork, offsets: Sequence[int]) -> dict[int, i
 
 
 _ALIGNMENT_BYTES: Final = 16
-_IDENTIFIER: Final = b"TFL3"
 _MODEL_FIELDS: Final = 8
 _SUBGRAPHS, _BUFFERS, _METADATA = 2, 4, 6
 _SUBGRAPH_FIELDS: Final = 6
@@ -328,14 +285,14 @@ _CONTROL: Final = "model_control_dependencies"
 
 
 def with_arena_plan(file: ModelFile, offsets: Sequence[int], order: Sequence[int]) -> bytes:
-    """The model with an offset for each tensor (-1: the runtime's), its operators in `order`.
+    """Return the model with an offset for each tensor (-1: the runtime's), and its operators in `order`.
 
-    Raises InputError for what would not mean the same behind a new root.
+    The old bytes stay unchanged behind a new root. Raises InputError if the model would have another meaning there.
     """
     is_reordered = tuple(order) != tuple(range(len(order)))
     with refused_if_damaged():
         _ensure_it_can_move(file, is_reordered=is_reordered)
-        return _Rewriting(file).content(plan_content(offsets), order if is_reordered else None)
+        return _rewritten(file, plan_content(offsets), order if is_reordered else None)
 
 
 def _ensure_it_can_move(file: ModelFile, *, is_reordered: bool) -> None:
@@ -343,7 +300,7 @@ def _ensure_it_can_move(file: ModelFile, *, is_reordered: bool) -> None:
     if len(file.subgraphs) > 1:
         raise InputError(f"it has {len(file.subgraphs)} subgraphs, whose lives overlap", expected="one subgraph")
     operators = file.subgraphs[0].operators
-    if file.has_outer_buffers or any(_field(one.table, slot) for one in operators for slot in _LARGE_OPTIONS):
+    if file.has_outer_buffers or any(field_place(one.table, slot) for one in operators for slot in _LARGE_OPTIONS):
         raise InputError("some of its bytes lie behind the flatbuffer, at fixed places", expected="a model below 2 GB")
     if _COMPRESSED in names:
         what = "its tensors are compressed: what kernels need to unpack them is not known"
@@ -360,88 +317,43 @@ def _ensure_known(table: Accessor, fields: int, name: str) -> None:
     tab = table._tab
     vtable = tab.Pos - struct.unpack_from("<i", tab.Bytes, tab.Pos)[0]
     listed = (struct.unpack_from("<H", tab.Bytes, vtable)[0] - 4) // 2
-    if any(_field(table, slot) for slot in range(fields, listed)):
+    if any(field_place(table, slot) for slot in range(fields, listed)):
         what = f"its {name} has fields that were not there when this was written"
         raise InputError(what, expected=f"at most the first {fields} fields of the schema")
 
 
-def _field(table: Accessor, slot: int) -> int:
-    """Where a field's bytes stand; 0 where the table does not have it."""
-    offset = table._tab.Offset(4 + 2 * slot)
-    return int(table._tab.Pos + offset) if offset else 0
+def _rewritten(file: ModelFile, plan: bytes, order: Sequence[int] | None) -> bytes:
+    """Return the file with new tables in front: its plan, and its operators in another order if one is given."""
+    front, model = Front(_ALIGNMENT_BYTES), file.table
+    buffers, entries = front.targets(model, _BUFFERS), front.targets(model, _METADATA)
+    kept = [target for target, (name, _) in zip(entries, file.metadata, strict=True) if name != METADATA]
+    metadata = front.vector([*kept, _entry(front.builder, len(buffers))])
+    placed = front.vector([*buffers, _buffer(front.builder, plan)])
+    fields = {slot: front.target(model, slot) for slot in range(1, _MODEL_FIELDS)}
+    fields |= {_BUFFERS: placed, _METADATA: metadata}
+    if order is not None:
+        table = model.Subgraphs(0)
+        operators = front.targets(table, _OPERATORS)
+        targets = {slot: front.target(table, slot) for slot in range(_DEBUG_INDEX)}
+        targets[_OPERATORS] = front.vector([operators[place] for place in order])
+        place = field_place(table, _DEBUG_INDEX)
+        numbers = {_DEBUG_INDEX: struct.unpack_from("<i", file.content, place)[0]} if place else {}
+        fields[_SUBGRAPHS] = front.vector([front.table(_SUBGRAPH_FIELDS, targets, numbers)])
+    start = front.finished(front.table(_MODEL_FIELDS, fields, {0: model.Version()}))
+    return start + file.content + bytes(-len(file.content) % _ALIGNMENT_BYTES)
 
 
-class _Rewriting:
-    """Writes new tables in front of the file's bytes, as if the builder had written these as well."""
+def _entry(builder: Any, buffer: int) -> int:  # noqa: ANN401 (flatbuffers has no types)
+    name = builder.CreateString(METADATA)
+    builder.StartObject(2)
+    builder.PrependUint32Slot(1, buffer, 0)
+    builder.PrependUOffsetTRelativeSlot(0, name, 0)
+    return int(builder.EndObject())
 
-    def __init__(self, file: ModelFile) -> None:
-        self._file = file
-        content = file.content + bytes(-len(file.content) % _ALIGNMENT_BYTES)
-        self._size = len(content)
-        self._builder: Any = flatbuffers.Builder(0)
-        self._builder.Bytes, self._builder.head = bytearray(content), 0
 
-    def content(self, plan: bytes, order: Sequence[int] | None) -> bytes:
-        """The whole new file."""
-        builder, model = self._builder, self._file.table
-        buffers, entries = self._tables(model, _BUFFERS), self._tables(model, _METADATA)
-        kept = [place for place, (name, _) in zip(entries, self._file.metadata, strict=True) if name != METADATA]
-        metadata = self._vector([*kept, self._entry(len(buffers))])
-        placed = self._vector([*buffers, self._buffer(plan)])
-        fields = {slot: self._target(model, slot) for slot in range(1, _MODEL_FIELDS)}
-        fields |= {_BUFFERS: placed, _METADATA: metadata}
-        if order is not None:
-            fields[_SUBGRAPHS] = self._vector([self._subgraph(model.Subgraphs(0), order)])
-        builder.StartObject(_MODEL_FIELDS)
-        for slot, target in fields.items():
-            builder.PrependUOffsetTRelativeSlot(slot, target, 0)
-        builder.PrependUint32Slot(0, model.Version(), 0)
-        builder.Finish(builder.EndObject(), file_identifier=_IDENTIFIER)
-        return bytes(builder.Output())
-
-    def _subgraph(self, table: Accessor, order: Sequence[int]) -> int:
-        operators = self._tables(table, _OPERATORS)
-        fields = {slot: self._target(table, slot) for slot in range(_DEBUG_INDEX)}
-        fields[_OPERATORS] = self._vector([operators[place] for place in order])
-        self._builder.StartObject(_SUBGRAPH_FIELDS)
-        for slot, target in fields.items():
-            self._builder.PrependUOffsetTRelativeSlot(slot, target, 0)
-        if place := _field(table, _DEBUG_INDEX):
-            self._builder.PrependInt32Slot(_DEBUG_INDEX, struct.unpack_from("<i", self._file.content, place)[0], -1)
-        return int(self._builder.EndObject())
-
-    def _entry(self, buffer: int) -> int:
-        name = self._builder.CreateString(METADATA)
-        self._builder.StartObject(2)
-        self._builder.PrependUint32Slot(1, buffer, 0)
-        self._builder.PrependUOffsetTRelativeSlot(0, name, 0)
-        return int(self._builder.EndObject())
-
-    def _buffer(self, content: bytes) -> int:
-        numbers = np.frombuffer(content, np.uint8)
-        self._builder.Prep(_ALIGNMENT_BYTES, len(content))
-        data = self._builder.CreateNumpyVector(numbers)
-        self._builder.StartObject(1)
-        self._builder.PrependUOffsetTRelativeSlot(0, data, 0)
-        return int(self._builder.EndObject())
-
-    def _target(self, table: Accessor, slot: int) -> int:
-        """What a field of an old table names, as the builder counts: from the end; 0 where there is none."""
-        place = _field(table, slot)
-        return self._size - table._tab.Indirect(place) if place else 0
-
-    def _tables(self, table: Accessor, slot: int) -> list[int]:
-        """The tables that a list of an old table names, as the builder counts."""
-        place = _field(table, slot)
-        if not place:
-            return []
-        tab = table._tab
-        vector = tab.Indirect(place)
-        count = struct.unpack_from("<I", tab.Bytes, vector)[0]
-        return [self._size - tab.Indirect(vector + 4 + 4 * at) for at in range(count)]
-
-    def _vector(self, targets: Sequence[int]) -> int:
-        self._builder.StartVector(4, len(targets), 4)
-        for target in reversed(targets):
-            self._builder.PrependUOffsetTRelative(target)
-        return int(self._builder.EndVector())
+def _buffer(builder: Any, content: bytes) -> int:  # noqa: ANN401 (flatbuffers has no types)
+    builder.Prep(_ALIGNMENT_BYTES, len(content))
+    data = builder.CreateNumpyVector(np.frombuffer(content, np.uint8))
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, data, 0)
+    return int(builder.EndObject())

@@ -42,31 +42,31 @@ _TYPES: Final[dict[int, tuple[str, int, str]]] = {
     17: ("INT4", 4, ""),
     18: ("BFLOAT16", 16, ""),
 }
-"""By the schema's number: its name, bits an element (0: no fixed size), and numpy's name for it, if it has one."""
+"""Map from the schema's number to name, bits per element (0: no fixed size), and numpy's name or an empty text."""
 INT4: Final = 17
 
 
 def type_name(number: int) -> str:
-    """The schema's word for an element type, such as `FLOAT16`."""
+    """Return the schema's name of an element type, such as `FLOAT16`."""
     return _TYPES[number][0] if number in _TYPES else f"type {number}"
 
 
 def bits_of(number: int) -> int | None:
-    """How many bits an element has; None for types of no fixed size, and for those that nobody knows."""
+    """Return the bits per element; None for types without a fixed size and for unknown types."""
     return _TYPES[number][1] or None if number in _TYPES else None
 
 
 def dtype_of(number: int) -> np.dtype[Any] | None:
-    """The numpy type with the same bytes; None where there is none."""
+    """Return the numpy type with the same bytes; None if numpy lacks it."""
     name = _TYPES[number][2] if number in _TYPES else ""
     return np.dtype(name) if name else None
 
 
 Accessor: TypeAlias = Any
-"""What the generated schema reads a table with; it has no types."""
+"""A table of the generated schema, which has no types."""
 GREATEST_MODEL_BYTES: Final = 2**30
 GREATEST_COUNT: Final = 2**17
-"""The tensors, the operators or the buffers of a file; with more, no plan is found anyhow."""
+"""Largest number of tensors, operators or buffers of a file."""
 _GREATEST_WORK: Final = 2**23  # names and lists of all tables together: many may share one long list
 _GREATEST_RANK: Final = 16
 _IDENTIFIER: Final = b"TFL3"
@@ -83,7 +83,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """A tensor as the file states it; `content` is where a constant's bytes lie, `place` where its table stands."""
+    """A tensor of the file; `content` is the range of a constant's bytes, `place` the position of its table."""
 
     name: str
     element_type: int
@@ -97,10 +97,10 @@ class FileTensor:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """An operator as the file states it, its operands as indices of its subgraph's tensors; -1 is an absent one.
+    """An operator of the file; its operands are indices of the subgraph's tensors, -1 for an absent one.
 
-    `kind` is the schema's name (`CONV_2D`), of a custom operator `custom.` and its code. `table` reads the rest of it;
-    None of one that stands in no file.
+    `kind` is the schema's name (`CONV_2D`), or `custom.` and the code of a custom operator. `table` reads the other
+    fields; None for an operator that is not in the file.
     """
 
     kind: str
@@ -122,9 +122,9 @@ class FileSubgraph:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """All of a file: its bytes, and what they say; `metadata` are byte ranges by name.
+    """The bytes of a file and their contents; `metadata` are byte ranges by name.
 
-    Of a large model some buffers may lie behind the flatbuffer: `has_outer_buffers`.
+    In a large model, buffers may lie behind the flatbuffer: `has_outer_buffers`.
     """
 
     content: bytes = field(repr=False)
@@ -140,7 +140,7 @@ def load_model_file(path: Path) -> ModelFile:
 
 
 def model_file(content: bytes) -> ModelFile:
-    """The tables of a file's bytes; raises InputError for what is not a whole TFLite model."""
+    """Return the tables of a file's bytes; raises InputError unless they are a whole TFLite model."""
     with refused_if_damaged():
         if len(content) < 8 or content[4:8] != _IDENTIFIER:
             raise InputError("it is no TFLite model (bytes 4 to 8 are not TFL3)", expected=_EXPECTED)
@@ -149,7 +149,7 @@ def model_file(content: bytes) -> ModelFile:
 
 @contextmanager
 def refused_if_damaged() -> Iterator[None]:
-    """Whatever reading in vain raises is an InputError of one line."""
+    """Raise the errors of reading damaged bytes as an InputError of one line."""
     try:
         yield
     except (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -158,7 +158,7 @@ def refused_if_damaged() -> Iterator[None]:
 
 
 class _Reader:
-    """Walks through the tables of `content` once, within a bound on what they may list together."""
+    """Walks through the tables of `content` once, within a bound on the total size of their lists."""
 
     def __init__(self, content: bytes) -> None:
         import tflite
@@ -166,7 +166,7 @@ class _Reader:
         self._schema = tflite
         self._content = content
         self._left = _GREATEST_WORK
-        self._kinds = _names(tflite.BuiltinOperator)
+        self._kinds = {code: name for name, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
         self._model = tflite.Model.GetRootAs(content)
         self._buffers: tuple[ByteRange | None, ...] = ()
         self._codes: tuple[str, ...] = ()
@@ -204,9 +204,8 @@ class _Reader:
         rank = table.ShapeLength()
         name = self._text(table.Name())
         if rank > _GREATEST_RANK:
-            raise GraphError(
-                f"it has {rank} dimensions", place=f"tensor {name!r}", expected=f"at most {_GREATEST_RANK}"
-            )
+            what = f"it has {rank} dimensions"
+            raise GraphError(what, place=f"tensor {name!r}", expected=f"at most {_GREATEST_RANK}")
         shape = tuple(int(size) for size in table.ShapeAsNumpy()) if rank else ()
         buffer = table.Buffer()
         if buffer >= max(len(self._buffers), 1):
@@ -244,7 +243,7 @@ class _Reader:
         return f"custom.{self._text(code.CustomCode()) or 'unnamed'}" if kind == "CUSTOM" else kind
 
     def _buffer(self, table: Accessor) -> ByteRange | None:
-        """Where a buffer's bytes lie: within the flatbuffer, or behind it; None for an empty one."""
+        """Return the range of a buffer's bytes, inside the flatbuffer or behind it; None for an empty buffer."""
         size, start = table.DataLength(), 0
         if size:
             start = table._tab.Vector(table._tab.Offset(4))
@@ -252,9 +251,8 @@ class _Reader:
             start, size = table.Offset(), table.Size()
             self._has_outer = True
         if not 0 <= start <= start + size <= len(self._content):
-            raise InputError(
-                f"a buffer of {size} bytes begins at byte {start} of {len(self._content)}", expected=_EXPECTED
-            )
+            what = f"a buffer of {size} bytes begins at byte {start} of {len(self._content)}"
+            raise InputError(what, expected=_EXPECTED)
         return ByteRange(start, start + size) if size else None
 
     def _range(self, length: int, what: str) -> range:
@@ -273,12 +271,11 @@ class _Reader:
             raise InputError("its tables list more than a network has", expected=f"at most {_GREATEST_WORK} entries")
 
 
-def _names(enumeration: type) -> dict[int, str]:
-    return {number: name for name, number in vars(enumeration).items() if isinstance(number, int)}
-
-
 def options_of(operator: FileOperator) -> dict[str, int | float]:
-    """The numbers among an operator's options, defaults included; empty for one without any. Raises InputError."""
+    """Return the numbers among an operator's options, with defaults, by name: `StrideW` is `stride_w`.
+
+    The result is empty for an operator without options. Raises InputError for damaged bytes.
+    """
     table = operator.table
     if table is None:
         return {}
@@ -311,7 +308,7 @@ def _numbers(kinds: str, number: int, place: Accessor) -> dict[str, int | float]
 
 @cache
 def _readers(schema: type) -> tuple[tuple[str, Accessor], ...]:
-    """The methods that read one number each, by the name of what they read."""
+    """Return the methods that read one number each, with the name of the number."""
     return tuple(
         (re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower(), method)
         for name, method in vars(schema).items()
@@ -324,9 +321,10 @@ _QUANTISED_DIMENSION: Final = 6  # a field of QuantizationParameters
 
 
 def mended(file: ModelFile) -> bytes:
-    """The file's bytes, a tensor of one dimension quantised along that one; raises InputError for a damaged file.
+    """Return the file's bytes, with tensors of one dimension quantised along that one; raises InputError.
 
-    Older converters say of a bias that it is quantised along dimension 3, as its weights are.
+    TFLite Micro accepts other dimensions and ai-edge-litert refuses them. Older converters state dimension 3 for a
+    bias, as for its weights.
     """
     with refused_if_damaged():
         places = list(_wrong_dimensions(file))
@@ -339,7 +337,7 @@ def mended(file: ModelFile) -> bytes:
 
 
 def _wrong_dimensions(file: ModelFile) -> Iterator[int]:
-    """Where a dimension stands that a tensor of one dimension does not have."""
+    """Yield the positions of quantised dimensions that a tensor of one dimension does not have."""
     for at in range(file.table.SubgraphsLength()):
         subgraph = file.table.Subgraphs(at)
         for index, tensor in enumerate(file.subgraphs[at].tensors):

@@ -1,62 +1,29 @@
-"""A flat TFLite network -> Graph: constants disappear, views fold into their base, operators get onchip's kinds."""
+"""Build a Graph from a flat TFLite network: constants disappear, views fold, operators get onchip's kinds."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Final
 
 from onchip.errors import GraphError
-from onchip.formats.networks import NEXT, writable
-from onchip.formats.tflite import kinds
+from onchip.formats.networks import NEXT
 from onchip.formats.tflite.file import ModelFile, bits_of, type_name
-from onchip.formats.tflite.kinds import DescribedOperator, Operands, UnlikeError
+from onchip.formats.tflite.kinds import DescribedOperator, Operands, description_of, in_own_words
 from onchip.formats.tflite.network import FlatNetwork, NetworkOperator
 from onchip.formats.tflite.storage import MapLayouts, Presentation, TensorStorage
 from onchip.ir.graph import Graph
-from onchip.ir.operator import SEEN_ORDERS, SEEN_SHAPES, WRITTEN_ORDERS, AttributeValue, Operator
+from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-
-KINDS: Final[Mapping[str, Callable[[Operands], DescribedOperator]]] = MappingProxyType(
-    {
-        "CONV_2D": kinds.convolution,
-        "DEPTHWISE_CONV_2D": kinds.depthwise_convolution,
-        "TRANSPOSE_CONV": kinds.transposed_convolution,
-        "MAX_POOL_2D": kinds.pool,
-        "AVERAGE_POOL_2D": kinds.pool,
-        "RESIZE_BILINEAR": kinds.resize,
-        "RESIZE_NEAREST_NEIGHBOR": kinds.resize,
-        "DEPTH_TO_SPACE": kinds.blocks,
-        "SPACE_TO_DEPTH": kinds.blocks,
-        "FULLY_CONNECTED": kinds.fully_connected,
-        "BATCH_MATMUL": kinds.matrix_product,
-        "CONCATENATION": kinds.concatenation,
-        "SPLIT": kinds.split,
-        "SPLIT_V": kinds.split,
-        "PAD": kinds.pad,
-        "PADV2": kinds.pad,
-        "MIRROR_PAD": kinds.pad,
-        "SLICE": kinds.sliced,
-        "STRIDED_SLICE": kinds.strided_slice,
-        "TRANSPOSE": kinds.transposition,
-        "SOFTMAX": kinds.softmax,
-        "LOG_SOFTMAX": kinds.softmax,
-        **dict.fromkeys(kinds.ELEMENTWISE, kinds.elementwise),
-        **dict.fromkeys(kinds.REDUCTIONS, kinds.reduction),
-    }
-)
-"""By TFLite's kind what describes it; all others keep their kind, and run whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadNetwork:
-    """A graph with what it was made from.
+    """A graph with its sources.
 
-    `index` and `presented` say by a tensor's name which of the network's it is, and how its axes stand; a state is
-    there twice, its next value as well. `source` says by an operator's name which of the network's it is.
+    `index` maps a tensor's name to its index in the network, and `presented` to the order of its axes; a state has two
+    names, the second for its next value. `source` maps an operator's name to the operator of the network.
     """
 
     graph: Graph
@@ -68,7 +35,7 @@ class ReadNetwork:
 
     @property
     def network(self) -> FlatNetwork:
-        """The network as the file has it."""
+        """The network of the file."""
         return self.storage.network
 
     @property
@@ -81,7 +48,7 @@ class ReadNetwork:
 
 
 def build_network(file: ModelFile, network: FlatNetwork, name: str) -> ReadNetwork:
-    """The raw graph; raises GraphError for what has no size and for state that two operators share."""
+    """Build the raw graph; raises GraphError for elements without a size and for a state that two operators share."""
     return _NetworkBuilder(file, TensorStorage(file, network), name).build()
 
 
@@ -141,7 +108,7 @@ class _NetworkBuilder:
                 yield State(old, new)
 
     def _described(self) -> dict[str, DescribedOperator]:
-        """Of each operator that runs its description; of two that want a parameter in other orders the first has it."""
+        """Return the description of each operator that runs; the first of two orders of a parameter wins."""
         described: dict[str, DescribedOperator] = {}
         order: dict[int, Presentation] = {}
         for operator in self.storage.network.operators:
@@ -159,7 +126,7 @@ class _NetworkBuilder:
         return described
 
     def _add_states(self, inputs: set[int]) -> None:
-        """A state is read as it was after the last inference, and written as it is for the next one."""
+        """Add the states as inputs; raises GraphError for a state that two operators share."""
         owner: dict[int, str] = {}
         for operator in self.storage.network.operators:
             for index in self.storage.state_of(operator):
@@ -193,11 +160,11 @@ class _NetworkBuilder:
         )
 
     def _is_source(self, base: int) -> bool:
-        """Whether no operator writes `base`: an output over it must be copied."""
+        """Return True if no operator writes `base`; an output over it must be copied."""
         return self.storage.is_constant(base) or self.storage.writer(base) is None
 
     def _add_copy(self, output: int) -> None:
-        """Make a network output over an input, a state or a parameter by an Identity of its own."""
+        """Add an Identity that writes a network output over an input, a state or a parameter."""
         base = self.storage.base(output)
         if base in self.copies:
             copy = self.tensors[self.copies[base]]
@@ -215,7 +182,7 @@ class _NetworkBuilder:
         self.operators.append(Operator(name, "Identity", inputs, (name,), parameters))
 
     def _add(self, index: int, role: Role, presented: Presentation | None = None, name: str = "") -> str:
-        """Add a tensor if it is new; the name under which it stands. Raises GraphError for elements of no size."""
+        """Add a tensor unless it is known; return its name. Raises GraphError for elements without a size."""
         tensor = self.storage.tensor(index)
         name = name or tensor.name
         if name in self.tensors:
@@ -246,47 +213,3 @@ class _NetworkBuilder:
             name += "_"
         self.taken.add(name)
         return name
-
-
-def description_of(operands: Operands) -> DescribedOperator:
-    """The operator in onchip's words where they say exactly what it does, else in TFLite's; raises InputError."""
-    describe = KINDS.get(operands.operator.kind)
-    if describe is not None:
-        try:
-            return describe(operands)
-        except UnlikeError:
-            pass
-    return in_own_words(operands)
-
-
-def in_own_words(operands: Operands) -> DescribedOperator:
-    """The operator as TFLite has it: all that it reads, its constants as the file has them. Raises InputError."""
-    storage = operands.storage
-    read = tuple(dict.fromkeys(index for index in operands.operator.inputs if index >= 0))
-    stored = [each for index in read if storage.is_constant(index) for each in storage.stored_as(index)]
-    inputs = tuple(index for index in read if not storage.is_constant(index))
-    stored += operands.operator.within
-    parameters = tuple((each, Presentation.of(storage.tensor(each).shape)) for each in dict.fromkeys(stored))
-    attributes = {name: writable(value) for name, value in operands.options.items()} | _as_in_file(operands, inputs)
-    return DescribedOperator(operands.operator.kind, inputs, parameters, attributes)
-
-
-def _as_in_file(operands: Operands, inputs: Sequence[int]) -> dict[str, AttributeValue]:
-    """How the file has what is presented otherwise: inputs that are views or turned, and outputs that are turned."""
-    storage, layouts = operands.storage, operands.layouts
-    bases, outputs = [storage.base(index) for index in inputs], operands.operator.outputs
-    orders, written = ([_turned_back(layouts.order(each)) for each in some] for some in (bases, outputs))
-    are_direct = all(layouts.is_direct(index) for index in inputs)
-    if are_direct and all(order == sorted(order) for order in (*orders, *written)):
-        return {}
-    shapes = [list(storage.tensor(index).shape) for index in inputs]
-    return {SEEN_SHAPES: _listed(shapes), SEEN_ORDERS: _listed(orders), WRITTEN_ORDERS: _listed(written)}
-
-
-def _listed(numbers: Sequence[Sequence[int]]) -> AttributeValue:
-    return [list(each) for each in numbers]
-
-
-def _turned_back(order: Sequence[int]) -> list[int]:
-    """Where each of the file's axes is presented."""
-    return [order.index(axis) for axis in range(len(order))]

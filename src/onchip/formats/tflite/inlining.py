@@ -1,7 +1,7 @@
-"""The network of a TFLite file: its first subgraph, with calls, branches and loops in their place.
+"""The network of a TFLite file: its first subgraph, with calls, branches and loops inlined.
 
-A branch that is decided is inlined; else both are, and a SELECT_V2 takes the one. A loop that runs a known number of
-times is unrolled, up to a limit; else it stays one operator.
+A branch with a known condition is inlined; otherwise both are, and a SELECT_V2 selects the result. A loop with a known
+trip count is unrolled, up to a limit; any other loop stays one operator.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -48,34 +47,21 @@ from onchip.ir.tensor import size_in_bytes
 from onchip.model.capacity.inner_peak import inner_peak_bytes
 
 Known: TypeAlias = "Values | None"
-"""A value, where constants alone decide it."""
+"""A value if it follows from constants, else None."""
 _GREATEST_ELEMENTS: Final = 16
 _GREATEST_STEPS: Final = 200_000
-_COMPUTED: Final[Mapping[str, np.ufunc]] = MappingProxyType(
-    {
-        "ADD": np.add,
-        "SUB": np.subtract,
-        "MUL": np.multiply,
-        "MINIMUM": np.minimum,
-        "MAXIMUM": np.maximum,
-        "LESS": np.less,
-        "LESS_EQUAL": np.less_equal,
-        "GREATER": np.greater,
-        "GREATER_EQUAL": np.greater_equal,
-        "EQUAL": np.equal,
-        "NOT_EQUAL": np.not_equal,
-        "LOGICAL_AND": np.logical_and,
-        "LOGICAL_OR": np.logical_or,
-        "LOGICAL_NOT": np.logical_not,
-    }
-)
-"""Kinds that counters and conditions are made of, over integers and truth values."""
-
+_COMPUTED: Final[Mapping[str, np.ufunc]] = {
+    "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "MINIMUM": np.minimum, "MAXIMUM": np.maximum,
+    "LESS": np.less, "LESS_EQUAL": np.less_equal, "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
+    "EQUAL": np.equal, "NOT_EQUAL": np.not_equal,
+    "LOGICAL_AND": np.logical_and, "LOGICAL_OR": np.logical_or, "LOGICAL_NOT": np.logical_not,
+}  # fmt: skip
+"""Kinds that compute counters and conditions, over integers and truth values."""
 _DEEPEST_CALL: Final = 32
 
 
 def flat_network(file: ModelFile) -> FlatNetwork:
-    """Inline the main subgraph; raises GraphError for control flow of no size, and for what nobody writes."""
+    """Inline the main subgraph; raises GraphError for control flow of unknown size and for unwritten operands."""
     bodies = Bodies(
         lambda index, depth, bodies: _flat(file, index, depth, bodies),
         lambda network: build_network(file, network, network.name or "body").graph,
@@ -93,7 +79,7 @@ def _flat(file: ModelFile, index: int, depth: int, bodies: Bodies) -> FlatNetwor
 
 @dataclass
 class _Inlining:
-    """`same` says of a tensor which other one it is: an operand of a call is its body's, and the other way about."""
+    """The state of inlining; `same` maps a tensor to the tensor that it equals, across the borders of calls."""
 
     file: ModelFile
     bodies: Bodies
@@ -108,7 +94,7 @@ class _Inlining:
     unrolled: int = 0
 
     def network(self, main: FileSubgraph) -> FlatNetwork:
-        """What was inlined; raises GraphError for what nobody writes."""
+        """Return the inlined network; raises GraphError for unwritten operands."""
         self.same |= self.variables.constants("READ_VARIABLE")
         tensors = named(self.tensors)
         operators: list[NetworkOperator] = []
@@ -127,7 +113,7 @@ class _Inlining:
         return network
 
     def add_tensors(self, subgraph: FileSubgraph) -> int:
-        """The index of the first; raises GraphError for too many."""
+        """Add the tensors of a subgraph; return the index of the first. Raises GraphError for too many."""
         first = len(self.tensors)
         self.tensors.extend(subgraph.tensors)
         if len(self.tensors) > GREATEST_COUNT:
@@ -142,9 +128,8 @@ class _Inlining:
     def run(self, subgraph: FileSubgraph, first: int, depth: int) -> None:
         """Take over the operators of a subgraph whose tensors begin at `first`; raises GraphError."""
         if depth > _DEEPEST_CALL:
-            raise GraphError(
-                "its subgraphs call each other", expected=f"at most {_DEEPEST_CALL} calls inside each other"
-            )
+            what = "its subgraphs call each other"
+            raise GraphError(what, expected=f"at most {_DEEPEST_CALL} calls inside each other")
         for operator in subgraph.operators:
             inputs = tuple(ABSENT if at < 0 else self.resolved(first + at) for at in operator.inputs)
             self._take(InlinedStep(operator, first, inputs, tuple(first + at for at in operator.outputs)), depth)
@@ -180,7 +165,7 @@ class _Inlining:
     def _inlined(
         self, step: InlinedStep, body: FileSubgraph, inputs: Sequence[int], depth: int, stated_at: int | None = None
     ) -> tuple[int, ...]:
-        """Run a subgraph on these inputs; what it hands out. Constants are those of a copy of it, if there is one."""
+        """Inline a subgraph on these inputs; return its outputs. Constants are those of the copy at `stated_at`."""
         self._has_operands(step, body, len(inputs))
         first = self.add_tensors(body)
         for at, tensor in enumerate(body.tensors):
@@ -268,13 +253,13 @@ class _Inlining:
             begins, said = len(self.tensors), len(self.remarks)
             state = self._inlined(step, body, state, depth, first)
             if first is not None:
-                del self.remarks[said:]  # what is in the body is said of once
+                del self.remarks[said:]  # remarks on the body are kept once
             first = begins if first is None else first
         self.remarks.append(f"{self._place(step)}: it runs {trips} times: each iteration's operators are planned")
         self._hand_out(step, state)
 
     def _keep(self, step: InlinedStep, trips: int | None, depth: int) -> None:
-        """Leave a loop as it is, with the workspace that its condition and its body need; raises GraphError."""
+        """Keep a loop as one operator, with the workspace of its condition and body; raises GraphError."""
         condition = self._subgraph_index(step, "cond_subgraph_index")
         body = self._subgraph_index(step, "body_subgraph_index")
         decides, runs = self.file.subgraphs[condition], self.file.subgraphs[body]
@@ -296,7 +281,7 @@ class _Inlining:
     # Variables
 
     def _run_once(self, step: InlinedStep, depth: int) -> None:
-        """Find what the variables begin with; nothing of it runs in an inference."""
+        """Record the initial values of variables; the subgraph does not run in an inference."""
         index = self._subgraph_index(step, "init_subgraph_index")
         if index in self.has_run_once:
             return
@@ -313,7 +298,7 @@ class _Inlining:
         self.remarks.append(f"{what}: it says what variables begin with ({names})")
 
     def _of_constants(self, steps: Sequence[InlinedStep]) -> list[InlinedStep]:
-        """The steps whose values are constants."""
+        """Return the steps whose values are constants."""
         known: set[int] = set()
         found = []
         for step in steps:
@@ -342,7 +327,7 @@ class _Inlining:
 
 
 def trips_of(file: ModelFile, condition: FileSubgraph, body: FileSubgraph, given: Sequence[Known]) -> int | None:
-    """How often a body runs whose state begins so; one more than are unrolled for whatever is more; None: unknown."""
+    """Return the trip count of a loop for these initial values; None if unknown, the limit plus one above it."""
     state, steps = list(given), 0
     for trips in range(GREATEST_ITERATIONS + 1):
         (goes_on,) = _outputs(file, condition, state) or (None,)
@@ -358,7 +343,7 @@ def trips_of(file: ModelFile, condition: FileSubgraph, body: FileSubgraph, given
 
 
 def value_of(file: ModelFile, tensor: FileTensor) -> Known:
-    """The value of a constant of a few integers or truth values; None for any other tensor."""
+    """Return the value of a constant of a few integers or truth values; None for any other tensor."""
     dtype = dtype_of(tensor.element_type)
     if tensor.content is None or tensor.is_sparse or dtype is None or dtype.kind not in "biu":
         return None
@@ -370,7 +355,7 @@ def value_of(file: ModelFile, tensor: FileTensor) -> Known:
 
 
 def _outputs(file: ModelFile, graph: FileSubgraph, given: Sequence[Known]) -> list[Known]:
-    """What a graph hands out if it is given this, as far as constants decide it."""
+    """Return the outputs of a graph for these inputs, as far as they follow from constants."""
     found = {index: value for index, value in zip(graph.inputs, given, strict=False) if value is not None}
     for operator in graph.operators:
         compute = _COMPUTED.get(operator.kind)
@@ -380,13 +365,9 @@ def _outputs(file: ModelFile, graph: FileSubgraph, given: Sequence[Known]) -> li
         known = [value for value in operands if value is not None]
         is_plain = not options_of(operator).get("fused_activation_function")
         if len(known) == len(operands) == compute.nin and is_plain and len({value.dtype for value in known}) == 1:
-            found[operator.outputs[0]] = _computed(compute, known)
+            with np.errstate(all="ignore"):
+                found[operator.outputs[0]] = np.asarray(compute(*known))
     return [_known(file, graph, index, found) for index in graph.outputs]
-
-
-def _computed(compute: np.ufunc, operands: Sequence[Values]) -> Values:
-    with np.errstate(all="ignore"):
-        return np.asarray(compute(*operands))
 
 
 def _known(file: ModelFile, graph: FileSubgraph, index: int, found: Mapping[int, Values]) -> Known:
@@ -397,7 +378,7 @@ def _known(file: ModelFile, graph: FileSubgraph, index: int, found: Mapping[int,
 
 @dataclass(frozen=True, slots=True)
 class BodyNeed:
-    """What a loop needs beside its operands: a workspace, and the constants of its condition and its body."""
+    """Requirements of a loop in addition to its operands: a workspace, and the constants of its subgraphs."""
 
     workspace_bytes: int
     constants: tuple[FileTensor, ...]
@@ -423,9 +404,9 @@ class _Planned:
 
 @dataclass
 class Bodies:
-    """Subgraphs of a file as networks of their own, each looked into once.
+    """Subgraphs of a file as separate networks, each planned once.
 
-    `flat` inlines a subgraph at a depth of calls; `graph_of` is the graph of what it makes.
+    `flat` inlines a subgraph at a depth of calls; `graph_of` builds the graph of the result.
     """
 
     flat: Callable[[int, int, Bodies], FlatNetwork]
@@ -433,11 +414,10 @@ class Bodies:
     planned: dict[int, _Planned] = field(default_factory=dict)
 
     def need(self, condition: int, body: int, depth: int, place: str) -> BodyNeed:
-        """What a loop needs; raises GraphError for subgraphs that cannot be planned.
+        """Return the requirements of a loop; raises GraphError for subgraphs that cannot be planned.
 
-        The most that lives at once in the condition or in the body, without what they are given and hand out, and the
-        condition's result; and the state once more, as an iteration reads it while it writes the next: but for tensors
-        that an iteration hands on as it got them.
+        The workspace is the peak inside the condition (with its result) or the body, without their inputs and outputs,
+        plus a second copy of the state that an iteration changes, since it reads the state while it writes the next.
         """
         decides, runs = (self._planned(index, depth, place) for index in (condition, body))
         handed_on = zip(runs.network.inputs, runs.network.outputs, strict=False)
@@ -464,7 +444,7 @@ class Bodies:
 
 
 def _constants(network: FlatNetwork) -> dict[int, FileTensor]:
-    """The constants that a network reads, each once, by the place of its table in the file."""
+    """Return the constants that a network reads, each once, by the position of its table in the file."""
     operators = network.operators
     read = {index for operator in operators for index in (*operator.inputs, *operator.within) if index >= 0}
     stated = (network.tensors[index].stated for index in sorted(read))

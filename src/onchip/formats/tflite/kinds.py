@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Final
 
+from onchip.formats.networks import writable
 from onchip.formats.tflite.file import options_of
 from onchip.formats.tflite.network import ABSENT, NetworkOperator
 from onchip.formats.tflite.storage import CHANNELS_FIRST, MAP_RANK, MapLayouts, Presentation, TensorStorage
-from onchip.ir.operator import OF_ONE_AXIS, AttributeValue
+from onchip.ir.operator import OF_ONE_AXIS, SEEN_ORDERS, SEEN_SHAPES, WRITTEN_ORDERS, AttributeValue
 
 Shape = tuple[int, ...]
 Presented = tuple[tuple[int, Presentation], ...]
@@ -18,12 +20,18 @@ _ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH", 5: "SIGN_BI
 
 
 class UnlikeError(Exception):
-    """An operator is not what one of onchip's kinds says, or nothing in the file tells; it keeps TFLite's kind."""
+    """The operator matches no kind of onchip exactly, or the file does not tell; it keeps TFLite's kind."""
+
+
+def _unlike_if(condition: object) -> None:
+    """Raise UnlikeError if the condition holds."""
+    if condition:
+        raise UnlikeError
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedOperator:
-    """An operator in onchip's words: what it reads, inputs by index, parameters with how they are presented."""
+    """An operator with a kind of onchip: its inputs by index, its parameters with the order of their axes."""
 
     kind: str
     inputs: tuple[int, ...]
@@ -33,7 +41,7 @@ class DescribedOperator:
 
 @dataclass(frozen=True)
 class Operands:
-    """Operands by their place among the operator's inputs; whatever does not fit raises UnlikeError."""
+    """Operands by their position among the operator's inputs; methods raise UnlikeError if an operand does not fit."""
 
     operator: NetworkOperator
     storage: TensorStorage
@@ -45,92 +53,87 @@ class Operands:
         return options_of(self.operator.stated)
 
     def option(self, name: str, default: int = 0) -> int:
-        """A whole number among the options."""
+        """Return a whole number among the options."""
         return int(self.options.get(name, default))
 
     @property
     def fused(self) -> dict[str, AttributeValue]:
-        """The activation that the operator applies itself, as an attribute; empty for none."""
+        """The fused activation, as an attribute; empty without one."""
         name = _ACTIVATIONS.get(self.option("fused_activation_function"))
         return {} if name is None else {"fused_activation": name}
 
     @property
     def places(self) -> range:
-        """The places of all inputs, absent ones as well."""
+        """The positions of all inputs, including absent ones."""
         return range(len(self.operator.inputs))
 
     def is_there(self, place: int) -> bool:
-        """Whether there is an operand at that place that has elements."""
+        """Return True if the operator has an operand at that position."""
         return place < len(self.operator.inputs) and self.operator.inputs[place] != ABSENT
 
     def is_constant(self, place: int) -> bool:
-        """Whether the operand's value is known before anything runs."""
+        """Return True if the operand's value is known before the network runs."""
         return self.storage.is_constant(self._index(place))
 
     def shape(self, place: int) -> Shape:
-        """The operand's shape in the file; raises UnlikeError where it is absent."""
+        """Return the operand's shape in the file; raises UnlikeError if it is absent."""
         return self.storage.tensor(self._index(place)).shape
 
     @property
     def written(self) -> Shape:
-        """The first output's shape in the file."""
+        """The shape of the first output in the file."""
         return self.storage.tensor(self.operator.outputs[0]).shape
 
     @property
     def written_order(self) -> tuple[int, ...]:
-        """The order in which the first output's axes are presented."""
+        """The order in which the axes of the first output are presented."""
         return self.layouts.order(self.operator.outputs[0])
 
     @property
     def writes_maps(self) -> bool:
-        """Whether the first output is presented as batch, channels, rows, columns."""
+        """True if the first output is presented as batch, channels, rows, columns."""
         return self.written_order == CHANNELS_FIRST
 
     def activation(self, place: int) -> int:
-        """An operand that is computed and is seen in its own shape; raises UnlikeError for any other."""
+        """Return a computed operand with its own shape; raises UnlikeError for any other."""
         index = self._index(place)
-        if self.storage.is_constant(index) or not self.layouts.is_direct(index):
-            raise UnlikeError
+        _unlike_if(self.storage.is_constant(index) or not self.layouts.is_direct(index))
         return index
 
     def order(self, place: int) -> tuple[int, ...]:
-        """The order in which an activation's axes are presented; raises UnlikeError for what is none."""
+        """Return the order in which an activation's axes are presented; raises UnlikeError."""
         return self.layouts.order(self.storage.base(self.activation(place)))
 
     def map(self, place: int) -> int:
-        """An activation that is presented as a map; raises UnlikeError for any other."""
-        if self.order(place) != CHANNELS_FIRST:
-            raise UnlikeError
+        """Return an activation that is presented as a map; raises UnlikeError for any other."""
+        _unlike_if(self.order(place) != CHANNELS_FIRST)
         return self._index(place)
 
     def map_or_flat(self, place: int) -> int:
-        """A map, or a view of a tensor that has not as many axes as a map; raises UnlikeError for any other."""
+        """Return a map, or a view of a tensor of another rank; raises UnlikeError for any other."""
         index = self._index(place)
-        if self.storage.is_constant(index) or len(self.shape(place)) != MAP_RANK:
-            raise UnlikeError
+        _unlike_if(self.storage.is_constant(index) or len(self.shape(place)) != MAP_RANK)
         if not self.layouts.is_direct(index) and len(self.storage.tensor(self.storage.base(index)).shape) != MAP_RANK:
             return index
         return self.map(place)
 
     def parameter(self, place: int, order: Shape | None = None, shape: Shape | None = None) -> Presented:
-        """A constant, its axes in that order, then seen in that shape; raises UnlikeError for what is none."""
+        """Return a constant with its axes in `order`, seen as `shape`; raises UnlikeError."""
         index = self._index(place)
-        if not self.storage.is_constant(index):
-            raise UnlikeError
+        _unlike_if(not self.storage.is_constant(index))
         presented = Presentation.of(self.shape(place), order)
         if shape is not None:
             presented = Presentation(presented.order, shape)
         stored = tuple(self.storage.stored_as(index))
-        if any(self.storage.tensor(each).shape != self.shape(place) for each in stored):
-            raise UnlikeError
+        _unlike_if(any(self.storage.tensor(each).shape != self.shape(place) for each in stored))
         return tuple((each, presented) for each in stored)
 
     def optional_parameter(self, place: int) -> Presented:
-        """A constant as it is, such as a bias; nothing where there is none."""
+        """Return a constant, such as a bias; empty if it is absent."""
         return self.parameter(place) if self.is_there(place) else ()
 
     def settings(self, place: int) -> tuple[int, ...]:
-        """The whole numbers of a constant that says how to compute; raises UnlikeError where they are not known."""
+        """Return the integers of a constant that is a setting; raises UnlikeError if they are unknown."""
         index = self._index(place)
         value = self.storage.value(index) if self.storage.is_constant(index) else None
         if value is None or value.dtype.kind not in "iu":
@@ -138,55 +141,23 @@ class Operands:
         return tuple(int(each) for each in value.reshape(-1))
 
     def _index(self, place: int) -> int:
-        if not self.is_there(place):
-            raise UnlikeError
+        _unlike_if(not self.is_there(place))
         return self.operator.inputs[place]
 
 
+_SAME_NAME: Final = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Abs", "Exp", "Log", "Neg", "Sqrt", "Relu", "Elu", "Tanh", "Gelu", "Floor"),
+    *("Ceil", "Round", "Sin", "Cos", "Cast", "Equal", "Greater", "Less"),
+)
 ELEMENTWISE: Final = {
-    "ADD": "Add",
-    "SUB": "Sub",
-    "MUL": "Mul",
-    "DIV": "Div",
-    "POW": "Pow",
-    "MAXIMUM": "Max",
-    "MINIMUM": "Min",
-    "ADD_N": "Sum",
-    "ABS": "Abs",
-    "EXP": "Exp",
-    "LOG": "Log",
-    "NEG": "Neg",
-    "SQRT": "Sqrt",
-    "RELU": "Relu",
-    "RELU6": "Clip",
-    "RELU_N1_TO_1": "Clip",
-    "RELU_0_TO_1": "Clip",
-    "LEAKY_RELU": "LeakyRelu",
-    "ELU": "Elu",
-    "LOGISTIC": "Sigmoid",
-    "TANH": "Tanh",
-    "HARD_SWISH": "HardSwish",
-    "GELU": "Gelu",
-    "PRELU": "PRelu",
-    "FLOOR": "Floor",
-    "CEIL": "Ceil",
-    "ROUND": "Round",
-    "SIN": "Sin",
-    "COS": "Cos",
-    "CAST": "Cast",
-    "QUANTIZE": "QuantizeLinear",
-    "DEQUANTIZE": "DequantizeLinear",
-    "EQUAL": "Equal",
-    "GREATER": "Greater",
-    "GREATER_EQUAL": "GreaterOrEqual",
-    "LESS": "Less",
-    "LESS_EQUAL": "LessOrEqual",
-    "LOGICAL_AND": "And",
-    "LOGICAL_OR": "Or",
-    "LOGICAL_NOT": "Not",
-    "SELECT_V2": "Where",
-}
-"""TFLite's kinds that compute each element of the output from one of each operand, and ONNX's words for them."""
+    **{kind.upper(): kind for kind in _SAME_NAME},
+    "MAXIMUM": "Max", "MINIMUM": "Min", "ADD_N": "Sum", "LEAKY_RELU": "LeakyRelu", "LOGISTIC": "Sigmoid",
+    "HARD_SWISH": "HardSwish", "PRELU": "PRelu", "QUANTIZE": "QuantizeLinear", "DEQUANTIZE": "DequantizeLinear",
+    "GREATER_EQUAL": "GreaterOrEqual", "LESS_EQUAL": "LessOrEqual", "LOGICAL_AND": "And", "LOGICAL_OR": "Or",
+    "LOGICAL_NOT": "Not", "SELECT_V2": "Where",
+    **dict.fromkeys(("RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), "Clip"),
+}  # fmt: skip
+"""Map from TFLite's elementwise kinds to ONNX's."""
 REDUCTIONS: Final = {
     "MEAN": "ReduceMean",
     "SUM": "ReduceSum",
@@ -206,14 +177,12 @@ def elementwise(operands: Operands) -> DescribedOperator:
     parameters: list[Presented] = []
     for place in operands.places:
         shape = operands.shape(place)
-        if not _is_broadcast(shape, operands.written):
-            raise UnlikeError
+        _unlike_if(not _is_broadcast(shape, operands.written))
         if operands.is_constant(place):
             parameters.append(_beside_maps(operands, place) if operands.writes_maps else operands.parameter(place))
         else:
             inputs.append(_like_the_output(operands, place))
-    if not inputs:
-        raise UnlikeError
+    _unlike_if(not inputs)
     attributes: dict[str, AttributeValue] = dict(operands.fused)
     if kind in _LIMITS:
         attributes |= dict(zip(("min", "max"), _LIMITS[kind], strict=True))
@@ -236,7 +205,7 @@ def _like_the_output(operands: Operands, place: int) -> int:
 
 
 def _beside_maps(operands: Operands, place: int) -> Presented:
-    """A constant beside maps: the file's last axis is the channels, which are not the last of a map."""
+    """Return a constant that is combined with maps: the last axis in the file is the channels."""
     shape = operands.shape(place)
     if not shape:
         return operands.parameter(place)
@@ -252,14 +221,13 @@ def _is_broadcast(shape: Shape, written: Shape) -> bool:
 
 
 def reduction(operands: Operands) -> DescribedOperator:
-    """MEAN, SUM and the like over axes that the file states; of all pixels of a map, a pool. Raises UnlikeError."""
+    """Describe MEAN, SUM and similar over stated axes, or a pool over all pixels of a map. Raises UnlikeError."""
     kind, source = operands.operator.kind, operands.shape(0)
     order = operands.order(0)
     axes = {axis % len(source) for axis in operands.settings(1)} if source else set()
     keeps = bool(operands.option("keep_dims"))
     left = tuple(1 if at in axes else size for at, size in enumerate(source) if keeps or at not in axes)
-    if not axes or left != operands.written:
-        raise UnlikeError
+    _unlike_if(not axes or left != operands.written)
     if order == CHANNELS_FIRST and keeps and axes == _ROWS_AND_COLUMNS and kind in _OF_ALL_PIXELS:
         return DescribedOperator(_OF_ALL_PIXELS[kind], (operands.map(0),))
     attributes: dict[str, AttributeValue] = {"axes": [*sorted(map(order.index, axes))], "keepdims": int(keeps)}
@@ -267,15 +235,14 @@ def reduction(operands: Operands) -> DescribedOperator:
 
 
 def fully_connected(operands: Operands) -> DescribedOperator:
-    """FULLY_CONNECTED: rows of features times a matrix of a row for each unit. Raises UnlikeError."""
+    """Describe FULLY_CONNECTED: rows of features times a matrix with a row per unit. Raises UnlikeError."""
     source, weight, written = operands.shape(0), operands.shape(1), operands.written
-    if operands.option("weights_format") or len(weight) != 2 or not written or written[-1] != weight[0]:
-        raise UnlikeError
+    _unlike_if(operands.option("weights_format") or len(weight) != 2 or not written or written[-1] != weight[0])
     index = operands.operator.inputs[0]
-    if operands.is_constant(0) or (len(written) == MAP_RANK and not _is_plain(operands, index)):
-        raise UnlikeError
-    if _elements(source) // weight[1] * weight[0] != _elements(written) or _elements(source) % weight[1]:
-        raise UnlikeError
+    _unlike_if(operands.is_constant(0))
+    is_plain = operands.layouts.is_direct(index) and operands.order(0) == tuple(range(MAP_RANK))
+    _unlike_if(len(written) == MAP_RANK and not is_plain)
+    _unlike_if(prod(source) // weight[1] * weight[0] != prod(written) or prod(source) % weight[1])
     attributes: dict[str, AttributeValue] = {"transB": 1, **operands.fused}
     if operands.is_constant(1):
         parameters = (*operands.parameter(1), *operands.optional_parameter(2))
@@ -283,22 +250,10 @@ def fully_connected(operands: Operands) -> DescribedOperator:
     return DescribedOperator("Gemm", (index, operands.activation(1)), operands.optional_parameter(2), attributes)
 
 
-def _is_plain(operands: Operands, index: int) -> bool:
-    return operands.layouts.is_direct(index) and operands.order(0) == tuple(range(MAP_RANK))
-
-
-def _elements(shape: Shape) -> int:
-    elements = 1
-    for size in shape:
-        elements *= size
-    return elements
-
-
 def matrix_product(operands: Operands) -> DescribedOperator:
-    """BATCH_MATMUL whose operands stand as the product reads them, or a constant that is. Raises UnlikeError."""
+    """Describe BATCH_MATMUL if its operands need no transposition, or are constants. Raises UnlikeError."""
     shapes = [operands.shape(place) for place in (0, 1)]
-    if min(map(len, shapes)) < 2 or operands.writes_maps:
-        raise UnlikeError
+    _unlike_if(min(map(len, shapes)) < 2 or operands.writes_maps)
     inputs: list[int] = []
     parameters: Presented = ()
     for place, turned in ((0, operands.option("adj_x")), (1, operands.option("adj_y"))):
@@ -309,16 +264,15 @@ def matrix_product(operands: Operands) -> DescribedOperator:
             raise UnlikeError
         else:
             inputs.append(operands.activation(place))
-    if not inputs or (parameters and operands.is_constant(0)):  # a parameter stands behind what is read
+    if not inputs or (parameters and operands.is_constant(0)):  # parameters follow inputs
         raise UnlikeError
     return DescribedOperator("MatMul", tuple(inputs), parameters)
 
 
 def concatenation(operands: Operands) -> DescribedOperator:
-    """CONCATENATION along an axis. Raises UnlikeError."""
+    """Describe CONCATENATION along an axis. Raises UnlikeError."""
     rank, order = len(operands.written), operands.written_order
-    if not rank:
-        raise UnlikeError
+    _unlike_if(not rank)
     inputs: list[int] = []
     parameters: Presented = ()
     for place in operands.places:
@@ -333,51 +287,45 @@ def concatenation(operands: Operands) -> DescribedOperator:
 
 
 def split(operands: Operands) -> DescribedOperator:
-    """SPLIT, whose axis comes first, and SPLIT_V, whose axis comes last. Raises UnlikeError."""
+    """Describe SPLIT, whose axis comes first, and SPLIT_V, whose axis comes last. Raises UnlikeError."""
     data, axis = (1, 0) if operands.operator.kind == "SPLIT" else (0, 2)
-    order, (along,) = operands.order(data), _only(operands.settings(axis))
+    order, axes = operands.order(data), operands.settings(axis)
     parts = operands.operator.outputs
-    if not order or any(operands.layouts.order(part) != order for part in parts):
-        raise UnlikeError
-    along %= len(order)
+    _unlike_if(not order or len(axes) != 1 or any(operands.layouts.order(part) != order for part in parts))
+    along = axes[0] % len(order)
     sizes = [operands.storage.tensor(part).shape[along] for part in parts]
     return DescribedOperator("Split", (operands.activation(data),), (), {"axis": order.index(along), "split": [*sizes]})
 
 
 def pad(operands: Operands) -> DescribedOperator:
-    """PAD by zeros, PADV2 by a constant, MIRROR_PAD; a map's in a map's order. Raises UnlikeError."""
+    """Describe PAD by zeros, PADV2 by a constant, and MIRROR_PAD, in the order of the map. Raises UnlikeError."""
     source, written, order = operands.shape(0), operands.written, operands.order(0)
     pads = operands.settings(1)
-    if len(pads) != 2 * len(source) or order != operands.written_order:
-        raise UnlikeError
-    if any(size + sum(pads[2 * at : 2 * at + 2]) != written[at] for at, size in enumerate(source)):
-        raise UnlikeError
+    _unlike_if(len(pads) != 2 * len(source) or order != operands.written_order)
+    _unlike_if(any(size + sum(pads[2 * at : 2 * at + 2]) != written[at] for at, size in enumerate(source)))
     before, behind = [pads[2 * at] for at in order], [pads[2 * at + 1] for at in order]
     attributes: dict[str, AttributeValue] = {"mode": "constant", "pads": [*before, *behind]}
     if operands.operator.kind == "MIRROR_PAD":
         attributes["mode"] = "symmetric" if operands.option("mode") else "reflect"
-    if operands.is_there(2) and not operands.is_constant(2):
-        raise UnlikeError
+    _unlike_if(operands.is_there(2) and not operands.is_constant(2))
     return DescribedOperator("Pad", (operands.activation(0),), (), attributes)
 
 
 def sliced(operands: Operands) -> DescribedOperator:
-    """SLICE from where to how many. Raises UnlikeError."""
+    """Describe SLICE by starts and sizes. Raises UnlikeError."""
     source, order = operands.shape(0), operands.order(0)
     begins, sizes = operands.settings(1), operands.settings(2)
-    if not len(begins) == len(sizes) == len(source) or min(begins, default=0) < 0:
-        raise UnlikeError
+    _unlike_if(not len(begins) == len(sizes) == len(source) or min(begins, default=0) < 0)
     ends = [whole if size < 0 else begin + size for begin, size, whole in zip(begins, sizes, source, strict=True)]
     return _cut(operands, order, list(begins), ends, [1] * len(source))
 
 
 def strided_slice(operands: Operands) -> DescribedOperator:
-    """STRIDED_SLICE forwards, that leaves every axis. Raises UnlikeError."""
+    """Describe STRIDED_SLICE with positive steps that keeps every axis. Raises UnlikeError."""
     source, order = operands.shape(0), operands.order(0)
     begins, ends, steps = (list(operands.settings(place)) for place in (1, 2, 3))
     masks = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
-    if any(map(operands.option, masks)) or not len(begins) == len(ends) == len(steps) <= len(source):
-        raise UnlikeError
+    _unlike_if(any(map(operands.option, masks)) or not len(begins) == len(ends) == len(steps) <= len(source))
     begins += [0] * (len(source) - len(begins))
     steps += [1] * (len(source) - len(steps))
     ends += source[len(ends) :]
@@ -394,11 +342,9 @@ def strided_slice(operands: Operands) -> DescribedOperator:
 def _cut(
     operands: Operands, order: tuple[int, ...], begins: list[int], ends: list[int], steps: list[int]
 ) -> DescribedOperator:
-    if order != operands.written_order or min(steps, default=1) < 1 or min(begins, default=0) < 0:
-        raise UnlikeError
+    _unlike_if(order != operands.written_order or min(steps, default=1) < 1 or min(begins, default=0) < 0)
     sizes = tuple(-(-(end - begin) // step) for begin, end, step in zip(begins, ends, steps, strict=True))
-    if sizes != operands.written:
-        raise UnlikeError
+    _unlike_if(sizes != operands.written)
     attributes: dict[str, AttributeValue] = {
         "axes": [*range(len(order))],
         "starts": [begins[at] for at in order],
@@ -409,34 +355,24 @@ def _cut(
 
 
 def transposition(operands: Operands) -> DescribedOperator:
-    """TRANSPOSE; one that changes no more than the presented order already does keeps its kind. Raises UnlikeError."""
+    """Describe TRANSPOSE, unless the presented order already contains it. Raises UnlikeError."""
     moved, source, written = operands.settings(1), operands.order(0), operands.written_order
     axes = list(range(len(source)))
-    if sorted(moved) != axes or len(written) != len(source):
-        raise UnlikeError
-    if tuple(operands.shape(0)[at] for at in moved) != operands.written:
-        raise UnlikeError
+    _unlike_if(sorted(moved) != axes or len(written) != len(source))
+    _unlike_if(tuple(operands.shape(0)[at] for at in moved) != operands.written)
     order = [source.index(moved[at]) for at in written]
-    if order == axes and list(moved) != axes:
-        raise UnlikeError
+    _unlike_if(order == axes and list(moved) != axes)
     return DescribedOperator("Transpose", (operands.activation(0),), (), {"perm": [*order]})
 
 
 def softmax(operands: Operands) -> DescribedOperator:
-    """SOFTMAX and LOG_SOFTMAX along the file's last axis. Raises UnlikeError."""
+    """Describe SOFTMAX and LOG_SOFTMAX along the last axis of the file. Raises UnlikeError."""
     order = operands.order(0)
-    if not order or order != operands.written_order:
-        raise UnlikeError
+    _unlike_if(not order or order != operands.written_order)
     kind = "Softmax" if operands.operator.kind == "SOFTMAX" else "LogSoftmax"
     return DescribedOperator(
         kind, (operands.activation(0),), (), {"axis": order.index(len(order) - 1), OF_ONE_AXIS: True}
     )
-
-
-def _only(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    if len(numbers) != 1:
-        raise UnlikeError
-    return numbers
 
 
 _SAME, _VALID = 0, 1
@@ -458,19 +394,17 @@ class _Slides:
     def of(cls, operands: Operands, kernel: Shape) -> _Slides:
         strides = (operands.option("stride_h"), operands.option("stride_w"))
         dilations = (operands.option("dilation_hfactor", 1), operands.option("dilation_wfactor", 1))
-        if min(*kernel, *strides, *dilations) < 1:
-            raise UnlikeError
+        _unlike_if(min(*kernel, *strides, *dilations) < 1)
         return cls(kernel, strides, dilations, operands.option("padding"))
 
     def pads(self, source: Shape, written: Shape) -> list[int]:
-        """The zeros before rows and columns, then behind; raises UnlikeError where the file's sizes are others."""
+        """Return the zeros before rows and columns, then after; raises UnlikeError if the file has other sizes."""
         before, behind = [], []
         for size, result, kernel, stride, dilation in zip(
             source, written, self.kernel, self.strides, self.dilations, strict=True
         ):
             outputs, zeros = _padding(size, kernel, stride, dilation, self.padding)
-            if outputs != result:
-                raise UnlikeError
+            _unlike_if(outputs != result)
             before.append(zeros // 2)
             behind.append(zeros - zeros // 2)
         return before + behind
@@ -485,7 +419,7 @@ class _Slides:
 
 
 def _padding(size: int, kernel: int, stride: int, dilation: int, padding: int) -> tuple[int, int]:
-    """How many outputs there are along an axis, and how many zeros beside the input, as TFLite has it."""
+    """Return the number of outputs along an axis, and the number of padding zeros, by TFLite's rule."""
     reach = (kernel - 1) * dilation + 1
     if padding == _VALID:
         return (size - reach + stride) // stride, 0
@@ -494,29 +428,24 @@ def _padding(size: int, kernel: int, stride: int, dilation: int, padding: int) -
 
 
 def convolution(operands: Operands) -> DescribedOperator:
-    """CONV_2D; grouped where its filters see a part of the channels. Raises UnlikeError."""
+    """Describe CONV_2D, grouped if its filters read a part of the channels. Raises UnlikeError."""
     source, weight = operands.shape(0), operands.shape(1)
-    if not len(source) == len(weight) == len(operands.written) == 4 or weight[3] < 1 or source[3] % weight[3]:
-        raise UnlikeError
-    if operands.written[3] != weight[0]:
-        raise UnlikeError
+    _unlike_if(not len(source) == len(weight) == len(operands.written) == 4 or weight[3] < 1 or source[3] % weight[3])
+    _unlike_if(operands.written[3] != weight[0])
     return _convolved(operands, operands.parameter(1, _OUTPUT_CHANNELS_FIRST), weight[1:3], source[3] // weight[3])
 
 
 def depthwise_convolution(operands: Operands) -> DescribedOperator:
-    """DEPTHWISE_CONV_2D: a group for each input channel. Raises UnlikeError."""
+    """Describe DEPTHWISE_CONV_2D, with a group per input channel. Raises UnlikeError."""
     source, weight = operands.shape(0), operands.shape(1)
-    if not len(source) == len(weight) == len(operands.written) == 4 or weight[0] != 1:
-        raise UnlikeError
-    if operands.written[3] != weight[3] or weight[3] % source[3]:
-        raise UnlikeError
+    _unlike_if(not len(source) == len(weight) == len(operands.written) == 4 or weight[0] != 1)
+    _unlike_if(operands.written[3] != weight[3] or weight[3] % source[3])
     return _convolved(operands, operands.parameter(1, _DEPTHWISE_FIRST), weight[1:3], source[3])
 
 
 def _convolved(operands: Operands, weight: Presented, kernel: Shape, groups: int) -> DescribedOperator:
     source, written = operands.shape(0), operands.written
-    if source[0] != written[0] or written[3] % groups:
-        raise UnlikeError
+    _unlike_if(source[0] != written[0] or written[3] % groups)
     slides = _Slides.of(operands, kernel)
     attributes = slides.attributes(slides.pads(source[1:3], written[1:3])) | {"group": groups} | operands.fused
     parameters = (*weight, *operands.optional_parameter(2))
@@ -524,10 +453,9 @@ def _convolved(operands: Operands, weight: Presented, kernel: Shape, groups: int
 
 
 def pool(operands: Operands) -> DescribedOperator:
-    """MAX_POOL_2D and AVERAGE_POOL_2D, which counts no zeros. Raises UnlikeError."""
+    """Describe MAX_POOL_2D, and AVERAGE_POOL_2D without padding zeros. Raises UnlikeError."""
     source, written = operands.shape(0), operands.written
-    if len(source) != 4 or len(written) != 4 or (source[0], source[3]) != (written[0], written[3]):
-        raise UnlikeError
+    _unlike_if(len(source) != 4 or len(written) != 4 or (source[0], source[3]) != (written[0], written[3]))
     slides = _Slides.of(operands, (operands.option("filter_height"), operands.option("filter_width")))
     attributes = slides.attributes(slides.pads(source[1:3], written[1:3])) | operands.fused
     if operands.operator.kind == "MAX_POOL_2D":
@@ -536,18 +464,15 @@ def pool(operands: Operands) -> DescribedOperator:
 
 
 def transposed_convolution(operands: Operands) -> DescribedOperator:
-    """TRANSPOSE_CONV: the padding is that of the convolution from its output to its input. Raises UnlikeError."""
+    """Describe TRANSPOSE_CONV, with the padding of the reverse convolution. Raises UnlikeError."""
     source, weight, written = operands.shape(2), operands.shape(1), operands.written
-    if not len(source) == len(weight) == len(written) == 4:
-        raise UnlikeError
-    if (source[0], source[3], weight[0]) != (written[0], weight[3], written[3]):
-        raise UnlikeError
+    _unlike_if(not len(source) == len(weight) == len(written) == 4)
+    _unlike_if((source[0], source[3], weight[0]) != (written[0], weight[3], written[3]))
     slides = _Slides.of(operands, weight[1:3])
     before, behind, more = [], [], []
     for size, result, kernel, stride in zip(source[1:3], written[1:3], slides.kernel, slides.strides, strict=True):
         inputs, zeros = _padding(result, kernel, stride, 1, slides.padding)
-        if inputs != size:
-            raise UnlikeError
+        _unlike_if(inputs != size)
         rest = (size - 1) * stride + kernel - zeros // 2 - result
         before.append(zeros // 2)
         behind.append(max(rest, 0))
@@ -559,7 +484,7 @@ def transposed_convolution(operands: Operands) -> DescribedOperator:
 
 
 def resize(operands: Operands) -> DescribedOperator:
-    """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR, in ONNX's words for where a pixel lies. Raises UnlikeError."""
+    """Describe RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR by ONNX's coordinate modes. Raises UnlikeError."""
     operands.settings(1)
     where = "asymmetric"
     if operands.option("align_corners"):
@@ -574,8 +499,74 @@ def resize(operands: Operands) -> DescribedOperator:
 
 
 def blocks(operands: Operands) -> DescribedOperator:
-    """DEPTH_TO_SPACE and SPACE_TO_DEPTH, where rows and columns of a block are the slower axes. Raises UnlikeError."""
+    """Describe DEPTH_TO_SPACE and SPACE_TO_DEPTH, with rows and columns as the outer axes. Raises UnlikeError."""
     attributes: dict[str, AttributeValue] = {"blocksize": operands.option("block_size")}
     if operands.operator.kind == "SPACE_TO_DEPTH":
         return DescribedOperator("SpaceToDepth", (operands.map(0),), (), attributes)
     return DescribedOperator("DepthToSpace", (operands.map(0),), (), attributes | {"mode": "DCR"})
+
+
+KINDS: Final[Mapping[str, Callable[[Operands], DescribedOperator]]] = {
+    "CONV_2D": convolution,
+    "DEPTHWISE_CONV_2D": depthwise_convolution,
+    "TRANSPOSE_CONV": transposed_convolution,
+    **dict.fromkeys(("MAX_POOL_2D", "AVERAGE_POOL_2D"), pool),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), resize),
+    **dict.fromkeys(("DEPTH_TO_SPACE", "SPACE_TO_DEPTH"), blocks),
+    "FULLY_CONNECTED": fully_connected,
+    "BATCH_MATMUL": matrix_product,
+    "CONCATENATION": concatenation,
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), split),
+    **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), pad),
+    "SLICE": sliced,
+    "STRIDED_SLICE": strided_slice,
+    "TRANSPOSE": transposition,
+    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), softmax),
+    **dict.fromkeys(ELEMENTWISE, elementwise),
+    **dict.fromkeys(REDUCTIONS, reduction),
+}
+"""Map from TFLite's kind to its description; other operators keep their kind and run whole."""
+
+
+def description_of(operands: Operands) -> DescribedOperator:
+    """Describe an operator by an exactly matching kind of onchip, else by TFLite's kind; raises InputError."""
+    describe = KINDS.get(operands.operator.kind)
+    if describe is not None:
+        try:
+            return describe(operands)
+        except UnlikeError:
+            pass
+    return in_own_words(operands)
+
+
+def in_own_words(operands: Operands) -> DescribedOperator:
+    """Describe an operator by TFLite's kind: all its operands, with constants as in the file. Raises InputError."""
+    storage = operands.storage
+    read = tuple(dict.fromkeys(index for index in operands.operator.inputs if index >= 0))
+    stored = [each for index in read if storage.is_constant(index) for each in storage.stored_as(index)]
+    inputs = tuple(index for index in read if not storage.is_constant(index))
+    stored += operands.operator.within
+    parameters = tuple((each, Presentation.of(storage.tensor(each).shape)) for each in dict.fromkeys(stored))
+    attributes = {name: writable(value) for name, value in operands.options.items()} | _as_in_file(operands, inputs)
+    return DescribedOperator(operands.operator.kind, inputs, parameters, attributes)
+
+
+def _as_in_file(operands: Operands, inputs: Sequence[int]) -> dict[str, AttributeValue]:
+    """Return attributes for inputs that are views or permuted, and for outputs that are permuted."""
+    storage, layouts = operands.storage, operands.layouts
+    bases, outputs = [storage.base(index) for index in inputs], operands.operator.outputs
+    orders, written = ([_turned_back(layouts.order(each)) for each in some] for some in (bases, outputs))
+    are_direct = all(layouts.is_direct(index) for index in inputs)
+    if are_direct and all(order == sorted(order) for order in (*orders, *written)):
+        return {}
+    shapes = [list(storage.tensor(index).shape) for index in inputs]
+    return {SEEN_SHAPES: _listed(shapes), SEEN_ORDERS: _listed(orders), WRITTEN_ORDERS: _listed(written)}
+
+
+def _listed(numbers: Sequence[Sequence[int]]) -> AttributeValue:
+    return [list(each) for each in numbers]
+
+
+def _turned_back(order: Sequence[int]) -> list[int]:
+    """Return the presented position of each axis of the file."""
+    return [order.index(axis) for axis in range(len(order))]

@@ -13,16 +13,15 @@ from onchip.formats.tflite.file import FileOperator, FileTensor, ModelFile, refu
 from onchip.formats.tflite.runtime import Values
 
 VariableName: TypeAlias = tuple[str, str]
-"""The container and the name by which handles of one variable are known."""
+"""Container and name, which all handles of a variable share."""
 _EXPECTED = "variables that VAR_HANDLE names"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptVariable:
-    """A variable that keeps its value: the tensor that has it before an inference, and the one that has it after.
+    """A variable that keeps its value: the tensors of its value before and after an inference.
 
-    `initial` is the constant that it begins with, None where nothing says it. A variable that nobody assigns is the
-    constant itself, and none of these.
+    `initial` is its initial constant, None if the file states none. A variable that is never assigned is a constant.
     """
 
     name: str
@@ -33,7 +32,7 @@ class KeptVariable:
 
 @dataclass
 class Variables:
-    """By the network's index of a handle its variable; by variable what it holds as operators run, and begins with."""
+    """Variables by the index of their handle, with their current value, first read and initial value."""
 
     handles: dict[int, VariableName] = field(default_factory=dict)
     held: dict[VariableName, int] = field(default_factory=dict)
@@ -41,18 +40,18 @@ class Variables:
     initial: dict[VariableName, int] = field(default_factory=dict)
 
     def add_handle(self, index: int, operator: FileOperator) -> None:
-        """Note which variable a VAR_HANDLE names; raises InputError for a damaged one."""
+        """Note the variable that a VAR_HANDLE names; raises InputError for a damaged one."""
         self.handles[index] = _variable_of(operator)
 
     def of(self, operator: FileOperator, inputs: Sequence[int], place: str) -> VariableName:
-        """The variable that an operator reads or assigns; raises GraphError where nobody names it."""
+        """Return the variable that an operator reads or assigns; raises GraphError for an unknown handle."""
         name = self.handles.get(inputs[0]) if inputs else None
         if name is None:
             raise GraphError(f"{operator.kind} has a variable that nobody names", place=place, expected=_EXPECTED)
         return name
 
     def kept(self, resolved: Callable[[int], int]) -> tuple[KeptVariable, ...]:
-        """The variables that are read before they are assigned; `resolved` is which tensor another stands for."""
+        """Return the variables that are read before they are assigned; `resolved` maps a tensor to its equal."""
         return tuple(
             KeptVariable("/".join(filter(None, name)), index, resolved(self.held[name]), self.initial.get(name))
             for name, index in self.first_read.items()
@@ -60,7 +59,7 @@ class Variables:
         )
 
     def constants(self, place: str) -> dict[int, int]:
-        """By the tensor that reads a variable that nobody assigns, what it begins with; raises GraphError."""
+        """Return a map from reads of variables that are never assigned to initial constants; raises GraphError."""
         found = {}
         for name, index in self.first_read.items():
             if name not in self.held:
@@ -87,16 +86,16 @@ def _variable_of(operator: FileOperator) -> VariableName:
 
 
 ABSENT: Final = -1
-"""In place of an optional operand that is not there."""
+"""Index of an omitted optional operand."""
 
 
 LOOPS: Final = frozenset({"WHILE", "STABLEHLO_WHILE"})
-"""Kinds of loops, which run other subgraphs where they are not unrolled."""
+"""Kinds of loops, which run other subgraphs unless they are unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkTensor:
-    """A tensor of the network; `name` is no other's, and `stated` is what the file says of it."""
+    """A tensor of the network with a unique `name`; `stated` is the tensor of the file."""
 
     name: str
     shape: tuple[int, ...]
@@ -110,10 +109,10 @@ class NetworkTensor:
 
 @dataclass(frozen=True, slots=True)
 class NetworkOperator:
-    """An operator of the network, called like its first output; operands are indices of the network's tensors.
+    """An operator of the network, named after its first output; operands are indices of the network's tensors.
 
-    `first_tensor` is the index of the first tensor of the subgraph that it stands in. A loop that stays has the
-    constants of what it runs `within`, and a workspace for it.
+    `first_tensor` is the index of the first tensor of its subgraph. A loop that stays has the constants of its
+    subgraphs in `within`, and a workspace.
     """
 
     name: str
@@ -132,10 +131,10 @@ class NetworkOperator:
 
 @dataclass(frozen=True, slots=True)
 class FlatNetwork:
-    """Tensors and operators in the order in which they run, without subgraphs; `name` is the main subgraph's.
+    """Tensors and operators in execution order, without subgraphs; `name` is that of the main subgraph.
 
-    `inputs` and `outputs` are as many as the main subgraph's; one tensor may be there twice. `variables` are state
-    that is no tensor in the file; `remarks` are what a user should know of how it was read.
+    `inputs` and `outputs` are those of the main subgraph, and may repeat a tensor. `variables` are states that are not
+    tensors in the file; `remarks` are for the user.
     """
 
     name: str
@@ -148,17 +147,17 @@ class FlatNetwork:
 
     @property
     def written(self) -> tuple[int, ...]:
-        """Its outputs, and what variables hold afterwards."""
+        """The outputs, and the values of variables after an inference."""
         return (*self.outputs, *(variable.after for variable in self.variables))
 
     def content(self, file: ModelFile, index: int) -> memoryview | None:
-        """The bytes that the file states for a tensor; None where it states none."""
+        """Return the bytes that the file states for a tensor; None if it states none."""
         stated = self.tensors[index].stated.content
         return None if stated is None else memoryview(file.content)[stated.start : stated.stop]
 
 
 def named(stated: Sequence[FileTensor]) -> tuple[NetworkTensor, ...]:
-    """Each with a name of its own, which follows from the file alone: its own, or that and its number."""
+    """Return the tensors with unique names that follow from the file alone: the own name, or that and the index."""
     taken = {"dram"}
     found = []
     own = {tensor.name for tensor in stated}
@@ -174,7 +173,7 @@ def named(stated: Sequence[FileTensor]) -> tuple[NetworkTensor, ...]:
 
 
 def ensure_written_before_read(network: FlatNetwork) -> None:
-    """Raise GraphError otherwise. What nobody writes is a constant, a variable or of no elements."""
+    """Raise GraphError unless operands are written first, or are constants, variables or empty."""
     written: dict[int, str] = {}
     inputs = set(network.inputs)
     for operator in network.operators:
@@ -188,7 +187,9 @@ def ensure_written_before_read(network: FlatNetwork) -> None:
                 raise GraphError(what, place=f"tensor {tensor.name!r}", expected="one producer")
             written[index] = operator.name
     known = {*network.inputs, *(each.before for each in network.variables)}
-    known.update(index for index, tensor in enumerate(network.tensors) if _is_there(tensor))
+    for index, tensor in enumerate(network.tensors):
+        if tensor.stated.content is not None or tensor.stated.is_variable or 0 in tensor.shape:
+            known.add(index)
     for operator in network.operators:
         for index in operator.inputs:
             if index >= 0 and index not in known:
@@ -202,13 +203,8 @@ def ensure_written_before_read(network: FlatNetwork) -> None:
             raise GraphError("no operator writes it", place=f"network output {name!r}", expected="a producer")
 
 
-def _is_there(tensor: NetworkTensor) -> bool:
-    stated = tensor.stated
-    return stated.content is not None or stated.is_variable or 0 in tensor.shape
-
-
 def with_shapes(network: FlatNetwork, shapes: Mapping[int, tuple[int, ...]]) -> FlatNetwork:
-    """The same network with other shapes for some of its tensors, by their index."""
+    """Return the network with other shapes for some of its tensors, by index."""
     tensors = tuple(
         replace(tensor, shape=shapes.get(index, tensor.shape)) for index, tensor in enumerate(network.tensors)
     )
@@ -216,7 +212,7 @@ def with_shapes(network: FlatNetwork, shapes: Mapping[int, tuple[int, ...]]) -> 
 
 
 def readers_of(network: FlatNetwork) -> Iterator[tuple[int, NetworkOperator]]:
-    """Each tensor that an operator reads, with the operator, in the order in which they run."""
+    """Yield each tensor that an operator reads, with the operator, in execution order."""
     for operator in network.operators:
         for index in dict.fromkeys(operator.inputs):
             if index >= 0:
@@ -228,7 +224,7 @@ _SAYS_ITS_PIXELS: Final = {"RESIZE_BILINEAR": 1, "RESIZE_NEAREST_NEIGHBOR": 1}
 
 
 def said_shape(network: FlatNetwork, index: int) -> Values | None:
-    """What such an input must hold, so that the output has the shape that the network has; None for any other."""
+    """Return the value of an input that states the shape of an output; None for any other input."""
     for operator in network.operators:
         for places, skipped in ((_SAYS_ITS_SHAPE, slice(None)), (_SAYS_ITS_PIXELS, slice(1, 3))):
             place = places.get(operator.kind)
@@ -238,7 +234,7 @@ def said_shape(network: FlatNetwork, index: int) -> Values | None:
 
 
 def resized(file: ModelFile, network: FlatNetwork, shapes: Mapping[str, tuple[int, ...]]) -> FlatNetwork:
-    """The network with its inputs of these shapes; raises UsageError for what is no input or cannot be."""
+    """Return the network with these input shapes, inferred by the interpreter; raises UsageError."""
     index = {network.tensors[at].name: at for at in network.inputs}
     for name, shape in shapes.items():
         if name not in index:

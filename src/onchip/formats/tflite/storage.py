@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ class _Folded:
 
 
 class TensorStorage:
-    """What is known of a network's tensors before anything runs."""
+    """Facts about a network's tensors that are known before it runs."""
 
     def __init__(self, file: ModelFile, network: FlatNetwork) -> None:
         self.network = network
@@ -47,37 +47,37 @@ class TensorStorage:
                 _has_its_bytes(tensor)
 
     def tensor(self, index: int) -> NetworkTensor:
-        """The tensor of that index."""
+        """Return the tensor of that index."""
         return self.network.tensors[index]
 
     def base(self, index: int) -> int:
-        """The tensor whose bytes one shows: itself if it is not a view."""
+        """Return the tensor whose bytes a tensor shows: itself unless it is a view."""
         return self._folded.base.get(index, index)
 
     def is_constant(self, index: int) -> bool:
-        """Whether its value is known before anything runs."""
+        """Return True if the value is known before the network runs."""
         return index in self._folded.constants
 
     def writer(self, index: int) -> NetworkOperator | None:
-        """The operator of the file that writes a tensor, folded or not."""
+        """Return the operator of the file that writes a tensor, folded or not."""
         return self._folded.writer.get(index)
 
     def is_folded(self, operator: NetworkOperator) -> bool:
-        """Whether nothing runs for an operator: it is a view, or its outputs are constants."""
+        """Return True if nothing runs for an operator: it is a view, or its outputs are constants."""
         return all(self.base(index) != index or self.is_constant(index) for index in operator.outputs)
 
     def state_of(self, operator: NetworkOperator) -> tuple[int, ...]:
-        """The variable tensors that an operator reads and writes in their place."""
+        """Return the variable tensors that an operator reads and writes in place."""
         return tuple(at for at in dict.fromkeys(operator.inputs) if at >= 0 and self.is_state(at))
 
     def is_state(self, index: int) -> bool:
-        """Whether a tensor keeps its value from one inference to the next."""
+        """Return True if a tensor keeps its value from one inference to the next."""
         return self.tensor(index).stated.is_variable and index not in self._folded.writer
 
     def stored_as(self, constant: int) -> Iterator[int]:
-        """The constant that is kept for another: itself, or the narrower one that it is dequantised from.
+        """Yield the tensor that stores a constant: itself, or the narrower one that it is dequantised from.
 
-        One behind DENSIFY is kept dense, as the runtime keeps it.
+        The result of DENSIFY is stored dense, as in the runtime.
         """
         origin = self._dequantised_from(constant)
         for index in (constant,) if origin is None else (origin,):
@@ -85,7 +85,7 @@ class TensorStorage:
                 yield index
 
     def value(self, index: int) -> npt.NDArray[Any] | None:
-        """The array of a small constant; None for one that is computed, large, or of no numpy type."""
+        """Return the array of a small constant; None for one that is computed, large, or of no numpy type."""
         writer, tensor = self.writer(index), self.tensor(index)
         if writer is not None:
             known = writer.kind in _FACTS_OF_A_SHAPE and len(writer.inputs) > 0
@@ -138,7 +138,7 @@ def _is_view(network: FlatNetwork, operator: NetworkOperator, constants: set[int
 
 
 def _has_its_bytes(tensor: NetworkTensor) -> None:
-    """Raise GraphError for a constant that has more or fewer bytes than its shape says."""
+    """Raise GraphError for a constant whose number of bytes does not match its shape."""
     bits, content = bits_of(tensor.element_type), tensor.stated.content
     if bits is None or content is None or tensor.stated.is_sparse:
         return
@@ -151,7 +151,7 @@ def _has_its_bytes(tensor: NetworkTensor) -> None:
 
 MAP_RANK: Final = 4
 CHANNELS_FIRST: Final = (0, 3, 1, 2)
-"""A map's axes among the file's batch, rows, columns, channels."""
+"""The presented axes of a map, among the file's batch, rows, columns, channels."""
 _TURNED: Final = (0, 2, 3, 1)
 _MAPS_OF: Final = {
     "CONV_2D": 0,
@@ -167,30 +167,30 @@ _MAPS_OF: Final = {
     "TRANSPOSE_CONV": 2,
     "custom.Convolution2DTransposeBias": 0,
 }
-"""Kinds that are about rows and columns, and which of their operands is the map."""
+"""Map from kinds with rows and columns to the operand that is the map."""
 _HAVE_AN_ORDER: Final = frozenset(
     {"TRANSPOSE", "RESHAPE", "BATCH_MATMUL", "FULLY_CONNECTED", "GATHER", "GATHER_ND", "REVERSE_V2", "TILE", "PACK"}
     | {"UNPACK", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "SCATTER_ND", "ONE_HOT", "CUMSUM", "BROADCAST_TO", "EINSUM"}
 )
-"""Kinds of which the operands' axes are not each other's."""
+"""Kinds whose operands have different axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """Axis i of what is presented is the file's axis `order[i]`; `shape` may have more axes of one element."""
+    """Presented axis i is the file's axis `order[i]`; `shape` may have additional axes of one element."""
 
     order: tuple[int, ...]
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> Self:
-        """Return the axes of `shape`, the file's, in that order; without one in their own."""
+        """Return the axes of `shape`, the file's, in that order, by default unchanged."""
         places = tuple(range(len(shape))) if order is None else order
         return cls(places, tuple(shape[at] for at in places))
 
 
 class MapLayouts:
-    """Which tensors of a network are presented as maps."""
+    """The tensors of a network that are presented as maps."""
 
     def __init__(self, storage: TensorStorage) -> None:
         self._storage = storage
@@ -210,7 +210,7 @@ class MapLayouts:
         self._turned = frozenset(self._hidden_ends())
 
     def order(self, index: int) -> tuple[int, ...]:
-        """The order in which the axes of an activation that is no view are presented."""
+        """Return the order in which the axes of an activation are presented; it must not be a view."""
         if index in self._turned:
             return _TURNED
         if self._root(index) in self._roots:
@@ -218,18 +218,18 @@ class MapLayouts:
         return tuple(range(len(self._storage.tensor(index).shape)))
 
     def presented(self, index: int) -> Presentation:
-        """The presentation of an activation that is no view."""
+        """Return the presentation of an activation that is not a view."""
         return Presentation.of(self._storage.tensor(index).shape, self.order(index))
 
     def is_direct(self, index: int) -> bool:
-        """Whether an operand has its base's own shape: it is no view, or one that changes nothing."""
+        """Return True if an operand has its base's shape: it is no view, or a view without effect."""
         storage = self._storage
         return storage.tensor(index).shape == storage.tensor(storage.base(index)).shape
 
     def _hidden_ends(self) -> Iterator[int]:
-        """Network inputs and outputs that lie as maps are presented, with nothing but a transposition to a map.
+        """Yield network inputs and outputs in map order that only a transposition separates from a map.
 
-        In the file's order they would look like that map, and the transposition as if it moved nothing.
+        In the file's order they would look like the map, and the transposition like an identity.
         """
         network = self._storage.network
         readers = Counter(index for index, _ in readers_of(network))
@@ -250,7 +250,7 @@ class MapLayouts:
         return () if value is None else tuple(int(axis) for axis in value.reshape(-1))
 
     def _maps(self, operands: tuple[int, ...]) -> Iterator[int]:
-        """The bases among operands that may be maps."""
+        """Yield the bases of operands that may be maps."""
         storage = self._storage
         for index in operands:
             if index < 0 or storage.is_constant(index) or len(storage.tensor(index).shape) != MAP_RANK:
@@ -263,45 +263,3 @@ class MapLayouts:
             self._group[index] = self._group.get(above, above)
             index = above
         return index
-
-
-Content: TypeAlias = npt.NDArray[np.uint8]
-
-
-def as_presented(content: Content, element_type: int, shape: tuple[int, ...], presented: Presentation) -> Content:
-    """The bytes of a tensor of that shape in the file, in the presented order."""
-    if presented.order == tuple(range(len(shape))):
-        return content
-    elements = _elements(content, element_type, prod(shape)).reshape(shape)
-    return _packed(elements.transpose(presented.order), element_type)
-
-
-def as_in_file(content: Content, element_type: int, shape: tuple[int, ...], presented: Presentation) -> Content:
-    """The bytes of a tensor that is presented so, in the file's order."""
-    if presented.order == tuple(range(len(shape))):
-        return content
-    turned = tuple(shape[at] for at in presented.order)
-    elements = _elements(content, element_type, prod(shape)).reshape(turned)
-    return _packed(elements.transpose(np.argsort(presented.order)), element_type)
-
-
-def bytes_of_array(array: npt.NDArray[Any]) -> Content:
-    """The bytes of an array, one after the other."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _elements(content: Content, element_type: int, count: int) -> npt.NDArray[Any]:
-    """One entry for each element; of two in a byte, the lower half comes first."""
-    if element_type == INT4:
-        return np.stack((content & 15, content >> 4), axis=-1).reshape(-1)[:count]
-    dtype = dtype_of(element_type)
-    return content.view(np.uint16 if dtype is None else dtype)  # bfloat16 is moved, never computed with
-
-
-def _packed(elements: npt.NDArray[Any], element_type: int) -> Content:
-    flat = np.ascontiguousarray(elements).reshape(-1)
-    if element_type != INT4:
-        return flat.view(np.uint8)
-    halves = np.concatenate((flat, np.zeros(len(flat) % 2, np.uint8))).reshape(-1, 2)
-    packed: Content = (halves[:, 0] | halves[:, 1] << 4).astype(np.uint8)
-    return packed

@@ -1,7 +1,7 @@
 """The architecture file of Timeloop (as in ucb-bar/cosa, configs/arch) as an Accelerator.
 
-What such a file leaves to Timeloop's own tables has defaults here, which docs/timeloop.md lists: an access of a memory
-costs what the presets after Simba take for it, and where no bandwidth is given every port does an access a cycle.
+Values that Timeloop takes from its own tables have defaults here (docs/timeloop.md): memory accesses have the energies
+of the presets after Simba, and without a bandwidth every port makes one access per cycle.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing_extensions import TypedDict
 
 from onchip.arch.accelerator import Accelerator
 from onchip.arch.compute import ComputeArray
-from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port
+from onchip.arch.memory import Access, Direction, Dram, Memory, MemoryLevel, Operand, Port, with_scratchpad
 from onchip.errors import AcceleratorError, InputError, NetworkWarning
-from onchip.formats.files import read_file
-from onchip.formats.timeloop.bypass import Keeps, keeps_of_parts
 from onchip.formats.timeloop.components import (
     ARCHITECTURE,
     BranchFields,
     Component,
     FlatFields,
+    Keeps,
     NodeFields,
     NodeWalk,
     flat_components,
+    keeps_of_parts,
     nested_components,
     numbers_of,
 )
@@ -42,7 +42,7 @@ WIDTH: Final = ("width", "memory_width", "data_storage_width")
 DEPTH: Final = ("depth", "memory_depth", "data_storage_depth")
 BLOCK_SIZE: Final = ("block_size", "n_words")
 SHORTEST_BITS: Final = 8
-"""Of a part of a block, as in the presets after Simba."""
+"""Shortest access to a part of a block, as in the presets after Simba."""
 PJ_PER_64_BITS_OF_8_KIB: Final = 10.0
 PJ_PER_64_BITS_OF_DRAM: Final = 1300.0
 MAC_PJ: Final = 0.3
@@ -50,7 +50,7 @@ MAC_PJ: Final = 0.3
 
 
 class NestedFields(TypedDict):
-    """`architecture` of 0.2 and 0.3, of one form, with `subtree`; that of 0.4 has `nodes`."""
+    """`architecture` of 0.2 and 0.3 in one form, with `subtree`; that of 0.4 has `nodes`."""
 
     version: NotRequired[str | int | float]
     subtree: NotRequired[list[BranchFields]]
@@ -58,7 +58,7 @@ class NestedFields(TypedDict):
 
 
 class FileFields(TypedDict):
-    """The parts of a file that describe a machine."""
+    """The parts of a file that describe an accelerator."""
 
     architecture: NotRequired[NestedFields]
     arch: NotRequired[FlatFields]
@@ -67,9 +67,9 @@ class FileFields(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """The components of a file, outermost first, the operands that each keeps, and notes on features left out.
+    """The components of a file, outermost first, the operands that each keeps, and notes on omitted features.
 
-    With `may_lack_dram` (0.4) the outermost may be another memory, and several of the next may share it.
+    With `may_lack_dram` (0.4) the outermost component may be another memory, which several inner components share.
     """
 
     components: tuple[Component, ...]
@@ -78,17 +78,12 @@ class _Described:
     notes: tuple[str, ...] = ()
 
 
-def read_timeloop_architecture(path: Path, keeps: Keeps | None = None) -> Accelerator:
-    """Read an architecture file, the accelerator being called like it; raises InputError with line and field."""
-    return timeloop_architecture(read_file(path), str(path), keeps)
-
-
 def timeloop_architecture(text: str | bytes, file: str, keeps: Keeps | None = None) -> Accelerator:
     """Read `text`; `file` is its name in errors. Raises InputError.
 
-    `keeps` says which operands a memory keeps; without it the file's own constraints do, else each keeps all. Software
-    addresses the last memory that keeps inputs, or the last. Warns with NetworkWarning of sizes and memories that are
-    read otherwise, and of the features that the accelerator's `notes` name.
+    `keeps` maps memories to the operands that they keep; by default the file's own constraints decide, else a memory
+    keeps all operands. The scratchpad is the last memory that keeps inputs, or the last memory. Warns with
+    NetworkWarning of reinterpreted sizes and memories, and of the features in the accelerator's `notes`.
     """
     document = read_document(text, ARCHITECTURE, file)
     try:
@@ -135,7 +130,7 @@ def _described(value: object, keeps: Keeps | None) -> _Described:
 
 
 def _notes(unapplied: list[str], sparse: list[str]) -> Iterator[str]:
-    """Yield a sentence for the features of each kind that are left out."""
+    """Yield a sentence for the omitted features of each kind."""
     if sparse:
         named = ", ".join(dict.fromkeys(sparse))
         effect = "energies, cycles and capacities are those of dense execution"
@@ -153,7 +148,7 @@ def _inexact_sizes(components: tuple[Component, ...]) -> Iterator[str]:
 
 
 def _accelerator(name: str, described: _Described) -> Accelerator:
-    """Build the machine of DRAM, the memories on the chip, and the MACs, in this order."""
+    """Build the accelerator from DRAM, the memories on the chip, and the MACs, in this order."""
     outermost, memories, macs = _chain(described)
     chain = (*memories, macs) if outermost is None or memories[0].instances == 1 else (outermost, *memories, macs)
     below = [_dimensions(outer, inner) for outer, inner in pairwise(chain)]
@@ -166,7 +161,7 @@ def _accelerator(name: str, described: _Described) -> Accelerator:
             levels.append(_level(one, holds, serves))
     if not levels:
         raise AcceleratorError("no memory on the chip keeps anything", place="the whole file", expected="at least one")
-    marked = _marked(list(reversed(levels)))
+    marked = with_scratchpad(levels[::-1])
     energy_pj = macs.energy("energy_per_op", "energy")
     array = ComputeArray(
         {name: units for inside in reversed(below) for name, units in inside.items()},
@@ -179,9 +174,9 @@ def _accelerator(name: str, described: _Described) -> Accelerator:
 
 
 def _chain(described: _Described) -> tuple[Component | None, tuple[Component, ...], Component]:
-    """Return what is read as DRAM (None: a free one), the memories on the chip, outermost first, and the MACs.
+    """Return the component that is DRAM (None: a free one), the on-chip memories, outermost first, and the MACs.
 
-    Raises AcceleratorError for components that are no such chain.
+    Raises AcceleratorError for components that do not form this chain.
     """
     components = described.components
     has_macs = len(components) > 1 and components[-1].is_mac and not components[0].is_mac
@@ -208,7 +203,7 @@ def _chain(described: _Described) -> tuple[Component | None, tuple[Component, ..
 
 
 def _dimensions(outer: Component, inner: Component) -> dict[str, int]:
-    """How many of the inner one an outer one serves, along each way in which there are several; named for them."""
+    """Return the number of inner components that an outer one serves, by the name of the dimension."""
     rows = inner.instances // inner.mesh_x, outer.instances // outer.mesh_x
     if inner.mesh_x % outer.mesh_x or rows[0] % rows[1]:
         detail = f"{inner.instances} of it in rows of {inner.mesh_x} stand below {outer.instances} {outer.name}"
@@ -228,21 +223,11 @@ def _level(memory: Component, holds: tuple[Operand, ...], serves: tuple[str, ...
     return MemoryLevel(own, serves, False, buffering == 2, _access(memory), _ports(memory))
 
 
-def _marked(levels: list[MemoryLevel]) -> tuple[MemoryLevel, ...]:
-    """With the scratchpad marked as such."""
-    of_inputs = [at for at, level in enumerate(levels) if Operand.INPUT in level.memory.holds]
-    chosen = of_inputs[-1] if of_inputs else len(levels) - 1
-    return tuple(
-        MemoryLevel(level.memory, level.serves, at == chosen, level.double_buffered, level.access, level.ports)
-        for at, level in enumerate(levels)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The words of one row of a memory: `block` words for this instance, in a row that `cluster` instances share.
+    """A row of a memory: `block` words for this instance, in a row that `cluster` instances share.
 
-    Timeloop's rule (model/buffer.cpp): width = word-bits x block-size x cluster-size, whichever of them is left out.
+    Timeloop's rule (model/buffer.cpp): width = word-bits x block-size x cluster-size, where any of them may be absent.
     """
 
     word_bits: int
@@ -251,12 +236,12 @@ class _Line:
 
     @property
     def access_bits(self) -> int:
-        """Bits of an access of one instance."""
+        """Bits per access of one instance."""
         return self.word_bits * self.block
 
     @classmethod
     def of(cls, memory: Component) -> _Line:
-        """Return the row that the attributes describe; raises AcceleratorError where they contradict each other."""
+        """Return the row that the attributes describe; raises AcceleratorError if they contradict each other."""
         word_bits = memory.integer("word_bits", "word_width", "datawidth") or WORD_BITS
         width = memory.integer(*WIDTH)
         block, cluster = memory.integer(*BLOCK_SIZE), memory.integer("cluster_size")

@@ -1,4 +1,4 @@
-"""Components of a Timeloop architecture file, outermost first.
+"""Components of a Timeloop architecture file, outermost first, and the operands that constraints let memories keep.
 
 Flat (`arch`, 0.1): a list of memories, nearest the MACs first. Nested (`architecture`, 0.2 and 0.3): branches, each
 with `local` components and one inner branch; `PE[0..15]` is sixteen branches. Nodes (0.4): the list that Timeloop's
@@ -8,23 +8,155 @@ front end reads, with arithmetic in attributes.
 from __future__ import annotations
 
 import ast
+import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from re import fullmatch
-from typing import Any, Final, NotRequired
+from typing import Any, Final, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict
 
 from onchip.arch.memory import Operand
-from onchip.errors import AcceleratorError
-from onchip.formats.timeloop.bypass import operands_kept
-from onchip.formats.validation import Format, field_path, quoted
+from onchip.errors import AcceleratorError, InputError
+from onchip.formats.timeloop.document import CONSTRAINTS, check_parts, read_document
+from onchip.formats.validation import Format, field_path, placed, quoted, validate
+
+MAPSPACE_FILE: Final = Format("Timeloop mapspace", 3, InputError)
+Keeps: TypeAlias = Mapping[str, tuple[Operand, ...]]
+"""Map from memory to the operands that it keeps; an absent memory keeps all."""
+OPERANDS: Final[Mapping[Operand, tuple[str, ...]]] = {
+    Operand.INPUT: ("Inputs", "A"),
+    Operand.WEIGHT: ("Weights", "B"),
+    Operand.OUTPUT: ("Outputs", "Z"),
+}
+"""The data spaces of Timeloop's shapes cnn-layer and gemm_ABZ."""
+KEEPING: Final = ("datatype", "bypass", "dataspace")
+"""Names of the constraint on kept operands in Timeloop's versions."""
+UNAPPLIED: Final = {"target": "", "type": ""}
+"""Replaces a constraint that is not applied, so that entries keep their index in errors."""
+
+ONLY_KEEPING: Final = f"one of {', '.join(KEEPING)}; no search here restricts orders, factors or fanouts"
+
+
+class ConstraintFields(TypedDict):
+    """A constraint; an operand that is neither kept nor bypassed is free in Timeloop, and kept here."""
+
+    target: str
+    type: str
+    keep: NotRequired[list[str]]
+    bypass: NotRequired[list[str]]
+    keep_only: NotRequired[list[str]]
+    bypass_only: NotRequired[list[str]]
+
+
+class MapspaceFields(TypedDict):
+    """The list of constraints, by either of its names."""
+
+    version: NotRequired[str | int | float]
+    constraints: NotRequired[list[ConstraintFields]]
+    targets: NotRequired[list[ConstraintFields]]
+
+
+class SpacesFields(TypedDict, total=False):
+    """The constraint at a node of version 0.4."""
+
+    keep: list[str]
+    bypass: list[str]
+    keep_only: list[str]
+    bypass_only: list[str]
+
+
+def timeloop_bypass(text: str | bytes, file: str) -> Keeps:
+    """Read `text`; `file` is its name in errors. Raises InputError."""
+    document = read_document(text, MAPSPACE_FILE, file)
+    try:
+        parts = check_parts(
+            document.value, MAPSPACE_FILE, "mapspace, mapspace_constraints, architecture_constraints or constraints"
+        )
+        return keeps_of_parts(parts)
+    except InputError as error:
+        error.place = document.place(error.place or "")
+        raise error.in_file(file) from None
+
+
+def keeps_of_parts(document: Mapping[str, object], unapplied: list[str] | None = None) -> Keeps:
+    """Return the operands that each memory keeps by all constraints of a file.
+
+    Constraints of other types are added to `unapplied`, or refused without it. Raises InputError with the field's path.
+    """
+    parts = [(name, part) for name, part in document.items() if name in CONSTRAINTS]
+    return {memory: kept for name, part in parts for memory, kept in _keeps_of(part, name, unapplied).items()}
+
+
+def _keeps_of(part: object, place: str, unapplied: list[str] | None) -> Keeps:
+    whole = {"": part} if isinstance(part, list) else part if isinstance(part, dict) else {}
+    lists = {name: entries for name, entries in whole.items() if isinstance(entries, list)}
+    for name, entries in lists.items():
+        where = f"{place}.{name}" if name else place
+        lists[name] = [
+            one if _is_keeping(one, f"{where}[{at}]", unapplied) else UNAPPLIED for at, one in enumerate(entries)
+        ]
+    fields = {"targets": lists[""]} if "" in lists else {**whole, **lists}
+    try:
+        mapspace = validate(MapspaceFields, json.dumps(fields).encode(), MAPSPACE_FILE, "")
+    except InputError as error:
+        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
+    keeps: dict[str, tuple[Operand, ...]] = {}
+    for name, constraints in (("constraints", mapspace.get("constraints")), ("targets", mapspace.get("targets"))):
+        for at, one in enumerate(constraints or ()):
+            where = f"{place}[{at}]" if "" in lists else f"{place}.{name}[{at}]"
+            spaces = {key: value for key, value in one.items() if key not in ("target", "type")}
+            if one != UNAPPLIED:
+                keeps[one["target"]] = operands_kept(spaces, where)
+    return keeps
+
+
+def _is_keeping(constraint: object, place: str, unapplied: list[str] | None) -> bool:
+    """Return True unless the constraint is of another type, whose fields differ; raises InputError to refuse it."""
+    kind = constraint.get("type") if isinstance(constraint, dict) else None
+    if not isinstance(constraint, dict) or not isinstance(kind, str) or kind in KEEPING:
+        return True
+    target = constraint.get("target")
+    if unapplied is None:
+        what = f"a constraint of {quoted(target)} is of the type {quoted(kind)}"
+        raise InputError(what, place=f"{place}.type", expected=ONLY_KEEPING)
+    unapplied.append(f"{kind} constraint of {target}")
+    return False
+
+
+def operands_kept(spaces: Mapping[str, Any], place: str, *, only_kept: bool = False) -> tuple[Operand, ...]:
+    """Return the operands that a memory keeps: all except bypassed ones, or with `only_kept` the kept ones.
+
+    Raises InputError with the field's path.
+    """
+    try:
+        fields = validate(SpacesFields, json.dumps(spaces).encode(), MAPSPACE_FILE, "")
+    except InputError as error:
+        raise placed(InputError(error.what, place=error.place, expected=error.expected), place) from None
+    named = {field: _operands(names, f"{place}.{field}") for field, names in fields.items()}  # type: ignore[arg-type]
+    kept = named.get("keep", frozenset()) | named.get("keep_only", frozenset())
+    bypassed = named.get("bypass", frozenset()) | named.get("bypass_only", frozenset())
+    if both := sorted(kept & bypassed):
+        raise InputError(f"{OPERANDS[both[0]][0]} is kept and bypassed", place=place, expected="one of both")
+    if only_kept or "keep_only" in named:
+        return tuple(operand for operand in Operand if operand in kept)
+    return tuple(operand for operand in Operand if operand not in bypassed)
+
+
+def _operands(names: list[str], place: str) -> frozenset[Operand]:
+    operand_of = {name: operand for operand, spellings in OPERANDS.items() for name in spellings}
+    for name in names:
+        if name not in operand_of:
+            expected = f"some of {', '.join(operand_of)}"
+            raise InputError(f"it lists {quoted(name)}", place=place, expected=expected)
+    return frozenset(operand_of[name] for name in names)
+
 
 LONGEST: Final = 200
-"""Characters of an expression that is looked at."""
+"""Largest number of characters of an expression."""
 BINARY: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -47,7 +179,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
 
 
 def evaluated(text: str, names: Mapping[str, object]) -> object:
-    """Return the number that an expression of these names has, or the text itself if it is no such expression."""
+    """Return the value of an arithmetic expression over `names`, or the text itself if it is none."""
     if len(text) > LONGEST:
         return text
     try:
@@ -58,7 +190,7 @@ def evaluated(text: str, names: Mapping[str, object]) -> object:
 
 
 def _value(node: ast.expr, names: Mapping[str, object]) -> float:
-    """Raises ValueError for what is no arithmetic of numbers."""
+    """Evaluate an expression; raises ValueError unless it is arithmetic of numbers."""
     if isinstance(node, ast.Constant):
         return _number(node.value)
     if isinstance(node, ast.Name) and node.id in names:
@@ -90,11 +222,11 @@ AttributeFields = dict[str, str | int | float | bool | None]
 ComponentFields = TypedDict(
     "ComponentFields", {"name": str, "class": NotRequired[str], "attributes": NotRequired[AttributeFields]}
 )
-"""A memory or the MACs; what `class` does not tell, DRAM's `technology` may."""
+"""A memory or the MACs; `technology` marks DRAM if `class` does not."""
 
 
 class BranchFields(TypedDict):
-    """What stands once in each of `name`, then the one branch inside; its own attributes describe no component."""
+    """Components that occur once in each of `name`, and one inner branch; its own attributes are ignored."""
 
     name: str
     attributes: NotRequired[AttributeFields]
@@ -103,7 +235,7 @@ class BranchFields(TypedDict):
 
 
 class FlatFields(TypedDict):
-    """`arch`: the MACs and, nearest them first, the memories; each entry is a name and attributes."""
+    """`arch`: the MACs and the memories, nearest the MACs first; each entry is a name and attributes."""
 
     arithmetic: AttributeFields
     storage: list[AttributeFields]
@@ -111,7 +243,7 @@ class FlatFields(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A memory or the MACs: `instances` of it on the whole chip, in rows of `mesh_x`; `place` is its field path."""
+    """A memory or the MACs: `instances` on the whole chip, in rows of `mesh_x`; `place` is its field path."""
 
     name: str
     kind: str
@@ -122,27 +254,27 @@ class Component:
 
     @property
     def is_mac(self) -> bool:
-        """Whether it computes: Timeloop's classes for that are named after what they do."""
+        """True if it computes: Timeloop names these classes after the operation."""
         return any(word in self.kind.lower() for word in ("mac", "compute", "multiplier"))
 
     @property
     def is_dram(self) -> bool:
-        """Whether it is the memory off the chip."""
+        """True if it is the off-chip memory."""
         return "dram" in self.kind.lower()
 
     def integer(self, *names: str) -> int | None:
-        """The first of these attributes that there is; raises AcceleratorError for one that is no number from 1."""
+        """Return the first of these attributes that is present; raises AcceleratorError for no positive integer."""
         value = self.number(*names)
         if value is not None and value != int(value):
             raise self.refusal(names, f"it is {value}", "a whole number")
         return None if value is None else int(value)
 
     def number(self, *names: str) -> float | None:
-        """Return the first of these attributes that there is; raises AcceleratorError for no number above 0."""
+        """Return the first of these attributes that is present; raises AcceleratorError unless it is above 0."""
         return self._number(names, is_zero_allowed=False)
 
     def energy(self, *names: str) -> float | None:
-        """Return an energy, which may be 0; raises AcceleratorError for no number from 0."""
+        """Return an energy, which may be 0; raises AcceleratorError for other values."""
         return self._number(names, is_zero_allowed=True)
 
     def _number(self, names: tuple[str, ...], *, is_zero_allowed: bool) -> float | None:
@@ -161,14 +293,14 @@ class Component:
         return value
 
     def refusal(self, names: tuple[str, ...], what: str, expected: str) -> AcceleratorError:
-        """An error at one of its attributes, or at the component without any."""
+        """Return an error at one of its attributes, or at the component without any."""
         found = attribute(self.attributes, names)
         place = f"{self.place}.{found[0]}" if found else self.place
         return AcceleratorError(f"{self.name}: {what}", place=place, expected=expected)
 
 
 def attribute(attributes: Attributes, names: tuple[str, ...]) -> tuple[str, object] | None:
-    """The first there is, as it is spelled: `word-bits` and `word_bits` are the same."""
+    """Return the first attribute that is present, with its spelling: `word-bits` equals `word_bits`."""
     spelled = {name.replace("-", "_"): name for name in attributes}
     return next(((spelled[name], attributes[spelled[name]]) for name in names if name in spelled), None)
 
@@ -186,7 +318,7 @@ def flat_components(fields: FlatFields) -> Iterator[Component]:
 
 
 def nested_components(branches: list[BranchFields], place: str, copies: int = 1) -> Iterator[Component]:
-    """Return the components of nested branches, of which `copies` stand on the chip; raises AcceleratorError."""
+    """Yield the components of nested branches with `copies` instances on the chip; raises AcceleratorError."""
     if len(branches) != 1:
         raise AcceleratorError(f"{len(branches)} branches stand beside each other", place=place, expected="one")
     (branch,) = branches
@@ -202,13 +334,13 @@ def nested_components(branches: list[BranchFields], place: str, copies: int = 1)
 
 
 def _copies(name: str) -> tuple[str, int]:
-    """`PE[0..15]` is sixteen of PE."""
+    """Split `PE[0..15]` into PE and sixteen."""
     match = fullmatch(r"(.*)\[([0-9]{1,9})\.\.([0-9]{1,9})\]", name)
     return (match[1], int(match[3]) - int(match[2]) + 1) if match else (name, 1)
 
 
 def _component(name: str, kind: str, attributes: Attributes, place: str, copies: int) -> Component:
-    """`instances` says how many there are on the whole chip; without it, the names do."""
+    """Return a component; `instances` is the number on the whole chip, by default that of its names."""
     bare = Component(name, kind, attributes, place, copies, copies)
     if copies < 1:
         raise bare.refusal((), f"the ranges in its names make {copies} of it", "ranges like [0..15]")
@@ -229,7 +361,7 @@ APPLIED: Final = "dataspace"
 
 
 class SpatialFields(TypedDict):
-    """How many times a node stands in each instance of what is around it."""
+    """Number of instances of a node in each instance of its parent."""
 
     meshX: NotRequired[int | str]
     meshY: NotRequired[int | str]
@@ -254,11 +386,11 @@ NodeFields = TypedDict(
         "nodes": NotRequired[list["NodeFields"]],
     },
 )
-"""A node, `!` being its tag. The front end of Timeloop knows these fields; scales of area and energy are not read."""
+"""A node with the tag `!`, and the fields of Timeloop's front end; scales of area and energy are not read."""
 
 
 def numbers_of(variables: Mapping[str, Any]) -> dict[str, object]:
-    """Return variables, expressions of earlier ones as numbers."""
+    """Return variables, with expressions of earlier ones as numbers."""
     known: dict[str, object] = {}
     for name, value in variables.items():
         known[name] = evaluated(value, known) if isinstance(value, str) else value
@@ -267,10 +399,10 @@ def numbers_of(variables: Mapping[str, Any]) -> dict[str, object]:
 
 @dataclass(slots=True)
 class NodeWalk:
-    """Collects the components of a list of nodes, the operands that each keeps, and the features that are left out.
+    """Collects the components of a list of nodes, the operands that each keeps, and omitted features.
 
-    A container or a component with `spatial` multiplies the instances of itself and of all that follows it; the
-    attributes of containers count for what follows and does not state them itself.
+    A container or a component with `spatial` multiplies the instances of itself and of all later nodes; later nodes
+    inherit the attributes of containers that they do not state.
     """
 
     names: dict[str, object]
@@ -288,9 +420,8 @@ class NodeWalk:
             kind = node.get("!", "Component")
             if kind in BRANCHES:
                 if kind == "Pipelined":
-                    raise AcceleratorError(
-                        "a !Pipelined branch (version 0.4)", place=where, expected="!Hierarchical or !Parallel"
-                    )
+                    what = "a !Pipelined branch (version 0.4)"
+                    raise AcceleratorError(what, place=where, expected="!Hierarchical or !Parallel")
                 self.add(node.get("nodes", []), f"{where}.nodes", is_parallel=is_parallel or kind == "Parallel")
             elif kind in LEAVES:
                 self._add_leaf(node, kind, where, is_parallel=is_parallel)

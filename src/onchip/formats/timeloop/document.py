@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from re import search
@@ -14,7 +14,6 @@ from onchip.formats.validation import Format, as_utf8, quoted
 from onchip.formats.yaml_documents import Dialect, YamlDocument, parse_yaml
 
 if TYPE_CHECKING:
-    from jinja2.nodes import Node
     from jinja2.sandbox import SandboxedEnvironment
 
 
@@ -25,17 +24,17 @@ CONSTRAINTS: Final = (
     "constraints",
     "extra_mapping_constraints",
 )
-"""Of what memories keep, and of orders and factors."""
+"""Parts with constraints on kept operands, orders and factors."""
 OTHERS: Final = (
     *("architecture", "arch", "problem", "variables", "globals", "mapper", "mapping", "layout"),
     *("components", "compound_components", "sparse_optimizations", "ERT", "ART"),
 )
 IGNORED: Final = "_ignore"
-"""How the names of parts end that Timeloop's front end passes over."""
+"""Suffix of parts that Timeloop's front end ignores."""
 
 
 def check_parts(document: object, file_format: Format, expected: str) -> Mapping[str, object]:
-    """Return the parts; raise the format's error for no mapping, or for a part that Timeloop does not know."""
+    """Return the parts of a file; raises the format's error unless it is a mapping of parts that Timeloop knows."""
     if not isinstance(document, dict):
         raise file_format.error(f"it is {quoted(document)}", place="", expected="an object")
     for name in document:
@@ -46,13 +45,13 @@ def check_parts(document: object, file_format: Format, expected: str) -> Mapping
 
 TIMELOOP: Final = Dialect(shared_nodes=True)
 GREATEST_BYTES: Final = 2**22
-"""Of a file that a template includes."""
+"""Largest file that a template includes."""
 DEEPEST_INCLUDE: Final = 10
 NODES: Final = frozenset(
     {"Template", "Output", "TemplateData", "Call", "Name", "Const", "Filter", "If", "Assign", "Concat", "Compare"}
     | {"Operand", "Test", "Not", "And", "Or", "Keyword"}
 )
-"""What a template may consist of: it ends soon, and is not much longer than the files it includes."""
+"""Nodes that a template may contain, so that it ends and is not much longer than the included files."""
 
 
 def read_document(text: str | bytes, file_format: Format, file: str) -> YamlDocument:
@@ -75,13 +74,13 @@ def is_template(text: bytes) -> bool:
 
 
 def rendered(text: str, file: Path) -> str:
-    """Return the text that a template stands for; raises InputError for one that uses what is not supported."""
+    """Return the rendered template; raises InputError for an unsupported feature."""
     return _Renderer(file).rendered(text)
 
 
 @dataclass(slots=True)
 class _Renderer:
-    """Renders one file and those that it includes; `folders` are searched for them, its own first."""
+    """Renders a file and those that it includes, searched in `folders`, its own first."""
 
     file: Path
     depth: int = 0
@@ -89,11 +88,11 @@ class _Renderer:
 
     def rendered(self, text: str) -> str:
         environment = _environment()
-        from jinja2 import TemplateError, TemplateSyntaxError
+        from jinja2 import TemplateError, TemplateSyntaxError, nodes
 
         self.folders.insert(0, self.file.parent)
         try:
-            for node in _nodes(environment.parse(text)):
+            for node in environment.parse(text).find_all(nodes.Node):
                 if type(node).__name__ not in NODES:
                     raise self._refusal(f"it uses {type(node).__name__} of Jinja", node.lineno)
             return environment.from_string(text).render(self._functions())
@@ -151,12 +150,6 @@ class _Renderer:
             "if, set, default, cwd, add_to_path, path_exists, find_path, include and include_text, names that it sets"
         )
         return InputError(what, file=str(self.file), place=place, expected=expected)
-
-
-def _nodes(template: Node) -> Iterator[Node]:
-    from jinja2.nodes import Node
-
-    return template.find_all(Node)
 
 
 def _environment() -> SandboxedEnvironment:

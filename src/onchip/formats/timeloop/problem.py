@@ -7,13 +7,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from onchip.errors import InputError, NetworkWarning
-from onchip.formats.files import read_file
 from onchip.formats.timeloop.document import read_document
 from onchip.formats.validation import Format, quoted, validate
 from onchip.ir.layer import Layer
@@ -74,7 +72,7 @@ NAMED_SHAPES: Final[Mapping[str, ShapeFields]] = {
         ],
     },
 }
-"""Those of Timeloop's own shapes (problem-shapes) that are one layer, by their names in small letters."""
+"""Timeloop's own shapes (problem-shapes) that are one layer, by their names in small letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,11 @@ class _Einsum:
     coefficients: Mapping[str, int]
 
     def layer(self) -> Layer:
-        """Windows become P, Q, R, S; dimensions of all tensors G, of the output and one other N or K, the rest C."""
+        """Return the layer.
+
+        Windows are P, Q, R, S. A dimension of all tensors is G, one of the output and one other tensor is N or K, and
+        any other is C. Raises InputError for dimensions that fit no loop.
+        """
         at_output, at_input, at_weight = self._tensors()
         output, weight = (self._plain(at) if at is not None else frozenset[str]() for at in (at_output, at_weight))
         windows = self._windows(at_input, output, weight)
@@ -161,14 +163,13 @@ class _Einsum:
                 raise InputError(f"{detail}, {what}", place=place, expected="each dimension at most once")
         if len(read) == 1:
             return written[0], read[0], None
-        is_input = [spaces[at]["name"] in INPUT_NAMES or self._has_sums(at) for at in read]
+        is_input = [
+            spaces[at]["name"] in INPUT_NAMES or any(len(rank) > 1 for rank in spaces[at]["projection"]) for at in read
+        ]
         is_weight = [spaces[at]["name"] in WEIGHT_NAMES for at in read]
         if (is_input[1] and not is_input[0]) or (is_weight[0] and not is_weight[1]):
             read.reverse()
         return written[0], read[0], read[1]
-
-    def _has_sums(self, at: int) -> bool:
-        return any(len(rank) > 1 for rank in self.shape["data_spaces"][at]["projection"])
 
     def _dimensions(self, at: int) -> Iterator[str]:
         for rank in self.shape["data_spaces"][at]["projection"]:
@@ -207,7 +208,7 @@ class _Einsum:
 
     @staticmethod
     def _by_axis(windows: Sequence[_Window]) -> dict[int, _Window]:
-        """Place a window along the axis whose names it has; without such names in their order."""
+        """Map axes to windows: by the names of their dimensions, or else in order."""
         named = [
             next((at for at, axis in enumerate(AXES) if {one.output, one.filter} & set(axis)), -1) for one in windows
         ]
@@ -219,9 +220,8 @@ class _Einsum:
         """Return the coefficient of a term, 1 where it has none."""
         place = f"shape.data_spaces[{at}].projection"
         if not 1 <= len(term) <= 2:
-            raise InputError(
-                f"a product has {len(term)} factors", place=place, expected="a dimension and a coefficient"
-            )
+            what = f"a product has {len(term)} factors"
+            raise InputError(what, place=place, expected="a dimension and a coefficient")
         if len(term) == 1:
             return 1
         if term[1] not in self.coefficients:
@@ -229,17 +229,14 @@ class _Einsum:
         return self.coefficients[term[1]]
 
     def _loop(self, name: str, read: bool, weighed: bool, written: bool, is_alone: bool) -> str:
-        """Return the loop of a layer that a dimension is, by the tensors that it leads to other elements of."""
+        """Return the loop of a dimension, by the tensors that it indexes; raises InputError."""
         loops = {(True, True, True): "G", (True, True, False): "C", (True, False, True): "N", (False, True, True): "K"}
         if is_alone:
             loops = {(True, False, True): "N", (True, False, False): "C"}
         loop = loops.get((read, weighed, written))
         if loop is None:
-            raise InputError(
-                f"dimension {name} is of one data space alone, or of none",
-                place="shape.data_spaces",
-                expected="dimensions that two data spaces share",
-            )
+            what = f"dimension {name} is of one data space alone, or of none"
+            raise InputError(what, place="shape.data_spaces", expected="dimensions that two data spaces share")
         return loop
 
 
@@ -248,7 +245,7 @@ SPARSE: Final = frozenset({"densities", "commonDensity"})
 
 
 class ProblemFields(TypedDict):
-    """The loops of a convolution; W is the axis of P and R, H that of Q and S, as in Timeloop's own shape."""
+    """The loops of a convolution; W is the axis of P and R, H that of Q and S, as in Timeloop's shape."""
 
     shape: NotRequired[Literal["cnn-layer", "cnn_layer"]]
     version: NotRequired[str | int | float]
@@ -266,7 +263,7 @@ class ProblemFields(TypedDict):
 
 
 class ShapedFields(TypedDict):
-    """An instance of a shape, which stands here or is one of Timeloop's own."""
+    """An instance of a shape, which the file states or Timeloop defines."""
 
     version: NotRequired[str | int | float]
     name: NotRequired[str]
@@ -275,7 +272,7 @@ class ShapedFields(TypedDict):
 
 
 class ProblemFileFields(TypedDict):
-    """The problem by its name; it may also be all of the file."""
+    """The problem by its name; the file may also be the problem itself."""
 
     problem: ProblemFields
 
@@ -286,15 +283,10 @@ class ShapedFileFields(TypedDict):
     problem: ShapedFields
 
 
-def read_timeloop_problem(path: Path) -> Layer:
-    """Read a problem file, 8 bits an element; raises InputError with line and field."""
-    return timeloop_problem(read_file(path), str(path))
-
-
 def timeloop_problem(text: str | bytes, file: str) -> Layer:
-    """Read `text`, of which other parts than the problem are passed over; raises InputError that names `file`.
+    """Read the problem in `text`, and ignore other parts; raises InputError that names `file`.
 
-    Images are as large as the loops reach, unpadded. Warns with NetworkWarning of what an instance states in vain.
+    Images are as large as the loops reach, unpadded. Warns with NetworkWarning of unused values of an instance.
     """
     document = read_document(text, PROBLEM, file)
     value = document.value
@@ -322,7 +314,7 @@ def _with_underscores(value: object) -> object:
 
 
 def _shape_of(given: object) -> object:
-    """Return a shape, of Timeloop's own by its name; raises InputError for another name."""
+    """Return a shape, or Timeloop's own by its name; raises InputError for another name."""
     if not isinstance(given, str):
         return _with_underscores(given)
     shape = NAMED_SHAPES.get(given.lower().replace("-", "_"))

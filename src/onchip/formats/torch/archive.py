@@ -1,16 +1,16 @@
-"""The bytes of a `.pt2` file -> an exported program without weights, and without running anything that it holds.
+"""Read a `.pt2` file as an exported program without weights, and without running code that the file contains.
 
-`torch.export.load` unpickles sample inputs, and evaluates names and expressions as the file states them. Here the
-archive's tables alone are read, and what torch would evaluate in them is looked at before.
+`torch.export.load` unpickles sample inputs, and evaluates names and expressions of the file. Here only the tables of
+the archive are read, and expressions that torch would evaluate are checked before.
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from logging import ERROR, NOTSET, disable
 from pathlib import Path
 from re import compile as pattern
@@ -23,7 +23,9 @@ from onchip.errors import InputError
 from onchip.formats.files import GREATEST_FILE_BYTES, read_file, too_large
 
 Table: TypeAlias = Any
-"""What JSON holds of an archive, or torch makes of it: neither has types."""
+"""JSON of an archive, or torch's objects for it; neither has types."""
+_Storages: TypeAlias = Callable[[str, str, int], torch.UntypedStorage]
+"""Returns the storage of a number of bytes for an entry of a folder of the archive."""
 GREATEST_TABLE_DEPTH: Final = 64
 _EXPECTED: Final = "a whole .pt2 file, as torch.export.save writes it"
 _MODEL: Final = pattern(r"models/([^/]+)\.json")
@@ -40,23 +42,23 @@ _OF_SIZES: Final = (
     "Equality Unequality GreaterThan StrictGreaterThan LessThan StrictLessThan Not And Or Eq Ne "
     "positive nonnegative integer real True False true false ( ) , = + - * / < >"
 )
-"""What the expression of a size may be made of, beside symbols and numbers."""
+"""Words that the expression of a size may contain, besides symbols and numbers."""
 _OF_PT2E: Final = "torch.ops.quantized_decomposed."
 _LONGEST_SIZE: Final = 2000
 _GREATEST_POWER: Final = 4
 
 
 def load_program(path: Path, *, with_weights: bool = False) -> torch.export.ExportedProgram:
-    """The program of a file, its weights on the meta device or as they are; raises InputError for what is none."""
+    """Load the program of a file, with its weights or on the meta device; raises InputError."""
     with refused_if_damaged():
         model, weights, constants = _tables_of(path)
         _nothing_else_is_evaluated(model)
-        return _program_of(model, weights, constants, _Weights(path) if with_weights else _OnMeta())
+        return _program_of(model, weights, constants, partial(_with_bytes, path) if with_weights else _without_bytes)
 
 
 @contextmanager
 def refused_if_damaged() -> Iterator[None]:
-    """Whatever reading in vain raises is an InputError of one line, and torch itself says nothing."""
+    """Raise the errors of reading a damaged file as an InputError of one line, and silence torch."""
     try:
         with catch_warnings():
             simplefilter("ignore")
@@ -64,17 +66,16 @@ def refused_if_damaged() -> Iterator[None]:
             yield
     except InputError:
         raise
-    except Exception as error:  # of which kind, torch leaves to what is wrong
+    except Exception as error:  # torch raises many unrelated types
         reason = next(iter(str(error).splitlines()), "")[:120] or type(error).__name__
-        raise InputError(
-            f"it is damaged, or of another torch than {torch.__version__} ({reason})", expected=_EXPECTED
-        ) from None
+        what = f"it is damaged, or of another torch than {torch.__version__} ({reason})"
+        raise InputError(what, expected=_EXPECTED) from None
     finally:
         disable(NOTSET)
 
 
 def _tables_of(path: Path) -> tuple[Table, Table, Table]:
-    """The model, and which weights and constants there are; all entries lie in one folder."""
+    """Return the tables of the model, the weights and the constants; raises InputError for other archives."""
     if not path.is_file():
         read_file(path)
     with zipfile.ZipFile(path) as archive:
@@ -103,7 +104,7 @@ def _table(archive: zipfile.ZipFile, name: str) -> Table:
 
 
 def _nothing_else_is_evaluated(model: Table) -> None:
-    """Raise InputError for nodes that run anything but operators, for names that are none, and sizes that are none."""
+    """Raise InputError for targets that are not operators, and for malformed names and sizes."""
     for place, table in _objects(model):
         target, name, size = table.get("target"), table.get("name"), table.get("expr_str")
         if place == "nodes" and not (isinstance(target, str) and _TARGET.fullmatch(target)):
@@ -115,7 +116,7 @@ def _nothing_else_is_evaluated(model: Table) -> None:
 
 
 def _objects(table: Table) -> Iterator[tuple[str, Mapping[str, Table]]]:
-    """All objects of a table, with the name of the field that they stand in."""
+    """Yield all objects of a table, with the name of their field; raises InputError if they nest too deeply."""
     waiting: list[tuple[str, Table, int]] = [("", table, 0)]
     while waiting:
         field, value, depth = waiting.pop()
@@ -138,35 +139,24 @@ def _is_size(text: str) -> bool:
     return known and is_small and all(len(word) < 20 for word in numbers) and len(powers) <= _GREATEST_POWER
 
 
-class _OnMeta:
-    """Storages without bytes."""
-
-    def storage(self, _folder: str, _entry: str, size: int) -> torch.UntypedStorage:
-        return torch.UntypedStorage(size, device="meta")
+def _without_bytes(_folder: str, _entry: str, size: int) -> torch.UntypedStorage:
+    return torch.UntypedStorage(size, device="meta")
 
 
-@dataclass(frozen=True, slots=True)
-class _Weights:
-    """Storages whose bytes are entries of the archive."""
-
-    path: Path
-
-    def storage(self, folder: str, entry: str, size: int) -> torch.UntypedStorage:
-        """Raise InputError for an entry that is not there, or shorter than its tensors."""
-        with zipfile.ZipFile(self.path) as archive:
-            root = archive.namelist()[0].partition("/")[0]
-            name = f"{root}/data/{folder}/{entry}"
-            known = archive.NameToInfo.get(name)
-            if known is None or known.file_size < size:
-                found = "not there" if known is None else f"{known.file_size} bytes long"
-                raise InputError(f"{name} is {found}", expected=f"the {size} bytes of its tensors")
-            content = bytearray(archive.read(name)[:size])
-        return torch.frombuffer(content, dtype=torch.uint8).untyped_storage() if size else torch.UntypedStorage(0)
+def _with_bytes(path: Path, folder: str, entry: str, size: int) -> torch.UntypedStorage:
+    """Return a storage with the bytes of an entry; raises InputError if it is absent or shorter than its tensors."""
+    with zipfile.ZipFile(path) as archive:
+        root = archive.namelist()[0].partition("/")[0]
+        name = f"{root}/data/{folder}/{entry}"
+        known = archive.NameToInfo.get(name)
+        if known is None or known.file_size < size:
+            found = "not there" if known is None else f"{known.file_size} bytes long"
+            raise InputError(f"{name} is {found}", expected=f"the {size} bytes of its tensors")
+        content = bytearray(archive.read(name)[:size])
+    return torch.frombuffer(content, dtype=torch.uint8).untyped_storage() if size else torch.UntypedStorage(0)
 
 
-def _program_of(
-    model: Table, weights: Table, constants: Table, storages: _OnMeta | _Weights
-) -> torch.export.ExportedProgram:
+def _program_of(model: Table, weights: Table, constants: Table, storages: _Storages) -> torch.export.ExportedProgram:
     from torch._export.serde import schema
     from torch._export.serde.serialize import ExportedProgramDeserializer, _dict_to_dataclass
 
@@ -181,8 +171,8 @@ def _program_of(
     return program
 
 
-def _tensors(stated: Mapping[str, Table], folder: str, held: _OnMeta | _Weights) -> dict[str, torch.Tensor]:
-    """Tensors by their names; those of one entry of the archive share its storage."""
+def _tensors(stated: Mapping[str, Table], folder: str, held: _Storages) -> dict[str, torch.Tensor]:
+    """Return tensors by name; tensors of one entry of the archive share its storage."""
     from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
 
     views: dict[str, tuple[str, torch.dtype, int, list[int], list[int]]] = {}
@@ -195,7 +185,7 @@ def _tensors(stated: Mapping[str, Table], folder: str, held: _OnMeta | _Weights)
         views[name] = payload.path_name, dtype, start, sizes, strides
         stop = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
         entries[payload.path_name] = max(entries.get(payload.path_name, 0), stop * dtype.itemsize)
-    storages = {entry: held.storage(folder, entry, size) for entry, size in entries.items()}
+    storages = {entry: held(folder, entry, size) for entry, size in entries.items()}
     found = {}
     for name, (entry, dtype, *extent) in views.items():
         tensor = torch.empty(0, dtype=dtype, device=storages[entry].device).set_(storages[entry], *extent)

@@ -1,4 +1,17 @@
-"""Build a raw Graph from an exported program: symbols bound, states as inputs and outputs, unused operators dropped."""
+"""Build a raw Graph from an exported program: symbols bound, states as inputs and outputs, unused operators dropped.
+
+Every operator of `torch.export` is a node, in execution order:
+
+* A result in the bytes of an argument is no node: views, dropout at inference, and results that by their schema may be
+  the argument (`contiguous`, `reshape`) even if they permute the elements. A result that changes the number of bytes (a
+  copied slice, an expanded tensor, a cast) is a node, and so is a permutation if `as_onnx` is set.
+* An operator in place reads the old tensor and writes a new tensor, which later readers of any view see.
+* A buffer or an input that is written is a state: a network input, and its last value, called `NAME@next`, a network
+  output.
+* A slice of a parameter is a separate parameter; parameters over the same bytes are one.
+* A weight that is dequantised first is the parameter in the file, followed by its scales.
+* Operators without readers are dropped, and so are unread outputs that serve only the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +20,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils._pytree import tree_map
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, OpenDimensionsError
 from onchip.formats.networks import NEXT
 from onchip.formats.torch.recording import Recording
-from onchip.formats.torch.replay import RESULTS, STATES, ExportReplay, ReplayOptions, first_line
-from onchip.formats.torch.symbols import OpenShapes, Sizes
+from onchip.formats.torch.replay import STATES, ExportReplay, OpenShapes, ReplayOptions, Sizes, first_line
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
@@ -26,7 +37,7 @@ from onchip.transform.rewrite.states import state_written_by
 def exported(
     module: torch.nn.Module | torch.export.ExportedProgram, example_inputs: Sequence[object]
 ) -> torch.export.ExportedProgram:
-    """The program of a module as at inference, or an `ExportedProgram` as it is; raises GraphError."""
+    """Return the program of a module in inference mode, or the `ExportedProgram` itself; raises GraphError."""
     if isinstance(module, torch.export.ExportedProgram):
         return module
     parameter = next(iter(module.parameters()), None)
@@ -42,7 +53,7 @@ def exported(
 
 @contextmanager
 def _as_at_inference(module: torch.nn.Module) -> Iterator[None]:
-    """In eval mode, without gradients, and without attention's fast path, which hides its operators."""
+    """Enter eval mode, without gradients, and without attention's fast path, which hides its operators."""
     training = [each for each in module.modules() if each.training]
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -57,12 +68,12 @@ def _as_at_inference(module: torch.nn.Module) -> Iterator[None]:
 
 
 _GREATEST_VISITS = 20_000
-"""Nodes visited while sizes are tried; the first sizes are tried whatever the program."""
+"""Limit on nodes visited while sizes are tried; the first sizes are always tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedProgram:
-    """A raw graph, what was recorded of the program, and by their names there what tensors are called in the graph."""
+    """A raw graph, the recording of its program, and a map from recorded names to names in the graph."""
 
     graph: Graph
     recording: Recording
@@ -72,14 +83,14 @@ class ReplayedProgram:
 def graph_of_program(
     program: torch.export.ExportedProgram, name: str, bindings: Bindings, options: ReplayOptions
 ) -> Graph:
-    """The raw graph; raises UsageError for bindings that are not the program's, OpenDimensionsError and GraphError."""
+    """Return the raw graph; raises UsageError for foreign bindings, OpenDimensionsError and GraphError."""
     return replayed_program(program, name, bindings, options).graph
 
 
 def replayed_program(
     program: torch.export.ExportedProgram, name: str, bindings: Bindings, options: ReplayOptions
 ) -> ReplayedProgram:
-    """The raw graph with what it was made from; raises as `graph_of_program` does."""
+    """Return the raw graph with its recording; raises as `graph_of_program` does."""
     shapes = OpenShapes.of(program)
     sizes = shapes.sizes(bindings)
     still_open = shapes.open_dimensions(sizes)
@@ -93,7 +104,7 @@ def replayed_program(
 def _sizes_that_do(
     program: torch.export.ExportedProgram, shapes: OpenShapes, sizes: Sizes, options: ReplayOptions
 ) -> Sizes:
-    """Sizes for all symbols with which the program was seen to run; the first that were tried, if with none."""
+    """Return sizes for all symbols with which the program runs, or the first candidate if it runs with none."""
     candidates = list(shapes.candidates(sizes))
     for candidate in candidates[: max(1, _GREATEST_VISITS // max(1, len(program.graph.nodes)))]:
         try:
@@ -105,7 +116,7 @@ def _sizes_that_do(
 
 
 def _recorded(program: torch.export.ExportedProgram, options: ReplayOptions) -> Recording:
-    """What a run of the program records; what it writes in place is known after the first only."""
+    """Return the recording of a run; a second run is necessary if the first finds inputs written in place."""
     states = frozenset(one.target for one in program.graph_signature.output_specs if one.kind in STATES)
     replay = ExportReplay(program, options, states)
     recording = replay.recording()
@@ -128,7 +139,14 @@ def _replayed(name: str, recording: Recording) -> ReplayedProgram:
         tensors[tensor_name] = replace(tensor, role=Role.OUTPUT, aliases=aliases)
     new = {tensor: recording.unique_name(f"{state}{NEXT}") for state, tensor in recording.states}
     named = tuple(replace(tensor, name=new.get(tensor.name, tensor.name)) for tensor in tensors.values())
-    renamed = tuple(_with_names(operator, new) for operator in operators)
+    renamed = tuple(
+        replace(
+            operator,
+            inputs=tuple(new.get(one, one) for one in operator.inputs),
+            outputs=tuple(new.get(one, one) for one in operator.outputs),
+        )
+        for operator in operators
+    )
     graph = Graph(name, named, renamed, tuple(_states(recording, tensors, new, renamed)))
     return ReplayedProgram(graph, recording, new)
 
@@ -136,16 +154,11 @@ def _replayed(name: str, recording: Recording) -> ReplayedProgram:
 def _states(
     recording: Recording, tensors: Mapping[str, Tensor], new: Mapping[str, str], operators: Sequence[Operator]
 ) -> Iterator[State]:
-    """Yield what is kept, where its next value has tensors of its own of as many bytes."""
+    """Yield the states whose next value is a separate tensor with an equal number of bytes."""
     writers = {name: operator for operator in operators for name in operator.outputs}
     for state, tensor in recording.states:
         if state in tensors and tensors[state].size_bytes == tensors[tensor].size_bytes:
             yield state_written_by(writers[new[tensor]], state, new[tensor])
-
-
-def _with_names(operator: Operator, new: dict[str, str]) -> Operator:
-    inputs, outputs = (tuple(new.get(one, one) for one in names) for names in (operator.inputs, operator.outputs))
-    return replace(operator, inputs=inputs, outputs=outputs)
 
 
 def _needed_operators(recording: Recording) -> list[Operator]:
@@ -158,32 +171,3 @@ def _needed_operators(recording: Recording) -> list[Operator]:
         written = tuple(output for output in operator.outputs if output in needed or output not in recording.optional)
         operators.append(replace(operator, outputs=written))
     return operators[::-1]
-
-
-def whole_outputs(
-    program: torch.export.ExportedProgram, recording: Recording, given: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """The network outputs by torch's names, and the next values of states; `given` are inputs and states by name.
-
-    Raises as torch does.
-    """
-    values: list[object] = []
-    states: dict[str, torch.Tensor] = {}
-    nodes = (node for node in program.graph.nodes if node.op == "placeholder")
-    for spec, node in zip(program.graph_signature.input_specs, nodes, strict=True):
-        name = node.name if spec.kind is InputKind.USER_INPUT else str(spec.target)
-        if isinstance(spec.arg, ConstantArgument):
-            values.append(spec.arg.value)
-        elif name in given:
-            states[name] = given[name].clone()
-            values.append(states[name])
-        else:
-            held = program.state_dict.get(name, program.constants.get(name))
-            values.append(held.detach().clone() if isinstance(held, torch.Tensor) else held)
-    with torch.no_grad():
-        results = torch.fx.Interpreter(program.graph_module).run(*values)
-    specs = list(zip(program.graph_signature.output_specs, results, strict=True))
-    states |= {str(spec.target): value for spec, value in specs if spec.kind in STATES}
-    found = {f"{name}{NEXT}": states[name] for name, _ in recording.states}
-    plain = [value for spec, value in specs if spec.kind in RESULTS and isinstance(value, torch.Tensor)]
-    return found | dict(zip((name for name, _ in recording.outputs), plain, strict=True))

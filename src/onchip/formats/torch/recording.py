@@ -23,7 +23,7 @@ Layout: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def storage_of(value: torch.Tensor) -> int:
-    """Names the storage, as long as it is kept; views of one tensor have one storage."""
+    """Return an identifier of the storage, valid while the storage exists; views of one tensor share it."""
     return int(value.untyped_storage()._cdata)
 
 
@@ -33,19 +33,19 @@ def bits_of(value: torch.Tensor) -> int:
 
 
 def bytes_of(value: torch.Tensor) -> int:
-    """Bytes of all elements as if each had its own, which those of an expanded tensor have not."""
+    """Return the bytes of all elements, also if an expanded tensor stores them once."""
     return int(value.numel() * value.element_size())
 
 
 def covers_its_storage(value: torch.Tensor) -> bool:
-    """Whether every byte of the storage is one of the tensor's, in any order."""
+    """Return True if the tensor has every byte of its storage, in any order."""
     return bool(_elements(_extent(value)) * value.element_size() == value.untyped_storage().nbytes())
 
 
 def slice_label(value: torch.Tensor) -> str:
-    """`[start:stop]` in elements of the storage; `[start:sizexstride,...]` where the slice has holes.
+    """Return `[start:stop]` in elements of the storage, or `[start:sizexstride,...]` if the slice has holes.
 
-    The same for every view of the same elements, whatever their order.
+    All views of the same elements have one label, in any order.
     """
     start, extent = int(value.storage_offset()), _extent(value)
     if all(stride == 1 for _, stride in extent):
@@ -54,12 +54,12 @@ def slice_label(value: torch.Tensor) -> str:
 
 
 def layout_of(value: torch.Tensor) -> Layout:
-    """What tells views of one storage apart."""
+    """Return the layout, which distinguishes the views of one storage."""
     return tuple(value.shape), tuple(value.stride()), int(value.storage_offset())
 
 
 def is_in_order(value: torch.Tensor) -> bool:
-    """Whether its elements stand one after the other as in memory; of a part of a storage, none of them twice."""
+    """Return True if the elements are in memory order, and none repeats in a part of a storage."""
     strides = [stride for stride, size in zip(value.stride(), value.shape, strict=True) if size > 1]
     moving = [stride for stride in strides if stride > 0]
     is_descending = all(before > after for before, after in pairwise(moving))
@@ -67,13 +67,13 @@ def is_in_order(value: torch.Tensor) -> bool:
 
 
 def permutation_of(value: torch.Tensor) -> tuple[int, ...]:
-    """By axis of the value its place among the axes in memory: the permutation with which a Transpose makes it."""
+    """Return the `perm` of the Transpose that makes the value: each axis's place among the axes in memory."""
     in_memory = sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
     return tuple(in_memory.index(axis) for axis in range(value.dim()))
 
 
 def _extent(value: torch.Tensor) -> Extent:
-    """Which elements of its storage a tensor has: neighbouring dimensions that leave no hole are one."""
+    """Return the elements of the storage that a tensor has; adjacent dimensions without a hole are merged."""
     pairs = [pair for pair in zip(value.stride(), value.shape, strict=True) if pair[0] > 0 and pair[1] > 1]
     merged: list[tuple[int, int]] = []
     for stride, size in sorted(pairs):
@@ -89,16 +89,16 @@ def _elements(extent: Extent) -> int:
 
 
 Value: TypeAlias = Any
-"""What a program hands about: tensors, numbers, and lists of these; recorded, views in place of tensors."""
+"""A value of a program: tensors, numbers, and lists of these; recorded, views replace tensors."""
 RealBytes: TypeAlias = torch.Tensor
 """The bytes of a tensor as they lie in memory: uint8, of one dimension."""
 COPIED: Final = None
-"""In place of an operator: what its one operand shows is copied, element by element."""
+"""Replaces an operator: the elements of its only operand are copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedView:
-    """Elements of a tensor of the graph, or of what a call makes of it, which the graph does not have."""
+    """Elements of a tensor of the graph, or of the result of a call that is not in the graph."""
 
     tensor: str
     element_type: torch.dtype
@@ -107,27 +107,26 @@ class RecordedView:
 
     @classmethod
     def of(cls, value: torch.Tensor, tensor: str, made_by: RecordedCall | None = None) -> RecordedView:
-        """The view that a value without elements is of the tensor that lies in its storage."""
+        """Return the view that a value without elements is of the tensor in its storage."""
         return cls(tensor, value.dtype, layout_of(value), made_by)
 
     def zeros(self) -> RealBytes:
-        """As many bytes as the tensor has of which all elements are seen."""
+        """Return the bytes of a tensor whose elements are all seen, as zeros."""
         shape, _, _ = self.layout
         return torch.zeros(prod(shape) * self.element_type.itemsize, dtype=torch.uint8)
 
     def among(self, content: RealBytes) -> torch.Tensor:
-        """The elements, in these bytes of the tensor."""
+        """Return the elements in these bytes of the tensor."""
         shape, strides, start = self.layout
         return content.view(self.element_type).as_strided(shape, strides, start)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """An operator, and its arguments by name, in which views stand for tensors.
+    """An operator and its arguments by name, with views in place of tensors.
 
-    `written` are the tensors that it writes in place: the name of the argument, and of the tensor's next version;
-    `results` those among the leaves of what it returns, by their place.
-    Of the tensors in `overwritten` no byte counts that is there before.
+    `written` pairs each argument that is written in place with the next version of its tensor; `results` are the new
+    tensors among the returned leaves, by position. The old bytes of tensors in `overwritten` are irrelevant.
     """
 
     target: torch._ops.OpOverload | None
@@ -137,7 +136,7 @@ class RecordedCall:
     overwritten: frozenset[str] = frozenset()
 
     def run(self, content: Callable[[str], RealBytes]) -> dict[str, RealBytes]:
-        """The bytes of all that it writes; `content` has those of the tensors that it reads. Raises as torch does."""
+        """Return the bytes of all written tensors; `content` gives those of read tensors. Raises as torch does."""
         bases: dict[str, RealBytes] = {}
 
         def real(leaf: Value) -> Value:
@@ -162,25 +161,23 @@ class RecordedCall:
 
 
 def bytes_in_order(value: torch.Tensor) -> RealBytes:
-    """The elements one after the other, as bytes."""
+    """Return the bytes of the elements in their order."""
     return value.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 @dataclass
 class Recording:
-    """All operators in the order of execution, needed or not.
+    """The operators of a program in execution order, needed or not.
 
-    `outputs` pairs the name torch gives a network output with its tensor; `optional` are the
-    outputs of operators that are no tensors unless somebody reads them; `tensor_in` says which
-    tensor a storage holds now; `values` keeps the storages, or another would get the same name.
-    `transposed` are the copies in the order of their elements that were made of permuted tensors,
-    `copies` those that Identities make of inputs and parameters. `scales` says by the storage of a
-    dequantised weight what else it is made of; `states` pairs what keeps its value from one
-    inference to the next with the tensor of its next value.
+    `outputs` pairs torch's name of a network output with its tensor; `optional` are operator outputs that are tensors
+    only if they are read; `tensor_in` maps a storage to the tensor that it holds now; `values` keeps the storages
+    alive, so that identifiers stay unique. `transposed` are ordered copies of permuted tensors, `copies` those that
+    Identities make of inputs and parameters. `scales` maps the storage of a dequantised weight to its other parameters;
+    `states` pairs a state with the tensor of its next value.
 
-    `calls` says by the name of a tensor which call writes it, `shown` of which tensors the network outputs are views,
-    `held` what the program holds of parameters and states, `slices` what parameters are parts of;
-    `dequantised` says by storage which call makes floating point of a weight.
+    `calls` maps a tensor to the call that writes it, `shown` maps a network output to the view that it is, `held` maps
+    parameters and states to the program's tensors, `slices` maps a parameter to the view that it is of another;
+    `dequantised` maps a storage to the call that dequantises a weight.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -201,48 +198,48 @@ class Recording:
     element_types: dict[str, torch.dtype] = field(default_factory=dict)
 
     def unique_name(self, name: str) -> str:
-        """`name`, or with the first number that no tensor or operator bears."""
+        """Return `name`, or `name` with the first free number."""
         taken = self.tensors.keys() | {operator.name for operator in self.operators}
         candidates = (f"{name}_{number}" if number else name for number in count())
         return next(each for each in candidates if each not in taken)
 
     def new_among(self, leaves: Iterable[object]) -> dict[int, torch.Tensor]:
-        """Return by their places the tensors with elements that are not known yet."""
+        """Return the unknown tensors with elements, by position."""
         tensors = ((place, leaf) for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
         return {place: leaf for place, leaf in tensors if leaf.numel() > 0 and not self.knows(leaf)}
 
     def knows(self, value: torch.Tensor) -> bool:
-        """Whether a tensor of the graph lies in the value's storage."""
+        """Return True if a tensor of the graph lies in the value's storage."""
         return storage_of(value) in self.tensor_in
 
     def held_by(self, value: torch.Tensor) -> Tensor:
-        """The tensor that lies in the value's storage now; raises InternalError for a storage never written."""
+        """Return the tensor in the value's storage; raises InternalError for a storage that was never written."""
         if not self.knows(value):
             raise InternalError("a value lies in a storage that no operator wrote")
         return self.tensors[self.tensor_in[storage_of(value)]]
 
     def is_same_bytes(self, source: torch.Tensor, result: torch.Tensor) -> bool:
-        """Whether the result has as many bytes, of the same data type, as the tensor `source` lies in."""
+        """Return True if the result has the data type of `source` and the bytes of the tensor that `source` lies in."""
         return bool(source.dtype == result.dtype) and self.held_by(source).size_bytes == bytes_of(result)
 
     def hold_the_same(self, source: torch.Tensor, result: torch.Tensor) -> None:
-        """Lets the result's storage hold the source's tensor, until an operator in place writes either."""
+        """Let the result's storage hold the source's tensor, until an operator in place writes either."""
         self._hold(result, self.tensor_in[storage_of(source)])
 
     def add_tensor(self, name: str, value: torch.Tensor, role: Role = Role.ACTIVATION) -> str:
-        """A new tensor in the value's storage."""
+        """Add a tensor in the value's storage; return its name."""
         self.tensors[name] = Tensor.of_shape(name, tuple(value.shape), bits_of(value), role)
         self.element_types[name] = value.dtype
         self._hold(value, name)
         return name
 
     def view(self, value: torch.Tensor) -> RecordedView:
-        """Of which tensor of the graph a value shows which elements."""
+        """Return the tensor and the elements that a value shows."""
         storage = storage_of(value)
         return RecordedView.of(value, self.tensor_in[storage], self.dequantised.get(storage))
 
     def viewed(self, value: Value) -> Value:
-        """The same with views in place of tensors; one without elements stands for itself, on the CPU."""
+        """Return the value with views in place of tensors; a tensor without elements stays, on the CPU."""
 
         def leaf_of(leaf: Value) -> Value:
             if not isinstance(leaf, torch.Tensor):
@@ -252,13 +249,13 @@ class Recording:
         return tree_map(leaf_of, value)
 
     def add_output(self, name: str, value: torch.Tensor) -> None:
-        """Makes a network output, called so in torch; one over an input or a parameter is an Identity's."""
+        """Add a network output with torch's name; an Identity makes an output over an input or a parameter."""
         tensor = self._written(value)
         self.outputs.append((name, tensor))
         self._show(name, tensor, value)
 
     def add_state(self, name: str, value: torch.Tensor) -> None:
-        """Makes a network output of the next value of what is kept under the name; no two have one tensor."""
+        """Add the next value of a state as a network output; each has its own tensor."""
         tensor = self._written(value)
         if tensor in {other for _, other in self.states}:
             tensor = self._add_copy(tensor, value)
@@ -266,7 +263,7 @@ class Recording:
         self._show(f"{name}{NEXT}", tensor, value)
 
     def _written(self, value: torch.Tensor) -> str:
-        """The tensor that a value lies in, or the copy of it that an Identity makes, once."""
+        """Return the tensor that a value lies in, or the one copy of it that an Identity makes."""
         tensor = self.operand(value)
         if self.tensors[tensor].role not in (Role.INPUT, Role.PARAMETER):
             return tensor
@@ -276,7 +273,7 @@ class Recording:
         return self.copies[elements]
 
     def _show(self, name: str, tensor: str, value: torch.Tensor) -> None:
-        """Note which elements of a tensor an output shows: of a copy, all of it."""
+        """Note the elements of a tensor that an output shows: all elements of a copy."""
         is_copy = tensor != self.tensor_in[storage_of(value)]
         shown = torch.empty(value.shape, dtype=value.dtype, device="meta") if is_copy else value
         self.shown[name] = RecordedView.of(shown, tensor)
@@ -290,14 +287,14 @@ class Recording:
         return name
 
     def add_version(self, name: str, value: torch.Tensor) -> str:
-        """The tensor that an operator in place leaves in the value's storage, as large as the old one."""
+        """Add the tensor that an operator in place leaves in the value's storage, with the old size."""
         old = self.held_by(value)
         self.tensors[name] = Tensor(name, old.size_bytes, Role.ACTIVATION, old.shape, old.bits)
         self._hold(value, name)
         return name
 
     def note_call(self, call: RecordedCall) -> None:
-        """Note by all that a call writes how it is computed."""
+        """Note the call that computes each tensor that it writes."""
         self.calls |= dict.fromkeys((name for _, name in (*call.written, *call.results)), call)
 
     def add_operator(
@@ -308,7 +305,7 @@ class Recording:
         outputs: Iterable[str],
         attributes: dict[str, AttributeValue] | None = None,
     ) -> None:
-        """An operator that reads tensors of any role; a parameter is listed once."""
+        """Add an operator that reads tensors of any role; a parameter is listed once."""
         names = tuple(reads)
         inputs = tuple(each for each in names if self.tensors[each].role is not Role.PARAMETER)
         parameters = tuple(dict.fromkeys(each for each in names if self.tensors[each].role is Role.PARAMETER))
@@ -316,7 +313,7 @@ class Recording:
         self.operators.append(Operator(name, kind, inputs, tuple(outputs), parameters, kept))
 
     def in_order(self, value: torch.Tensor) -> torch.Tensor:
-        """The value, or where its elements stand in another order than in its map, what a Transpose makes of it."""
+        """Return the value, or the result of a Transpose if its elements are not in the order of its map."""
         if not self.knows(value) or self.held_by(value).role is Role.PARAMETER or is_in_order(value):
             return value
         source, layout = self.tensor_in[storage_of(value)], layout_of(value)
@@ -330,19 +327,19 @@ class Recording:
         return self.transposed[source, layout]
 
     def operands(self, values: Iterable[object]) -> list[str]:
-        """The tensors in which the values, and those in lists of values, lie."""
+        """Return the tensors in which the values, and those in lists of values, lie."""
         leaves = self.leaves(values)
         return [self.operand(leaf) for leaf in leaves] + [
             name for leaf in leaves for name in self.scales.get(storage_of(leaf), ())
         ]
 
     def leaves(self, values: Iterable[object]) -> list[torch.Tensor]:
-        """All tensors with elements among the values and in lists of values."""
+        """Return all tensors with elements among the values and in lists of values."""
         leaves = [leaf for value in values for leaf in tree_leaves(value)]
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel() > 0]
 
     def views_seen(self, leaves: Iterable[torch.Tensor]) -> dict[str, AttributeValue]:
-        """The attributes that list what of all maps is read, where one is a view of a tensor of another shape."""
+        """Return the attributes that list the shapes read, if one is a view of a tensor of another shape."""
         maps = [leaf for leaf in leaves if self.held_by(leaf).role is not Role.PARAMETER]
         if all(tuple(leaf.shape) == self.held_by(leaf).shape for leaf in maps):
             return {}
@@ -351,7 +348,7 @@ class Recording:
         return {**seen, SEEN_PARTS: [*parts]} if any(parts) else seen
 
     def _part_seen(self, value: torch.Tensor) -> list[AttributeValue]:
-        """The first element and the strides of a view that shows not each element once; empty for another one."""
+        """Return first element and strides of a view that does not show each element once; empty for others."""
         tensor = self.held_by(value)
         if bits_of(value) != tensor.bits or bytes_of(value) == tensor.size_bytes:
             return []
@@ -359,7 +356,7 @@ class Recording:
         return [first, *map(int, strides)]
 
     def operand(self, value: torch.Tensor) -> str:
-        """The tensor a value lies in; a slice of a parameter is a parameter of its own."""
+        """Return the tensor that a value lies in; a slice of a parameter becomes a separate parameter."""
         tensor = self.held_by(value)
         if tensor.role is not Role.PARAMETER or covers_its_storage(value):
             return tensor.name
@@ -371,7 +368,7 @@ class Recording:
         return name
 
     def _transposition(self, value: torch.Tensor) -> tuple[str, dict[str, AttributeValue]]:
-        """Of a whole map a Transpose; what takes a part of one as well has no kind of ONNX's."""
+        """Return a Transpose of a whole map, or the kind `contiguous` for a part of a map, which ONNX lacks."""
         if not covers_its_storage(value) or 0 in value.stride():
             strides: list[AttributeValue] = [int(stride) for stride in value.stride()]
             return "contiguous", {"strides": strides, "offset": int(value.storage_offset())}

@@ -1,30 +1,159 @@
-"""Run an exported program on the meta device: without values, but with true storages.
+"""Run an exported program on the meta device: sizes for its symbols, true storages, and no values.
 
 Two values share bytes exactly if they share a storage, so the result of an operator shows whether it is a view.
+Bindings give sizes to symbols, and the remaining symbols are listed.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+import sympy
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
 from torch.utils._pytree import tree_leaves, tree_map
 
-from onchip.errors import GraphError
+from onchip.answer.bindings import Bindings
+from onchip.errors import GraphError, OpenDimension, UsageError
 from onchip.formats.torch import kinds as torch_kinds
 from onchip.formats.torch.kinds import Arguments
 from onchip.formats.torch.recording import RecordedCall, Recording, covers_its_storage, is_in_order, storage_of
-from onchip.formats.torch.symbols import Sizes, fixed
 from onchip.ir.operator import AttributeValue
 from onchip.ir.tensor import Role
 
+Size: TypeAlias = Any
+"""A number, or torch's symbolic integer."""
+Sizes: TypeAlias = Mapping[str, int]
+"""The sizes of symbols, by their names."""
+_SIZES: Final = ((224, 512), (640, 16000), (48, 128), (32, 576), (320, 256), (64, 64), (299, 1024), (16, 10), (2, 2))
+"""Rows and columns of images, and lengths of sequences, in the order in which they are tried."""
+
+
+def fixed(size: Size, sizes: Sizes, place: str) -> int:
+    """Return the size as a number; raises GraphError for an unbound symbol."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    value = expression.subs({symbol: sizes[symbol.name] for symbol in _symbols(expression) if symbol.name in sizes})
+    if not value.is_Integer:
+        raise GraphError(f"its size {expression} is not fixed", place=place, expected="fixed shapes")
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenShapes:
+    """The shapes of a program's inputs by name, and the smallest and largest size of each symbol."""
+
+    shapes: Mapping[str, tuple[Size, ...]]
+    ranges: Mapping[str, tuple[int, int | None]]
+
+    @classmethod
+    def of(cls, program: torch.export.ExportedProgram) -> OpenShapes:
+        """Return the shapes of the inputs that are tensors and come from the user."""
+        nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        specs = (one for one in program.graph_signature.input_specs if one.kind is InputKind.USER_INPUT)
+        given = [one.arg.name for one in specs if isinstance(one.arg, TensorArgument)]
+        values = {name: nodes[name].meta.get("val") for name in given}
+        shapes = {name: tuple(value.shape) for name, value in values.items() if isinstance(value, torch.Tensor)}
+        ranges = {
+            str(symbol): (_number(found.lower) or 0, _number(found.upper))
+            for symbol, found in program.range_constraints.items()
+        }
+        return cls(shapes, ranges)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of all symbols, in the order of the inputs."""
+        return tuple(dict.fromkeys(symbol for _, _, size in self._open() for symbol in _names(size)))
+
+    def open_dimensions(self, sizes: Sizes) -> tuple[OpenDimension, ...]:
+        """Return the dimensions that these sizes leave open, each with its first unbound symbol."""
+        missing = [(name, axis, [one for one in _names(size) if one not in sizes]) for name, axis, size in self._open()]
+        return tuple(OpenDimension(name, axis, symbols[0]) for name, axis, symbols in missing if symbols)
+
+    def sizes(self, bindings: Bindings) -> dict[str, int]:
+        """Return the sizes of bound symbols; raises UsageError for unknown names and impossible sizes."""
+        if bindings.values:
+            raise UsageError("an exported program has no inputs of one value", place="--value", expected="--shape")
+        sizes = dict(bindings.dims)
+        for symbol in bindings.dims:
+            if symbol not in self.symbols:
+                known = ", ".join(map(repr, self.symbols)) or "none: all its shapes are fixed"
+                raise UsageError("no input has this symbol", place=f"--dim {symbol}", expected=known)
+        for name, shape in bindings.shapes.items():
+            self._add_sizes(name, shape, sizes)
+        for name, shape in bindings.shapes.items():
+            self._agrees(name, shape, sizes)
+        for symbol, size in sizes.items():
+            least, greatest = self.ranges.get(symbol, (0, None))
+            if size < max(least, 1) or (greatest is not None and size > greatest):
+                expected = f"at least {max(least, 1)}" if greatest is None else f"{max(least, 1)} to {greatest}"
+                raise UsageError(f"symbol {symbol!r} is {size}", place=f"--dim {symbol}", expected=expected)
+        return sizes
+
+    def candidates(self, sizes: Sizes) -> Iterator[dict[str, int]]:
+        """Yield sizes for all remaining symbols, with the smallest possible batches."""
+        axes = {symbol: (axis, len(self.shapes[name])) for name, axis, size in self._open() for symbol in _names(size)}
+        first = {symbol for name, axis, size in self._open() if axis == 0 for symbol in _names(size)}
+        for rows, length in _SIZES:
+            guess = dict(sizes)
+            for symbol in self.symbols:
+                wanted = 1 if symbol in first else rows if axes[symbol][1] > 3 else length
+                least, greatest = self.ranges.get(symbol, (0, None))
+                guess.setdefault(symbol, max(least, wanted if greatest is None else min(wanted, greatest)))
+            yield guess
+
+    def _open(self) -> Iterator[tuple[str, int, Size]]:
+        for name, shape in self.shapes.items():
+            yield from ((name, axis, size) for axis, size in enumerate(shape) if not isinstance(size, int))
+
+    def _add_sizes(self, name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+        """Add the sizes of symbols that follow from the shape of an input; raises UsageError."""
+        place = f"--shape {name}"
+        if name not in self.shapes:
+            known = ", ".join(map(repr, self.shapes)) or "none: it has no inputs"
+            raise UsageError("no network input has this name", place=place, expected=known)
+        if len(shape) != len(self.shapes[name]) or min(shape, default=1) < 1:
+            expected = f"{len(self.shapes[name])} sizes of at least 1"
+            raise UsageError(f"its shape is {list(shape)}", place=place, expected=expected)
+        for size, said in zip(self.shapes[name], shape, strict=True):
+            if not isinstance(size, int) and len(names := _names(size)) == 1 and names[0] not in sizes:
+                (symbol,) = _symbols(size.node.expr)
+                found = [each for each in sympy.solve(size.node.expr - said, symbol) if each.is_Integer and each >= 0]
+                if found:
+                    sizes[names[0]] = int(found[0])
+
+    def _agrees(self, name: str, shape: tuple[int, ...], sizes: Sizes) -> None:
+        for axis, (size, said) in enumerate(zip(self.shapes[name], shape, strict=True)):
+            if not isinstance(size, int) and any(one not in sizes for one in _names(size)):
+                what = f"axis {axis} is {size.node.expr}, which {said} is not"
+                raise UsageError(what, place=f"--shape {name}", expected="a size that can be")
+            if (found := fixed(size, sizes, name)) != said:
+                sizes_used = "" if isinstance(size, int) else ", ".join(f"{one} = {sizes[one]}" for one in _names(size))
+                known = f"with {sizes_used}" if sizes_used else "in the file"
+                what = f"axis {axis} is {found} {known}"
+                raise UsageError(what, place=f"--shape {name}", expected=f"{found}, not {said}")
+
+
+def _number(bound: Size) -> int | None:
+    """Return a bound of torch as a number; None for infinity."""
+    return int(bound) if isinstance(bound, int) or getattr(bound, "is_Integer", False) else None
+
+
+def _symbols(expression: Size) -> list[sympy.Symbol]:
+    return sorted(expression.free_symbols, key=lambda symbol: symbol.name)
+
+
+def _names(size: Size) -> list[str]:
+    return [symbol.name for symbol in _symbols(size.node.expr)]
+
+
 STATES: Final = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION})
-"""Outputs that are the next values of what the program reads."""
+"""Outputs that are the next values of inputs and buffers."""
 RESULTS: Final = frozenset(
     {
         OutputKind.USER_OUTPUT,
@@ -33,11 +162,11 @@ RESULTS: Final = frozenset(
         OutputKind.GRADIENT_TO_USER_INPUT,
     }
 )
-"""Outputs that leave: those of a step of training are its loss and its gradients."""
+"""Outputs of the network; a training step has its loss and its gradients."""
 
 
 Value: TypeAlias = Any
-"""What a program hands about: tensors, numbers, and lists of these."""
+"""A value of a program: tensors, numbers, and lists of these."""
 _OF_NUMBERS: Final = frozenset(
     {
         *(operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.mod, operator.neg),
@@ -46,11 +175,11 @@ _OF_NUMBERS: Final = frozenset(
         *(torch.sym_int, torch.sym_float, torch.sym_ite, math.ceil, math.floor, math.trunc),
     }
 )
-"""What a program computes of its sizes, beside its operators."""
+"""Functions that a program applies to its sizes, besides its operators."""
 
 
 def readable_name(node: torch.fx.Node, operation: str) -> str:
-    """The path of the module the node runs in, then the operation unless the module is named for it."""
+    """Return the module path and the operation, or the path alone if the module is named for the operation."""
     stack: Mapping[str, tuple[str, object]] = node.meta.get("nn_module_stack") or {}
     path, module_type = list(stack.values())[-1] if stack else ("", "")
     path = path.removeprefix("L['self']").removeprefix(".")
@@ -61,23 +190,23 @@ def readable_name(node: torch.fx.Node, operation: str) -> str:
 
 
 def by_name(schema: torch.FunctionSchema, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, Value]:
-    """Return what a call hands over by the schema's names, defaults included."""
+    """Return the arguments of a call by the schema's names, with defaults."""
     given = dict(zip((each.name for each in schema.arguments), args, strict=False)) | dict(kwargs)
     return {each.name: given.get(each.name, each.default_value) for each in schema.arguments}
 
 
 def is_one_tensor(values: list[object]) -> bool:
-    """Return whether there is one value, and it is a tensor."""
+    """Return True if the list is a single tensor."""
     return len(values) == 1 and isinstance(values[0], torch.Tensor)
 
 
 def is_dropout_at_inference(target: torch._ops.OpOverload, arguments: Arguments) -> bool:
-    """Return whether the operator passes its input on."""
+    """Return True if the operator is a dropout that returns its input."""
     return "dropout" in target._schema.name and arguments.get("train") is False
 
 
 def of_numbers(function: Value, args: Sequence[Value], place: str) -> Value:
-    """What a function makes of sizes, or takes of a list; raises GraphError for any other."""
+    """Apply a function to sizes, or an index to a list; raises GraphError for any other function."""
     if function is operator.getitem and len(args) == 2 and isinstance(args[0], Sequence) and isinstance(args[1], int):
         return args[0][args[1]]
     if function not in _OF_NUMBERS or not all(isinstance(each, int | float) for each in args):
@@ -86,7 +215,7 @@ def of_numbers(function: Value, args: Sequence[Value], place: str) -> Value:
 
 
 def is_map(leaf: object) -> bool:
-    """Return whether it is a tensor with elements."""
+    """Return True if the leaf is a tensor with elements."""
     return isinstance(leaf, torch.Tensor) and leaf.numel() > 0
 
 
@@ -96,12 +225,12 @@ def shadow_of(value: torch.Tensor) -> torch.Tensor:
 
 
 def on_meta(leaf: object) -> object:
-    """Return the meta device in place of any other."""
+    """Return the meta device in place of any other device."""
     return torch.device("meta") if isinstance(leaf, torch.device) else leaf
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says, or its class."""
+    """Return the first line of an error's text, or its class."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
@@ -110,10 +239,10 @@ OVERWRITING = frozenset({"copy", "fill", "zero"})
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What a program is replayed with: sizes for its symbols, and how its operators are shown.
+    """Sizes for the symbols of a program, and the form of its operators.
 
-    With `expand_attention` it is several operators. With `as_onnx` a permuted map that is read is one of its own,
-    which a Transpose makes, and no view; and what is computed of parameters alone is a parameter.
+    With `expand_attention`, attention becomes several operators. With `as_onnx`, a permuted map becomes the result of a
+    Transpose instead of a view, and results of parameters alone become parameters.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -122,7 +251,7 @@ class ReplayOptions:
 
 
 class ExportReplay:
-    """One run of an exported program, and what it records."""
+    """A run of an exported program, and its recording."""
 
     def __init__(self, program: torch.export.ExportedProgram, options: ReplayOptions, states: Collection[str]) -> None:
         self._program = program
@@ -135,12 +264,12 @@ class ExportReplay:
 
     @property
     def written_in_place(self) -> frozenset[str]:
-        """The names of inputs and buffers that the program has left with another value than they came with."""
+        """Names of the inputs and buffers whose value the program changes."""
         names = self._given.items()
         return frozenset(name for name, value in names if self._recording.held_by(value).name != name)
 
     def recording(self) -> Recording:
-        """Runs every node; raises GraphError for what depends on values or unknown shapes."""
+        """Run every node and return the recording; raises GraphError for dependence on values or unknown shapes."""
         inputs = iter(self._program.graph_signature.input_specs)
         for node in self._program.graph.nodes:
             if node.op == "placeholder":
@@ -156,7 +285,7 @@ class ExportReplay:
         return self._recording
 
     def _placeholder(self, node: torch.fx.Node, spec: InputSpec) -> object:
-        """A network input or a parameter without its values; a constant argument itself."""
+        """Return a network input or a parameter without its values; a constant argument itself."""
         if isinstance(spec.arg, ConstantArgument):
             return spec.arg.value
         value = node.meta.get("val")
@@ -179,13 +308,13 @@ class ExportReplay:
         return value
 
     def _held(self, spec: InputSpec) -> object:
-        """The real tensor of a parameter or a buffer; None for what is given from outside."""
+        """Return the real tensor of a parameter or a buffer; None for a user input."""
         if spec.target is None or spec.kind is InputKind.USER_INPUT:
             return None
         return self._program.state_dict.get(spec.target, self._program.constants.get(spec.target))
 
     def _parameter(self, name: str, value: torch.Tensor, held: object) -> torch.Tensor:
-        """`held` is the real tensor: two parameters that hold the same storage are one."""
+        """Return a parameter without values; parameters whose real tensors `held` share a storage are one."""
         storage = storage_of(held) if isinstance(held, torch.Tensor) else None
         known = self._shadows.get(storage) if storage is not None else None
         if known is not None and known.numel() == value.numel():
@@ -220,7 +349,7 @@ class ExportReplay:
         return result
 
     def _record(self, node: torch.fx.Node, arguments: Arguments, result: object) -> None:
-        """Notes the operator, unless its results are views."""
+        """Record the operator, unless its results are views."""
         target = node.target
         schema = target._schema
         written = [arguments[each.name] for each in schema.arguments if each.is_write]
@@ -254,18 +383,19 @@ class ExportReplay:
         if torch_kinds.outputs_beyond_the_first_are_optional(operation):
             self._recording.optional.update(outputs[1:])
         kind, attributes = torch_kinds.kind_and_attributes(operation, arguments)
-        kind = operation if _writes_a_part(mutated) else kind
+        writes_a_part = any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated)
+        kind = operation if writes_a_part else kind
         self._recording.add_operator(name, kind, operands, outputs, seen | attributes)
 
     def _values_read(
         self, arguments: Arguments, mutated: list[torch.Tensor], overwritten: list[torch.Tensor]
     ) -> list[object]:
-        """What the operator reads: all but what it overwrites, readable where it does not write it."""
+        """Return the values that the operator reads, without those that it overwrites."""
         reads = [value for value in arguments.values() if not any(value is each for each in overwritten)]
         return [value if any(value is each for each in mutated) else self._readable(value) for value in reads]
 
     def _call_on_real_values(self, target: torch._ops.OpOverload, arguments: Arguments) -> RecordedCall:
-        """The call with what it reads where it is before it writes: what it writes in place it has as it is."""
+        """Return the call with its operands in memory order, except those that it writes in place."""
         in_place = {each.name for each in target._schema.arguments if each.is_write}
         recorded = {
             name: self._recording.viewed(value if name in in_place else self._readable(value))
@@ -274,14 +404,14 @@ class ExportReplay:
         return RecordedCall(target, recorded)
 
     def _is_known(self, target: torch._ops.OpOverload, operands: list[str]) -> bool:
-        """Whether its results are the same in every inference."""
+        """Return True if the results are the same in every inference."""
         roles = {self._recording.tensors[name].role for name in operands}
         return roles <= {Role.PARAMETER} and torch.Tag.nondeterministic_seeded not in target.tags
 
     def _folds_by_its_schema(
         self, schema: torch.FunctionSchema, arguments: Arguments, results: list[torch.Tensor]
     ) -> bool:
-        """Whether there is nothing new, or the schema lets the results be the argument and they have its bytes."""
+        """Return True if the call has no new result, or its schema lets the result be the argument with its bytes."""
         sources = [arguments[each.name] for each in schema.arguments if each.alias_info is not None]
         may_alias = any(each.alias_info is not None for each in schema.returns) and is_one_tensor(sources)
         if results and not (may_alias and all(self._recording.is_same_bytes(sources[0], each) for each in results)):
@@ -291,13 +421,13 @@ class ExportReplay:
         return True
 
     def _readable(self, value: Value) -> Value:
-        """The value, or each of a list of values, as its reader wants the elements in memory."""
+        """Return the value, or each of a list of values, with its elements in memory order."""
         if not self._options.as_onnx:
             return value
         return tree_map(lambda leaf: self._recording.in_order(leaf) if is_map(leaf) else leaf, value)
 
     def _as_written(self, leaf: Value) -> Value:
-        """A new tensor as its operator writes it: torch gives it the order of its operands, where they are permuted."""
+        """Return a new tensor in memory order; torch would keep the order of permuted operands."""
         if not self._options.as_onnx or not is_map(leaf) or self._recording.knows(leaf) or leaf.is_contiguous():
             return leaf
         return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
@@ -305,7 +435,7 @@ class ExportReplay:
     def _is_dequantised_weight(
         self, target: torch._ops.OpOverload, operation: str, arguments: Arguments, result: object
     ) -> bool:
-        """Whether it is a weight in floating point: kept as the file has it, with its scales beside it."""
+        """Record a dequantised weight as the stored weight followed by its scales; return False for other calls."""
         operands = self._recording.operands(arguments.values())
         roles = {self._recording.tensors[name].role for name in operands}
         if not torch_kinds.is_dequantisation(operation) or roles != {Role.PARAMETER}:
@@ -319,7 +449,7 @@ class ExportReplay:
         return True
 
     def _record_attention(self, name: str, arguments: Arguments, result: torch.Tensor) -> None:
-        """softmax(query key^T + mask) value, as operators of their own; the scale is part of the first."""
+        """Record softmax(query key^T + mask) value as separate operators; the first includes the scale."""
         query, key, value = arguments["query"], arguments["key"], arguments["value"]
         scores = (*query.shape[:-1], key.shape[-2])
         mask = arguments.get("attn_mask", arguments.get("attn_bias"))
@@ -341,7 +471,7 @@ class ExportReplay:
         self._recording.add_operator(name, "MatMul", reads, [self._recording.add_tensor(name, result)], attributes)
 
     def _note_outputs(self, node: torch.fx.Node) -> None:
-        """What is an input or a parameter, or a view of one, is copied by an Identity, once; states come first."""
+        """Record states, then outputs; an Identity copies inputs, parameters and their views once."""
         specs = self._program.graph_signature.output_specs
         results = [self._values.get(each) if isinstance(each, torch.fx.Node) else None for each in node.args[0]]
         written = {spec.target: value for spec, value in zip(specs, results, strict=True) if spec.kind in STATES}
@@ -351,11 +481,6 @@ class ExportReplay:
         for spec, value in zip(specs, results, strict=True):
             if spec.kind in RESULTS and isinstance(value, torch.Tensor):
                 self._recording.add_output(spec.arg.name, self._readable(value))
-
-
-def _writes_a_part(mutated: list[torch.Tensor]) -> bool:
-    """Whether it writes a part of its output, or in another order."""
-    return any(not (covers_its_storage(each) and is_in_order(each)) for each in mutated)
 
 
 def _part(name: str, place: int) -> str:

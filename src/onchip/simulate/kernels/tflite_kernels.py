@@ -9,26 +9,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from onchip.errors import DifferentShapeError, GraphError, InputError, errors_in_file
-from onchip.formats.networks import NEXT
+from onchip.formats.networks import NEXT, read_tflite_network
 from onchip.formats.onnx.program import random_array
-from onchip.formats.tflite.file import dtype_of, mended, type_name
-from onchip.formats.tflite.model import read_tflite_network
+from onchip.formats.tflite.file import INT4, dtype_of, mended, type_name
 from onchip.formats.tflite.network import NetworkOperator, said_shape
 from onchip.formats.tflite.part import part_of_model
 from onchip.formats.tflite.runtime import Interpreter, Values
-from onchip.formats.tflite.storage import Content, as_in_file, as_presented, bytes_of_array
+from onchip.formats.tflite.storage import Presentation
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.simulate.kernels.onnx_kernels import relative_difference
 
+Content: TypeAlias = npt.NDArray[np.uint8]
 _NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 _KEPT_BYTES: Final = 2**28  # of models that are ready to run: each holds the file once more
 _KNOWN_TO_XNNPACK: Final = frozenset(
@@ -39,7 +41,7 @@ _KNOWN_TO_XNNPACK: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Operators of the file, in its order, and what they start from: activations handed in, and stated constants."""
+    """Operators of the file in order, and the activations and constants that they start from."""
 
     operators: tuple[NetworkOperator, ...]
     given: tuple[int, ...]
@@ -70,10 +72,10 @@ class TfliteKernels:
     def _is_known(self, index: int | None) -> bool:
         return index is not None and self._storage.is_constant(index)
 
-    # What is in DRAM from the start
+    # In DRAM from the start
 
     def parameter(self, tensor: Tensor) -> Content:
-        """A parameter's bytes, as they are presented. One that fusing made and that nobody reads is all zeros."""
+        """Return a parameter's bytes in presented order; zeros for an unread one that fusing made."""
         index = self._read.index.get(tensor.name)
         if index is None:
             return np.zeros(tensor.size_bytes, np.uint8)
@@ -94,7 +96,7 @@ class TfliteKernels:
         return self._presented(tensor.name, bytes_of_array(array.reshape(shape)))
 
     def given_input(self, tensor: Tensor, array: Values) -> Content:
-        """The bytes of a value handed in, its axes as in the file; raises InputError where type or shape is another."""
+        """Return the bytes of an input array, with axes as in the file; raises InputError for another type or shape."""
         index = self._read.index[tensor.name]
         dtype, shape = self._native_type(index)
         if (array.dtype, array.shape) != (dtype, shape):
@@ -103,7 +105,7 @@ class TfliteKernels:
         return self._presented(tensor.name, bytes_of_array(array))
 
     def element_type(self, output: str) -> np.dtype[Any]:
-        """The type of what an operator writes; raises GraphError for one that numpy does not know."""
+        """Return the type of what an operator writes; raises GraphError for one that numpy does not know."""
         return self._native_type(self._read.index[output])[0]
 
     def _native_type(self, index: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -115,7 +117,7 @@ class TfliteKernels:
         return dtype, tensor.shape
 
     def _constant(self, index: int) -> Content:
-        """A constant's bytes in the file's order: stated there, or computed from what is."""
+        """Return a constant's bytes in the file's order, stated or computed."""
         if index not in self._constants:
             stated = self._read.network.content(self._read.file, index)
             if stated is not None and not self._storage.tensor(index).stated.is_sparse:
@@ -128,7 +130,7 @@ class TfliteKernels:
     # Operators
 
     def run(self, operator: Operator, operands: Mapping[str, Content]) -> Mapping[str, Content]:
-        """The operator's outputs; raises GraphError where ai-edge-litert does not know how."""
+        """Return the operator's outputs; raises GraphError where ai-edge-litert does not know how."""
         contents = {self._read.index[name]: self._in_file(name, content) for name, content in operands.items()}
         states = {name: self._read.index[name] for name in operator.outputs if self._is_next(name)}
         wanted = [self._read.index[name] for name in operator.outputs]
@@ -151,7 +153,7 @@ class TfliteKernels:
         return self._storage.is_state(self._read.index[name]) and name.rstrip("_").endswith(NEXT)
 
     def _part(self, wanted: Sequence[int], given: Mapping[int, Content]) -> _Part:
-        """What computes `wanted` from `given`, views and dequantised weights on the way; raises GraphError."""
+        """Return the operators that compute `wanted` from `given`, including views; raises GraphError."""
         operators: dict[str, NetworkOperator] = {}
         met: dict[int, None] = {}
         constants: dict[int, None] = {}
@@ -209,7 +211,7 @@ class TfliteKernels:
             raise DifferentShapeError(what, place=f"tensor {tensor.name!r}", expected=expected)
 
     def _with_constants(self, model: bytes, front: int, changed: Mapping[int, Content]) -> bytes:
-        """The model with other bytes in the buffers of some constants."""
+        """Return the model with other bytes in the buffers of some constants."""
         if not changed:
             return model
         content = bytearray(model)
@@ -245,7 +247,7 @@ class TfliteKernels:
     def difference_from_whole_model(
         self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]
     ) -> float | None:
-        """The greatest |a - b| of a graph's output a from the whole model's b, by the greatest |b| of that output.
+        """Return the greatest |a - b| of the outputs a from the whole model's b, relative to the greatest |b|.
 
         Infinite where one is not a number and the other is; None where the model's variables begin with other values
         than the graph's. What variables hold afterwards the runtime does not tell.
@@ -275,7 +277,7 @@ class TfliteKernels:
         return max(apart, default=0.0)
 
     def _begins_alike(self, variables: Collection[int], inputs: Mapping[str, Content]) -> bool:
-        """Whether all variables begin with what the file says."""
+        """Return True if all variables begin with what the file says."""
         names = {self._read.index[tensor.name]: tensor for tensor in self._graph.with_role(Role.INPUT)}
         return all(
             index in self._initial and np.array_equal(inputs[names[index].name], self.network_input(names[index]))
@@ -283,7 +285,7 @@ class TfliteKernels:
         )
 
     def _outputs_by_name(self, outputs: Mapping[str, Content]) -> dict[str, Content]:
-        """The bytes of each network output in the file's order, by the name that it has there."""
+        """Return the bytes of each network output in the file's order, by the name that it has there."""
         found = {}
         for tensor in self._graph.with_role(Role.OUTPUT):
             content = self._in_file(tensor.name, outputs[tensor.name])
@@ -291,3 +293,42 @@ class TfliteKernels:
                 found[name] = content
                 found.setdefault(name.rstrip("_").removesuffix(".output"), content)
         return found
+
+
+def as_presented(content: Content, element_type: int, shape: tuple[int, ...], presented: Presentation) -> Content:
+    """Return the bytes of a tensor with `shape` in the file, in the presented order."""
+    if presented.order == tuple(range(len(shape))):
+        return content
+    elements = _elements(content, element_type, prod(shape)).reshape(shape)
+    return _packed(elements.transpose(presented.order), element_type)
+
+
+def as_in_file(content: Content, element_type: int, shape: tuple[int, ...], presented: Presentation) -> Content:
+    """Return the bytes of a presented tensor, in the file's order."""
+    if presented.order == tuple(range(len(shape))):
+        return content
+    turned = tuple(shape[at] for at in presented.order)
+    elements = _elements(content, element_type, prod(shape)).reshape(turned)
+    return _packed(elements.transpose(np.argsort(presented.order)), element_type)
+
+
+def bytes_of_array(array: npt.NDArray[Any]) -> Content:
+    """Return the bytes of an array in element order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _elements(content: Content, element_type: int, count: int) -> npt.NDArray[Any]:
+    """Return one entry per element; the lower half of a byte comes first."""
+    if element_type == INT4:
+        return np.stack((content & 15, content >> 4), axis=-1).reshape(-1)[:count]
+    dtype = dtype_of(element_type)
+    return content.view(np.uint16 if dtype is None else dtype)  # bfloat16 is moved, never computed with
+
+
+def _packed(elements: npt.NDArray[Any], element_type: int) -> Content:
+    flat = np.ascontiguousarray(elements).reshape(-1)
+    if element_type != INT4:
+        return flat.view(np.uint8)
+    halves = np.concatenate((flat, np.zeros(len(flat) % 2, np.uint8))).reshape(-1, 2)
+    packed: Content = (halves[:, 0] | halves[:, 1] << 4).astype(np.uint8)
+    return packed

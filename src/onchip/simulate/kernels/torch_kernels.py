@@ -13,14 +13,16 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onchip.answer.bindings import Bindings
 from onchip.errors import GraphError, InputError, errors_in_file
+from onchip.formats.networks import NEXT
 from onchip.formats.onnx.program import random_array
 from onchip.formats.torch.archive import load_program, refused_if_damaged
-from onchip.formats.torch.program import ReplayedProgram, replayed_program, whole_outputs
-from onchip.formats.torch.recording import RealBytes, RecordedView, bytes_in_order
-from onchip.formats.torch.replay import ReplayOptions, first_line
+from onchip.formats.torch.program import ReplayedProgram, replayed_program
+from onchip.formats.torch.recording import RealBytes, RecordedView, Recording, bytes_in_order
+from onchip.formats.torch.replay import RESULTS, STATES, ReplayOptions, first_line
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
@@ -28,7 +30,7 @@ from onchip.simulate.kernels.onnx_kernels import relative_difference
 
 Content: TypeAlias = npt.NDArray[np.uint8]
 _DRAWN_AS: Final = {torch.bfloat16: torch.float32, torch.float8_e4m3fn: torch.float32, torch.float8_e5m2: torch.float32}
-"""Types that numpy does not know: their values are drawn as others, and rounded."""
+"""Types that numpy lacks: their values are drawn as other types, and rounded."""
 
 
 class TorchKernels:
@@ -50,10 +52,10 @@ class TorchKernels:
         self._recorded_name = {new: name for name, new in self._replayed.renamed.items()}
         self._constants: dict[str, RealBytes] = {}
 
-    # What is in DRAM from the start
+    # In DRAM from the start
 
     def parameter(self, tensor: Tensor) -> Content:
-        """A parameter's bytes. One that fusing made and that no call reads is all zeros."""
+        """Return a parameter's bytes. One that fusing made and that no call reads is all zeros."""
         name = self._recorded(tensor.name)
         if name in self._recording.slices:
             content = self._part_of(self._recording.slices[name])
@@ -74,7 +76,7 @@ class TorchKernels:
         return _as_array(bytes_in_order(torch.from_numpy(np.ascontiguousarray(array)).to(element_type)))
 
     def given_input(self, tensor: Tensor, array: npt.NDArray[Any]) -> Content:
-        """The bytes of a value handed in; raises InputError where type or shape is another."""
+        """Return the bytes of a value handed in; raises InputError where type or shape is another."""
         name = self._recorded(tensor.name)
         element_type, shape = self._recording.element_types[name], self._recording.tensors[name].shape
         known = _DRAWN_AS.get(element_type, element_type) is element_type
@@ -86,14 +88,14 @@ class TorchKernels:
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def _held(self, name: str) -> RealBytes:
-        """What the program holds of a parameter or a buffer, its elements in the order of the graph's tensor."""
+        """Return the program's value of a parameter or a buffer, with elements in the order of the graph's tensor."""
         shadow, held = self._recording.held[name]
         storage = torch.zeros(shadow.untyped_storage().nbytes(), dtype=torch.uint8)
         RecordedView.of(shadow, name).among(storage).copy_(held.detach())
         return storage
 
     def _part_of(self, view: RecordedView) -> RealBytes:
-        """The elements that a view of a parameter shows, each once, in the order in which they are stored."""
+        """Return the elements that a view of a parameter shows, each once, in the order in which they are stored."""
         whole = self._content(view.tensor, {}).view(view.element_type)
         shape, strides, start = view.layout
         places = torch.arange(whole.numel()).as_strided(shape, strides, start).unique()
@@ -102,19 +104,19 @@ class TorchKernels:
     # Operators
 
     def run(self, operator: Operator, operands: Mapping[str, Content]) -> Mapping[str, Content]:
-        """The operator's outputs; raises GraphError where torch does not know how."""
+        """Return the operator's outputs; raises GraphError where torch does not know how."""
         known = {self._recorded(name): torch.from_numpy(content.copy()) for name, content in operands.items()}
         known = {name: content for name, content in known.items() if name in self._recording.tensors}
         try:
             return {name: _as_array(self._content(self._recorded(name), known)) for name in operator.outputs}
         except GraphError as error:
             raise error.in_file(str(self._path)) from None
-        except Exception as error:  # torch raises several types for what it cannot compute
+        except Exception as error:  # torch raises several types
             what, place = f"torch refuses it: {first_line(error)}", f"operator {operator.name!r}"
             raise GraphError(what, file=str(self._path), place=place, expected="a program that it can run") from None
 
     def _content(self, name: str, known: dict[str, RealBytes]) -> RealBytes:
-        """The bytes of a tensor: known, a constant, or what a call makes of such; adds to `known` what it computes."""
+        """Return the bytes of a tensor: known, constant, or computed by calls; adds computed tensors to `known`."""
         if name in known:
             return known[name]
         is_constant = self._recording.tensors[name].role is Role.PARAMETER
@@ -138,7 +140,7 @@ class TorchKernels:
     def difference_from_whole_model(
         self, inputs: Mapping[str, Content], outputs: Mapping[str, Content]
     ) -> float | None:
-        """The greatest |a - b| of a graph's output a from the whole program's b, by the greatest |b| of that output.
+        """Return the greatest |a - b| of the outputs a from the whole program's b, relative to the greatest |b|.
 
         Infinite where one is not a number and the other is. Raises GraphError where torch cannot run the whole.
         """
@@ -170,3 +172,32 @@ def _as_floats(value: torch.Tensor) -> npt.NDArray[Any]:
     plain = value.detach()
     widened: npt.NDArray[Any] = (plain if plain.is_complex() else plain.to(torch.float64)).reshape(-1).numpy()
     return widened
+
+
+def whole_outputs(
+    program: torch.export.ExportedProgram, recording: Recording, given: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Return the network outputs by torch's names, and the next values of states.
+
+    `given` are inputs and states by name. Raises as torch does.
+    """
+    values: list[object] = []
+    states: dict[str, torch.Tensor] = {}
+    nodes = (node for node in program.graph.nodes if node.op == "placeholder")
+    for spec, node in zip(program.graph_signature.input_specs, nodes, strict=True):
+        name = node.name if spec.kind is InputKind.USER_INPUT else str(spec.target)
+        if isinstance(spec.arg, ConstantArgument):
+            values.append(spec.arg.value)
+        elif name in given:
+            states[name] = given[name].clone()
+            values.append(states[name])
+        else:
+            held = program.state_dict.get(name, program.constants.get(name))
+            values.append(held.detach().clone() if isinstance(held, torch.Tensor) else held)
+    with torch.no_grad():
+        results = torch.fx.Interpreter(program.graph_module).run(*values)
+    specs = list(zip(program.graph_signature.output_specs, results, strict=True))
+    states |= {str(spec.target): value for spec, value in specs if spec.kind in STATES}
+    found = {f"{name}{NEXT}": states[name] for name, _ in recording.states}
+    plain = [value for spec, value in specs if spec.kind in RESULTS and isinstance(value, torch.Tensor)]
+    return found | dict(zip((name for name, _ in recording.outputs), plain, strict=True))

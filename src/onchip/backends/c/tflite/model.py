@@ -1,10 +1,11 @@
-"""A TFLite model while it is put in C: constants, tables that its runtime makes, inputs, and the outputs they give."""
+"""A TFLite model for export to C: constants, tables that its runtime makes, inputs, and expected outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -14,25 +15,25 @@ import numpy.typing as npt
 
 from onchip.backends.c.tflite.quantisation import stated_quantisation
 from onchip.errors import GraphError, InputError
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.onnx.program import random_array
 from onchip.formats.tflite.file import Accessor, dtype_of, mended, type_name
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import NetworkOperator, NetworkTensor, said_shape
 from onchip.formats.tflite.part import part_of_model
-from onchip.formats.tflite.runtime import Interpreter, micro_outputs
+from onchip.formats.tflite.runtime import Interpreter
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 
 _BYTES: Final = 256
 _MICRO_BYTES: Final = 2**20
-"""What TFLite Micro takes beside tensors, at most."""
+"""Largest number of bytes that TFLite Micro needs besides tensors."""
 _QUANTISED: Final = ("INT8", "INT16")
 
 
 @dataclass(frozen=True)
 class LiteModel:
-    """A model as it was read, with tensors by their index in the file."""
+    """A model of a file, with tensors by their index there."""
 
     read: ReadNetwork
     constants: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
@@ -74,7 +75,7 @@ class LiteModel:
         return table
 
     def is_constant(self, index: int) -> bool:
-        """Whether a tensor's value is known before anything runs."""
+        """Return True if a tensor's value is known before anything runs."""
         return self.read.storage.is_constant(index)
 
     def base(self, index: int) -> int:
@@ -91,7 +92,7 @@ class LiteModel:
         return found
 
     def constant(self, index: int) -> npt.NDArray[Any]:
-        """Return a constant's value: stated in the file, or computed by the runtime from what is."""
+        """Return the value of a constant, stated in the file or computed by the runtime."""
         if index not in self.constants:
             tensor = self.tensor(index)
             stated = self.read.network.content(self.read.file, index)
@@ -105,7 +106,7 @@ class LiteModel:
         return self.constants[index]
 
     def _writers(self, index: int) -> Iterator[str]:
-        """The names of all operators that a constant is computed by."""
+        """Yield the names of all operators that a constant is computed by."""
         writer = self.read.storage.writer(index)
         if writer is not None:
             yield writer.name
@@ -149,7 +150,7 @@ class LiteModel:
         return found
 
     def _zero(self, index: int) -> int:
-        """What both runtimes fill a variable tensor with."""
+        """Return the value with which both runtimes fill a variable tensor."""
         quantisation = stated_quantisation(self.tensor_table(index))
         is_byte = type_name(self.tensor(index).element_type) == "INT8"
         return quantisation.zero if is_byte and quantisation is not None else 0
@@ -157,11 +158,10 @@ class LiteModel:
     def outputs(
         self, graph: Graph, inputs: Mapping[str, npt.NDArray[Any]], inferences: int
     ) -> dict[str, npt.NDArray[Any]]:
-        """Return what TFLite Micro makes of inputs in the last of some inferences, by the names of the graph's outputs.
+        """Return the outputs of TFLite Micro in the last of some inferences, by the names of the graph's outputs.
 
-        Floats are those of ai-edge-litert.
-        Where it is not installed, or does not run the model, these are the plain kernels of ai-edge-litert, which round
-        once where TFLite Micro rounds twice: few integers differ by one.
+        Floats are those of ai-edge-litert. Without TFLite Micro, the plain kernels of ai-edge-litert give the integers;
+        they round once where TFLite Micro rounds twice, so that a few integers differ by one.
         """
         stated = self.read.network.outputs
         by_index = {self.index[name]: array for name, array in inputs.items()}
@@ -169,7 +169,7 @@ class LiteModel:
         results = self._micro_outputs(by_index, inferences) if self._has_integers else None
         if results is None:
             interpreter = Interpreter(self.content, is_reference=True)
-            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # not of what was unrolled
+            in_file = [index for index in self.read.file.subgraphs[0].outputs if index >= 0]  # without unrolled loops
             results = [interpreter.run(by_index, in_file) for _ in range(inferences)][-1]
         names = {
             name: tensor.name for tensor in graph.with_role(Role.OUTPUT) for name in (tensor.name, *tensor.aliases)
@@ -183,7 +183,7 @@ class LiteModel:
 
     @property
     def _has_integers(self) -> bool:
-        """Whether integers that stand for real numbers go from an operator to another."""
+        """True if integers that stand for real numbers go from an operator to another."""
         written = (index for operator in self.read.network.operators for index in operator.outputs)
         return any(type_name(self.tensor(index).element_type) in _QUANTISED for index in written)
 
@@ -192,3 +192,22 @@ class LiteModel:
         arrays = [given[index] for index in network.inputs if index in given]
         arena_bytes = _MICRO_BYTES + sum(prod(one.shape) * 8 for one in network.tensors)
         return micro_outputs(self.content, arrays, len(network.outputs), arena_bytes, inferences)
+
+
+def micro_outputs(
+    model: bytes, inputs: Sequence[npt.NDArray[Any]], outputs: int, arena_bytes: int, inferences: int
+) -> list[npt.NDArray[Any]] | None:
+    """Return the outputs of TFLite Micro in the last of some inferences; None if it is absent or fails."""
+    try:
+        runtime = import_module("tflite_micro").runtime
+    except ImportError:
+        return None
+    try:
+        interpreter = runtime.Interpreter.from_bytes(model, arena_size=arena_bytes)
+        for _ in range(inferences):
+            for at, array in enumerate(inputs):
+                interpreter.set_input(array, at)
+            interpreter.invoke()
+        return [interpreter.get_output(at) for at in range(outputs)]
+    except Exception:
+        return None
