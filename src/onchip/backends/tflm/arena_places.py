@@ -1,8 +1,4 @@
-"""Where tensors lie in the arena of TFLite Micro, with its scratch buffers: a plan's places, or the least arena.
-
-The runtime rounds sizes up to 16 bytes, and puts scratch buffers itself, between and above the tensors that have a
-place. So all is counted in units of 16 bytes, and what the arena takes is what the runtime's own rule makes of it.
-"""
+"""Addresses of tensors in the arena of TFLite Micro, with its scratch buffers: of a plan, or of the smallest arena."""
 
 from __future__ import annotations
 
@@ -12,15 +8,10 @@ from operator import itemgetter
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.api.packing import Rule, smallest_arena, verify_packing
 from onchip.errors import InternalError
 from onchip.formats.tflite.arena import ALIGNMENT_BYTES, ArenaContents
 from onchip.formats.tflite.graph import ReadNetwork
-from onchip.memory.allocate.exact.pack import least_capacity
-from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits
-from onchip.search.strategy.start import silent_run
-from onchip.verify.packing import verify_packing
-from onchip.verify.rules import Rule
 
 PACKING_SECONDS: Final = 10.0
 
@@ -35,10 +26,10 @@ class ArenaPlaces:
 
 
 def least_places(contents: ArenaContents) -> ArenaPlaces:
-    """The least arena for tensors and scratch buffers, as far as it is found and proven in ten seconds.
+    """Return the smallest arena for tensors and scratch buffers that is found in ten seconds, with a bound.
 
-    Where the runtime would put scratch buffers elsewhere than was planned, and higher, an operator's are planned as
-    one: in that the runtime finds room for them.
+    If the runtime would place scratch buffers elsewhere and higher than planned, the scratch buffers of an operator are
+    planned as one, in which the runtime fits them.
     """
     apart, bound = _packed(contents, (one for scratch in contents.scratch for one in _in_units(scratch)))
     taken = arena_taken(contents, apart)
@@ -49,7 +40,7 @@ def least_places(contents: ArenaContents) -> ArenaPlaces:
 
 
 def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, int]) -> tuple[ArenaPlaces | None, str]:
-    """A plan's places of tensors by name, or None and why the runtime cannot use them.
+    """Return a plan's places of tensors by name, or None and why the runtime cannot use them.
 
     Groups of tensors that the plan does not name, as those within a fused operator, go around the others, as low as
     they are found to fit.
@@ -73,28 +64,24 @@ def own_places(read: ReadNetwork, contents: ArenaContents, placed: Mapping[str, 
 
 
 def arena_taken(contents: ArenaContents, places: Sequence[int]) -> int:
-    """The head in units of 16 bytes when groups lie at `places`, in such units, and the runtime puts all else."""
+    """Return the arena in units of 16 bytes for groups at `places`, in units; the runtime places the rest."""
     buffers = [*_in_units(contents.buffers), *(one for scratch in contents.scratch for one in _in_units(scratch))]
     fixed = [*places, *[None] * (len(buffers) - len(places))]
     return max(at + one.size_bytes for at, one in zip(place_as_micro(buffers, fixed), buffers, strict=True))
 
 
 def _packed(contents: ArenaContents, scratch: Iterable[Buffer]) -> tuple[tuple[int, ...], int]:
-    """The places of groups in the least arena with those scratch buffers, and its bound; both in units."""
+    """Return the places of groups in the smallest arena with these scratch buffers, and its bound; both in units."""
     offsets, bound = _least(PackingProblem((*_in_units(contents.buffers), *scratch), 1))
     return offsets[: len(contents.buffers)], bound
 
 
 def _least(problem: PackingProblem) -> tuple[tuple[int, ...], int]:
-    """The offsets of the least arena that is found in ten seconds, whatever the problem's capacity, and a bound."""
+    """Return the offsets of the smallest arena found in ten seconds, for any capacity, and a bound."""
     problem = replace(problem, capacity_bytes=max(problem.roomy_bytes, 1))
-    limits = Limits(time_limit_seconds=PACKING_SECONDS)
-    with silent_run(limits, Deadline.after(PACKING_SECONDS)) as run:
-        result = least_capacity(problem, run)
+    result = smallest_arena(problem, PACKING_SECONDS)
     if result.answer is None:
         raise InternalError("nothing packs in an arena of all buffers side by side", place="export")
-    if violations := verify_packing(problem, result.answer, result.objective_value):
-        raise InternalError(f"its packing is not legal: {violations[0]}", place="export")
     return result.answer.offsets_bytes, result.lower_bound
 
 

@@ -1,4 +1,4 @@
-"""The plan of an arena that a TFLite file holds, held against the lives of its tensors. Nothing is searched."""
+"""Check the arena plan in a TFLite file against the lifetimes of its tensors, without a search."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from pathlib import Path
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.api.budgets import CapacityBudget
+from onchip.api.packing import Rule, Violation, least_arena_bytes, verify_packing
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import UsageError
 from onchip.formats.tflite.arena import ArenaPlan, read_arena_plan
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted
-from onchip.verify.packing import verify_packing
-from onchip.verify.rules import Rule, Violation
 
 _SCRATCH = "the scratch buffers of kernels, which the file does not list"
 
@@ -63,7 +61,7 @@ def check_arena_plan(file: Path, network: str, target: Target) -> AnswerCheck | 
 
 
 def _named(violation: Violation, plan: ArenaPlan) -> Violation:
-    """The violation with tensors in place of numbers of buffers."""
+    """Return the violation with tensors in place of numbers of buffers."""
 
     def name(match: re.Match[str]) -> str:
         return repr(plan.names[int(match[1])][0])

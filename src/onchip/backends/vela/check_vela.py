@@ -1,4 +1,4 @@
-"""Vela's allocation, as it prints it, held against the rules of a packing and the network. Nothing is searched."""
+"""Check the allocation that Vela prints against the rules of a packing and the network, without a search."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.api.packing import ALL_BUFFERS, Rule, Violation, least_arena_bytes, verify_packing
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError, errors_in_file
 from onchip.formats.files import read_file
+from onchip.formats.networks import read_tflite_network
 from onchip.formats.tflite.arena import arena_size_bytes
-from onchip.formats.tflite.model import read_tflite_network
 from onchip.formats.tflite.network import FlatNetwork
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
 from onchip.reports.shared.answer_check import AnswerCheck
-from onchip.verify.packing import ALL_BUFFERS, verify_packing
-from onchip.verify.rules import Rule, Violation
 
 ALIGNMENT_BYTES: Final = 16
-"""To which Vela places all tensors."""
+"""Alignment of all tensors that Vela places."""
 _AREA: Final = re.compile(r"Allocation, memory (\w+), usage mask: (.*)|Tensor Allocation for (.*):")
 _ROW: Final = re.compile(
     r"\s*(\d+) -\s*(\d+):\s*0x([0-9a-f]+) -\s*0x([0-9a-f]+):\s*(\d+):\s*(\d+):\s*(\w+)\s*: (.*)", re.ASCII
@@ -37,10 +35,10 @@ _LIVES: Final = "when each tensor is needed, which Vela's scheduler decides and 
 
 @phase("verifying")
 def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerCheck | None:
-    """Verify that no two buffers that are live at once share bytes, and that each peak equals the stated one.
+    """Verify that live buffers share no bytes, and that each peak equals the stated one.
 
-    Inputs and outputs of the network that the allocation lists must be there whole. Returns None for another kind of
-    file. Raises InputError if the file cannot be read, UsageError if `target` states a memory.
+    Inputs and outputs of the network that the allocation lists must be complete. Returns None for another kind of file.
+    Raises InputError if the file cannot be read, UsageError if `target` states a memory.
     """
     if not holds_allocation(file):
         return None
@@ -60,7 +58,7 @@ def check_vela_allocation(file: Path, network: str, target: Target) -> AnswerChe
 
 
 def _sizes(areas: Sequence[VelaArea]) -> dict[str, int]:
-    """The most bytes that each name has in any memory."""
+    """Return the most bytes that each name has in any memory."""
     sizes: dict[str, int] = {}
     for area in areas:
         for names, buffer in zip(area.names, area.buffers, strict=True):
@@ -69,7 +67,7 @@ def _sizes(areas: Sequence[VelaArea]) -> dict[str, int]:
 
 
 def _cut_short(sizes: Mapping[str, int], network: FlatNetwork) -> Iterator[Violation]:
-    """The network's inputs and outputs that are listed with fewer bytes than they have."""
+    """Yield the network's inputs and outputs that are listed with fewer bytes than they have."""
     ends = ((Rule.OPERAND_NOT_RESIDENT, network.inputs), (Rule.OUTPUT_NOT_RESIDENT, network.outputs))
     for rule, indices in ends:
         for index in dict.fromkeys(indices):
@@ -90,7 +88,7 @@ def _violations(area: VelaArea) -> Iterator[Violation]:
 
 
 def _named(violation: Violation, area: VelaArea) -> Violation:
-    """The violation with tensors in place of numbers of buffers, and the memory in place of all of them."""
+    """Return the violation with tensors in place of numbers of buffers, and the memory in place of all of them."""
     if violation.subject == ALL_BUFFERS:
         return replace(violation, subject=area.name)
 
@@ -116,12 +114,10 @@ def _end(area: VelaArea) -> int:
 
 @dataclass(frozen=True, slots=True)
 class VelaArea:
-    """One memory's table: buffers in bytes over steps of Vela's time, each with its offset and its names.
+    """The table of one memory: buffers in bytes over steps of Vela's time, each with its offset and its names.
 
-    `peak_bytes` is what Vela says it takes.
-
-    There is a table for each memory. Times are of its scheduler, both ends included; tensors with the same bytes at the
-    same times are one buffer under several names.
+    `peak_bytes` is the peak that Vela states. Times are those of its scheduler, both ends included; tensors with the
+    same bytes at the same times are one buffer with several names.
     """
 
     name: str
@@ -173,7 +169,7 @@ def _tables(text: str) -> list[_Table]:
 
 
 def _name(area: re.Match[str], before: list[_Table]) -> str:
-    """The memory and what lies in it, with a number where another table is called so."""
+    """Return the memory and what lies in it, with a number where another table is called so."""
     name = area[3] or f"{area[1]} ({area[2]})"
     alike = sum(table.name == name or table.name.startswith(f"{name} #") for table in before)
     return f"{name} #{alike + 1}" if alike else name

@@ -13,19 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
+from onchip.api.packing import Rule, Violation, least_arena_bytes, smallest_arena, verify_packing
 from onchip.api.phases import phase
 from onchip.api.target import Target
 from onchip.errors import InputError, UsageError
 from onchip.formats.files import read_file
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
-from onchip.memory.allocate.exact.pack import least_capacity
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.words import counted
-from onchip.search.budget.clock import Deadline
-from onchip.search.budget.limits import Limits
-from onchip.search.strategy.start import silent_run
-from onchip.verify.packing import verify_packing
-from onchip.verify.rules import Rule, Violation
 
 FIRST_LINE: Final = "BufferAssignment:"
 _RANGES: Final = "HloLiveRange"
@@ -48,11 +42,11 @@ class _Placed:
     live: XlaRange
 
     def buffer(self) -> Buffer:
-        """Two units an instruction, half-open: a value that another may overwrite as it is read last has ended."""
+        """Return the lifetime in half instructions, half-open; a value ends when its last reader overwrites it."""
         return Buffer(2 * self.live.start, max(2 * self.live.end, 2 * self.live.start + 1), self.value.size_bytes)
 
     def touches(self, other: _Placed) -> bool:
-        """Whether both live at one instruction, with bytes in common: one ends there as the other begins."""
+        """Return True if both live at one instruction, with bytes in common: one ends there as the other begins."""
         here, there = self.value, other.value
         is_apart = here.offset_bytes + here.size_bytes <= there.offset_bytes
         is_apart = is_apart or there.offset_bytes + there.size_bytes <= here.offset_bytes
@@ -61,7 +55,7 @@ class _Placed:
 
 @phase("verifying")
 def check_buffer_assignment(file: Path, ranges_file: str, target: Target) -> AnswerCheck | None:
-    """Verify that values of an allocation that are live at once share no byte, and that each lies within it.
+    """Verify that live values of an allocation share no byte, and that each lies within it.
 
     For temporary memory, state a lower bound on its size and the size of a packing. Returns None for another kind of
     file. Raises InputError if a file cannot be read, UsageError if `target` states a memory.
@@ -92,7 +86,7 @@ def _placed(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> list[_
 
 
 def _in_place(placed: Sequence[_Placed]) -> Iterator[tuple[int, int]]:
-    """Pairs of values of which one ends as the other begins, with bytes in common; by their numbers."""
+    """Yield pairs of indices of values, where one ends as the other begins and they share bytes."""
     for later, two in enumerate(placed):
         yield from ((earlier, later) for earlier in range(later) if placed[earlier].touches(two))
 
@@ -110,7 +104,7 @@ def _violations(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> It
 
 
 def _named(violation: Violation, placed: Sequence[_Placed]) -> Violation:
-    """The violation with values in place of numbers of buffers."""
+    """Return the violation with values in place of numbers of buffers."""
 
     def name(match: re.Match[str]) -> str:
         return repr(placed[int(match[1])].value.name)
@@ -121,7 +115,7 @@ def _named(violation: Violation, placed: Sequence[_Placed]) -> Violation:
 
 
 def _figures(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> dict[str, object]:
-    """What temporary memory takes, what it could at least, and what it does take packed anew."""
+    """Return the size of temporary memory, a lower bound, and the size of a new packing."""
     placed = _placed(allocation, ranges)
     alignment = _alignment_bytes(allocation)
     relaxed = PackingProblem(tuple(one.buffer() for one in placed), 0, alignment)
@@ -136,7 +130,7 @@ def _figures(allocation: XlaAllocation, ranges: Mapping[str, XlaRange]) -> dict[
 
 
 def _alignment_bytes(allocation: XlaAllocation) -> int:
-    """The greatest power of two, up to that of GPUs, of which every offset is a multiple."""
+    """Return the greatest power of two, up to that of GPUs, of which every offset is a multiple."""
     alignment = _GREATEST_ALIGNMENT_BYTES
     while any(value.offset_bytes % alignment for value in allocation.values):
         alignment //= 2
@@ -144,13 +138,12 @@ def _alignment_bytes(allocation: XlaAllocation) -> int:
 
 
 def _packed_bytes(placed: Sequence[_Placed], alignment_bytes: int) -> int:
-    """The smallest arena found for groups of values that XLA has in one place, one written over another."""
+    """Return the smallest arena found for groups of values that XLA has in one place, one written over another."""
     buffers = [_joined([placed[at] for at in group]) for group in _groups(placed)]
     if not buffers:
         return 0
     capacity = sum(-(-one.size_bytes // alignment_bytes) * alignment_bytes for one in buffers)
-    with silent_run(Limits(time_limit_seconds=PACKING_SECONDS), Deadline.after(PACKING_SECONDS)) as run:
-        result = least_capacity(PackingProblem(tuple(buffers), capacity, alignment_bytes), run)
+    result = smallest_arena(PackingProblem(tuple(buffers), capacity, alignment_bytes), PACKING_SECONDS)
     return capacity if result.objective_value is None else int(result.objective_value)
 
 
@@ -161,7 +154,7 @@ def _joined(group: Sequence[_Placed]) -> Buffer:
 
 
 def _groups(placed: Sequence[_Placed]) -> list[list[int]]:
-    """Values that have to stay in one place: those written over one another, and those with a phi for another name."""
+    """Return groups of values that must share an address: overwritten values, and those that a phi renames."""
     joined = list(range(len(placed)))
 
     def root(at: int) -> int:
@@ -199,7 +192,7 @@ class XlaValue:
 
 @dataclass(frozen=True, slots=True)
 class XlaAllocation:
-    """One allocation; `kind` is what XLA says of it, such as `preallocated-temp`."""
+    """An allocation; `kind` is XLA's name of its kind, such as `preallocated-temp`."""
 
     number: int
     size_bytes: int
@@ -224,12 +217,12 @@ class _Open:
 
 
 def is_buffer_assignment(path: Path) -> bool:
-    """Whether a file begins as XLA's buffer assignment does; raises InputError where it cannot be read."""
+    """Return True if a file begins as XLA's buffer assignment does; raises InputError where it cannot be read."""
     return read_file(path).startswith(FIRST_LINE.encode())
 
 
 def read_buffer_assignment(path: Path) -> tuple[XlaAllocation, ...]:
-    """Read the allocations of a file; raises InputError for one that holds none, or a line that is none of its own."""
+    """Read the allocations of a file; raises InputError for a file without any, and for malformed lines."""
     allocations: list[_Open] = []
     for number, line in enumerate(read_file(path).decode(errors="replace").splitlines(), start=1):
         if (allocation := _ALLOCATION.fullmatch(line)) is not None:
