@@ -28,13 +28,14 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
 
     `mapspace` is a file with the operands that the memories of a Timeloop architecture keep.
     """
-    fields = _field_names(Path(name_or_path)) if name_or_path.endswith(SUFFIXES) else frozenset()
+    path = Path(name_or_path)
+    fields = _field_names(path) if name_or_path.endswith(SUFFIXES) else frozenset()
     if fields & TIMELOOP_ARCHITECTURE:
         from onchip.formats.timeloop.architecture import timeloop_architecture
         from onchip.formats.timeloop.components import timeloop_bypass
 
-        keeps = None if mapspace is None else timeloop_bypass(read_file(Path(mapspace)), mapspace)
-        return timeloop_architecture(read_file(Path(name_or_path)), name_or_path, keeps)
+        keeps = None if mapspace is None else timeloop_bypass(read_file(Path(mapspace)), str(Path(mapspace)))
+        return timeloop_architecture(read_file(path), str(path), keeps)
     if mapspace is not None:
         expected = "a Timeloop architecture (`architecture` or `arch`) as --accelerator"
         raise UsageError("it is given for no Timeloop file", place="--mapspace", expected=expected)
@@ -44,7 +45,7 @@ def load_any_accelerator(name_or_path: str, mapspace: str | None = None) -> Acce
     if "operational_array" in fields:
         from onchip.formats.zigzag import read_zigzag_hardware
 
-        return read_zigzag_hardware(Path(name_or_path)).accelerator
+        return read_zigzag_hardware(path).accelerator
     return load_accelerator(name_or_path)
 
 

@@ -246,7 +246,10 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
             object_pairs_hook=hooks.members,
         )
     except json.JSONDecodeError as error:
-        _refuse_another_format(encoded, file_format, file)
+        named = _FORMAT_IN_YAML.search(encoded)
+        if named is not None and (other := named.group(1).decode()) != file_format.name:
+            what, expected = f"it is {quoted(other)}", quoted(file_format.name)
+            raise file_format.error(what, file=file, place="format", expected=expected) from None
         place = f"line {error.lineno} column {error.colno}"
         raise file_format.error(f"malformed JSON: {error.msg}", file=file, place=place, expected="JSON") from None
     except RecursionError:
@@ -256,13 +259,6 @@ def _load(encoded: bytes, file_format: Format, file: str) -> object:
         location, first = next(_refused_values(value))
         raise file_format.error(first.what, file=file, place=field_path(location), expected=first.expected)
     return value
-
-
-def _refuse_another_format(encoded: bytes, file_format: Format, file: str) -> None:
-    """Raise the format's error for text that is not JSON and names another format of onchip, as YAML may."""
-    named = _FORMAT_IN_YAML.search(encoded)
-    if named is not None and (other := named.group(1).decode()) != file_format.name:
-        raise file_format.error(f"it is {quoted(other)}", file=file, place="format", expected=quoted(file_format.name))
 
 
 def _refused_values(value: object) -> Iterator[tuple[Location, _Refused]]:

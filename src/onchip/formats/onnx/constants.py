@@ -108,7 +108,9 @@ class Constants:
         """Return the integers of a constant operand of a node; None if it is absent or not available."""
         name = node.input[place] if place < len(node.input) else ""
         value = self.value(name) if name else None
-        return None if value is None else [int(number) for number in numpy_helper.to_array(value).reshape(-1)]
+        if value is None or (array := numpy_helper.to_array(value)).dtype.kind not in "biuf":
+            return None
+        return [int(number) for number in array.reshape(-1)]
 
     def _needed_for(self, name: str) -> list[onnx.NodeProto]:
         """Return the nodes to evaluate, in order; empty if an operand is missing or too large."""

@@ -276,7 +276,8 @@ def plan_to_json(document: PlanDocument) -> str:
         "accelerator": source_fields(document.accelerator),
     }
     rates = tuple(
-        {"source": source, "target": target, "setup": rate.setup, "terms": [_term(*term) for term in rate.terms]}
+        {"source": source, "target": target, "setup": rate.setup}
+        | {"terms": [{"unit_bits": unit_bits, "cost": cost} for unit_bits, cost in rate.terms]}
         for (source, target), rate in sorted(transfers.rates.items())
     )
     fields = {
@@ -325,7 +326,3 @@ def memory_fields(memory: Memory) -> dict[str, object]:
         "alignment_bytes": memory.alignment_bytes,
     }
     return fields if memory.holds == tuple(Operand) else fields | {"holds": list(memory.holds)}
-
-
-def _term(unit_bits: int, cost: int) -> TermFields:
-    return {"unit_bits": unit_bits, "cost": cost}

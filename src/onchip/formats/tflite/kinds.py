@@ -555,7 +555,10 @@ def _as_in_file(operands: Operands, inputs: Sequence[int]) -> dict[str, Attribut
     """Return attributes for inputs that are views or permuted, and for outputs that are permuted."""
     storage, layouts = operands.storage, operands.layouts
     bases, outputs = [storage.base(index) for index in inputs], operands.operator.outputs
-    orders, written = ([_turned_back(layouts.order(each)) for each in some] for some in (bases, outputs))
+    orders, written = (  # the presented position of each axis of the file
+        [[order.index(axis) for axis in range(len(order))] for order in map(layouts.order, some)]
+        for some in (bases, outputs)
+    )
     are_direct = all(layouts.is_direct(index) for index in inputs)
     if are_direct and all(order == sorted(order) for order in (*orders, *written)):
         return {}
@@ -565,8 +568,3 @@ def _as_in_file(operands: Operands, inputs: Sequence[int]) -> dict[str, Attribut
 
 def _listed(numbers: Sequence[Sequence[int]]) -> AttributeValue:
     return [list(each) for each in numbers]
-
-
-def _turned_back(order: Sequence[int]) -> list[int]:
-    """Return the presented position of each axis of the file."""
-    return [order.index(axis) for axis in range(len(order))]
