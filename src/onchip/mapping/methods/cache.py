@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from math import inf, isfinite
+from math import inf, isclose, isfinite
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -29,8 +29,10 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
-MODEL_VERSION: Final = 8
+MODEL_VERSION: Final = 9
 """Version of results; raised whenever the cost model, a mapspace or the search of `exact` changes."""
+ROUNDING: Final = 1e-9
+"""Sums of the same energies differ by this share at most, by the order of adding."""
 LONGER: Final = 1.1
 """A search is repeated if it has this many times the seconds of the cached search.
 
@@ -200,7 +202,7 @@ def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method
     if verify_mapping(problem, mapping):
         raise ValueError("the mapping is illegal")
     cost = layer_cost(problem, mapping)
-    if value != round(objective.of(cost.energy_pj, cost.cycles)):
+    if not isclose(value, objective.of(cost.energy_pj, cost.cycles), rel_tol=ROUNDING, abs_tol=0.5):
         raise ValueError("the mapping has another cost")
     status, is_proven = Status(document["status"]), bound == value
     if not isinstance(bound, int) or not 0 <= bound <= value or (status is Status.OPTIMAL) is not is_proven:

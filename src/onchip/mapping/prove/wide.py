@@ -121,8 +121,8 @@ class WideMapper:
         value, seconds, space, even = round(self.value), self.run.seconds, WITHOUT_BYPASS.name, self.even
         bound = max(min(self._incumbent.lower_bound, value), self._bounds.bound(value, self.run.within(0.0)))
         found = Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
-        if bound >= value:
-            found = replace(found, status=Status.OPTIMAL, stopped_by=Stop.COMPLETED)
+        if bound >= value:  # the even optimum is no better, and may be more by rounding
+            return replace(found, status=Status.OPTIMAL, stopped_by=Stop.COMPLETED)
         if even is None or even.answer is None or even.objective_value is None:
             return found
         is_beaten = even.objective_value > round(self.value * (1 + CLOSE)) or even.objective_value <= bound
