@@ -16,6 +16,7 @@ from onchip.ir.tensor import Role
 from onchip.ops.derive.layers_of import Precision
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
+from onchip.verify.schedule.joins import joins_left_out
 from support.fusable_graphs import conv, crop
 from support.scheduled_stacks import all_whole, stacks_of, tile_graphs
 from support.tiled import Attributes, Network
@@ -95,6 +96,8 @@ def test_needed_pixels_are_computed_in_every_tiling(made: tuple[Graph, object, T
     whole = tile_graph(network, all_whole(network), Precision(network.tensors[0].bits or 8))
     needed = needed_pixels(whole.graph, whole.nests, whole.nest_operands)
     written, read = pixels_of_bands(tiles, are_read=False), pixels_of_bands(tiles, are_read=True)
+    for name, parts in joins_left_out(network, tiles.graph).items():
+        written[name] = set.intersection(*(written[part] for part in parts))
     for tensor in whole.graph.tensors:
         shape = tensor.shape or ()
         if len(shape) != 4 or tensor.role is Role.PARAMETER:

@@ -18,7 +18,7 @@ from onchip.errors import InputError
 from onchip.ir.graph import Graph
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
-from onchip.transform.groups.tiled import tile_graph
+from onchip.transform.groups.tiled import tile_graph_of_schedule
 from onchip.verify.schedule.setting import ScheduleSetting
 from onchip.verify.schedule.verifier import verify_schedule
 from oracles.packing import TooLargeError
@@ -70,7 +70,7 @@ class EverySchedule:
 
     def value_of(self, schedule: Schedule, objective: str) -> int:
         """What the verifier counts; raises AssertionError for a schedule that is not legal."""
-        tiles = tile_graph(self.network, schedule.stacks, self.precision)
+        tiles = tile_graph_of_schedule(self.network, schedule, self.precision)
         setting = ScheduleSetting(self.network, self.accelerator, tiles.graph, self.precision.sum_bits)
         verdict = verify_schedule(setting, schedule, None, nest_cost)
         figures = verdict.figures

@@ -7,7 +7,7 @@ held against its execution elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -27,6 +27,7 @@ from onchip.model.layer.batch import LayerCosts
 from onchip.model.layer.tables import CostStatus
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
+from onchip.ops.views.joined_maps import views_that_join
 from onchip.transform.groups.tiled import tile_graph
 from oracles.mapspace import all_mappings
 from oracles.packing import TooLargeError
@@ -150,7 +151,10 @@ def _front(
 
 
 class Toy:
-    """A tiny network in stacks (without any each operator runs alone and whole) on a tiny machine."""
+    """A tiny network in stacks (without any each operator runs alone and whole) on a tiny machine.
+
+    Concatenations that need not be made are not, or with `makes_joins` are.
+    """
 
     def __init__(
         self,
@@ -159,9 +163,11 @@ class Toy:
         precision: Precision,
         stacks: Sequence[ScheduledStack] = (),
         fronts: NestFronts | None = None,
+        *,
+        makes_joins: bool = False,
     ) -> None:
         self.stacks = tuple(stacks) or tuple(ScheduledStack((one.name,)) for one in network.operators)
-        tiles = tile_graph(network, self.stacks, precision)
+        tiles = tile_graph(network, self.stacks, precision, () if makes_joins else views_that_join(network))
         self.network, self.accelerator, self.fronts = network, accelerator, fronts or NestFronts()
         graph = self.graph = tiles.graph
         sizes = set(accelerator.array.sizes) if accelerator.array else set()
@@ -205,7 +211,8 @@ class Toy:
 
     def _operands(self, operator: Operator, nests: Sequence[Layer]) -> Iterator[ToyOperand]:
         """What it reads, each once, then what it writes; element by element the larger is the input."""
-        read = self._bands(operator.reads)
+        joined = {} if operator.tile is None else {one.part: one.whole for one in operator.tile.joined}
+        read = self._bands(operator.reads, joined)
         weights = [base for base, bands in read.items() if self.tensors[bands[0]].is_parameter] or list(read)[1:]
         if nests and all(nests[0].bounds[loop] == 1 for loop in "KCRS"):
             weights = sorted(read, key=lambda base: -self.network.tensor[base].size_bytes)[1:]
@@ -215,14 +222,15 @@ class Toy:
             yield ToyOperand(
                 kind, "weight" if is_weight else "other" if base in weights and nests else "input", tuple(bands)
             )
-        for bands in self._bands(operator.outputs).values():
+        for bands in self._bands(operator.outputs, {}).values():
             yield ToyOperand("output", "output", tuple(bands))
 
-    def _bands(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """By tensor of the network the numbers of its bands among the names."""
+    def _bands(self, names: Sequence[str], joined: Mapping[str, str]) -> dict[str, list[int]]:
+        """By tensor of the network the numbers of its bands among the names; parts are those of what is joined."""
         numbers, found = {tensor.name: at for at, tensor in enumerate(self.tensors)}, dict[str, list[int]]()
         for name in dict.fromkeys(names):
-            found.setdefault(self.graph.tensor[name].part_of or name, []).append(numbers[name])
+            base = self.graph.tensor[name].part_of or name
+            found.setdefault(joined.get(base, base), []).append(numbers[name])
         return found
 
     def bytes_of(self, operand: ToyOperand) -> int:

@@ -30,6 +30,11 @@ def schedule_of(toy: Toy, least: Least) -> Schedule:
     """The schedule that costs least, as the verifier reads it: stacks in the order in which they run."""
     computed = [(toy.operators[one.tensor].stack, one.choice) for one, _ in least.actions if one.choice is not None]
     order = list(dict.fromkeys(stack for stack, _ in computed))
+    for stack in reversed(range(len(toy.stacks))):
+        if stack not in order:  # a concatenation that is not made stands before whoever reads it
+            (written,) = toy.network.operator[toy.stacks[stack].operators[-1]].outputs
+            readers = {reader.name for reader in toy.network.readers[written]}
+            order.insert(next(at for at, one in enumerate(order) if readers & set(toy.stacks[one].operators)), stack)
     mappings = dict.fromkeys(
         ScheduledMapping(order.index(stack), *mapped) for stack, choice in computed for mapped in choice.mappings
     )

@@ -2,7 +2,8 @@
 
 `tiny_case`: 2 to 5 operators over a few elements, and a scratchpad of 8 to 32 bytes. `small_case`: 2 to 8 operators
 over some hundred elements, and a scratchpad near what the largest operator needs, so that addresses, orders and
-evictions matter. No operator is folded into another when the network is read.
+evictions matter. `joining_case`: the same with many concatenations. No operator is folded into another when the
+network is read.
 """
 
 from __future__ import annotations
@@ -59,19 +60,28 @@ def tiny_case(seed: int) -> Case:
 
 def small_case(seed: int) -> Case:
     """Return 2 to 8 operators that branch and join now and then."""
-    chance = Random(f"small {seed}")
+    kinds = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Add", "Add", "Softmax", "Concat")
+    return _small_case(f"small{seed}", Random(f"small {seed}"), kinds, (2, 8))
+
+
+def joining_case(seed: int) -> Case:
+    """Return 4 to 8 operators, many of which join maps along the channels, or read what is joined."""
+    kinds = ("Conv", "Conv", "Conv", "MaxPool", "Exp", "Softmax", "Concat", "Concat", "Concat", "Concat")
+    return _small_case(f"joining{seed}", Random(f"joining {seed}"), kinds, (4, 8))
+
+
+def _small_case(name: str, chance: Random, kinds: Sequence[str], counts: tuple[int, int]) -> Case:
     side = chance.choice((1, 2, 4, 6))
     made = _Made(chance, (1, chance.choice((4, 8, 12)), side, chance.choice((1, side))))
-    count = chance.randint(2, 8)
+    count = chance.randint(*counts)
     while len(made.operators) < count:
-        kinds = ("Conv", "Conv", "Conv", "Depthwise", "MaxPool", "Exp", "Add", "Add", "Softmax", "Concat")
         made.add(chance.choice(kinds), (2, 4, 8, 12, 16), (1, 1, 3))
     registers = [_register(chance, ("weight",), (1, 2))]
     if chance.random() < 0.8:
         registers.append(_register(chance, ("output",), (4, 16)))
     capacity = max(4, round(max(map(made.need_bytes, made.operators)) * chance.choice((0.7, 1, 1.2, 1.5, 2, 3))))
     array = {"K": chance.choice((1, 2, 4)), "C": chance.choice((1, 2, 4))}
-    return _case(f"small{seed}", made, _machine(chance, array, registers, capacity, (1, 4, 8), (50, 400)))
+    return _case(name, made, _machine(chance, array, registers, capacity, (1, 4, 8), (50, 400)))
 
 
 @dataclass

@@ -6,8 +6,13 @@ from dataclasses import replace
 
 from onchip.answer.schedule import Homes, ScheduledStack
 from onchip.answer.stacks import OverlapMode, Tiling
+from onchip.ir.graph import Graph
 from onchip.ir.layer import Layer
+from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
+from onchip.ir.tile import JoinedPart
+from onchip.ops.derive.layers_of import Precision
+from onchip.transform.groups.tiled import tile_graph
 from onchip.verify.rules import Rule
 from support.schedule_cases import (
     CONV1,
@@ -19,6 +24,7 @@ from support.schedule_cases import (
     TILED,
     ScheduleCase,
     mapped,
+    tensor,
     whole_stacks,
 )
 from support.schedule_refusal import refusal
@@ -249,5 +255,84 @@ _TILES = (
     ),
 )
 
+JOIN = Graph(
+    "join",
+    (
+        tensor("x", (1, 1, 4, 4), Role.INPUT),
+        *(tensor(name, (1, 1, 4, 4)) for name in "ab"),
+        tensor("c", (1, 2, 4, 4)),
+        tensor("y", (1, 2, 4, 4), Role.OUTPUT),
+    ),
+    (
+        Operator("f", "Relu", ("x",), ("a",)),
+        Operator("g", "Relu", ("x",), ("b",)),
+        Operator("join", "Concat", ("a", "b"), ("c",), (), {"axis": 1}),
+        Operator("h", "Relu", ("c",), ("y",)),
+    ),
+)
+BOTH = Layer(g=2, p=4, q=4, has_weight=False)
+JOINED = ScheduleCase(
+    whole_stacks("f", "g", "join", "h"),
+    (mapped(0, RELU, STREAMED_HOMES), mapped(1, RELU, STREAMED_HOMES), mapped(3, BOTH, STREAMED_HOMES)),
+    "compute f\ncompute g\ncompute h",
+    JOIN,
+    tiles=tile_graph(JOIN, whole_stacks("f", "g", "join", "h"), Precision(8), {"join"}).graph,
+)
+"""Two maps side by side of which nothing is made; h reads both."""
+_READER = JOINED.tile_graph.operator["h"]
+assert _READER.tile is not None
+_A, _B = JoinedPart("c", "a", 0), JoinedPart("c", "b", 1)
 
-STRUCTURE_REFUSALS = (*_STACKS, *_TILES)
+
+def _sees(*parts: JoinedPart) -> ScheduleCase:
+    assert _READER.tile is not None
+    return JOINED.with_tile("h", tile=replace(_READER.tile, joined=parts))
+
+
+def _joined(**changes: object) -> ScheduleCase:
+    """The same tiles of a network with another concatenation."""
+    operators = tuple(
+        replace(one, **changes) if one.name == "join" else one  # type: ignore[arg-type]
+        for one in JOIN.operators
+    )
+    return replace(JOINED, network=replace(JOIN, operators=operators))
+
+
+_JOINS = (
+    refusal(
+        Rule.TILE_DIFFERS,
+        "parts in their order",
+        (JOINED, _sees(replace(_A, first_channel=1), replace(_B, first_channel=0))),
+        "h",
+    ),
+    refusal(Rule.TILE_DIFFERS, "parts that do not overlap", (JOINED, _sees(_A, replace(_B, first_channel=0))), "h"),
+    refusal(Rule.TILE_DIFFERS, "all parts of what is joined", (JOINED, _sees(_A)), "h"),
+    refusal(Rule.WINDOW_NOT_READ, "every part that is seen", (JOINED, JOINED.with_tile("h", inputs=("a",))), "h"),
+    refusal(
+        (Rule.TILE_DIFFERS, Rule.TILE_MISSING),
+        "maps joined along their channels",
+        (JOINED, _joined(attributes={"axis": 2})),
+        "h",
+    ),
+    refusal(
+        (Rule.TILE_DIFFERS, Rule.TILE_MISSING),
+        "a concatenation that costs nothing",
+        (JOINED, _joined(workspace_bytes=1)),
+        "h",
+    ),
+    refusal(
+        (Rule.TILE_DIFFERS, Rule.TILE_MISSING),
+        "each part seen once",
+        (JOINED, _joined(inputs=("a", "a"))),
+        "h",
+    ),
+    refusal(
+        (Rule.NOT_IN_DRAM, Rule.OUT_OF_ORDER),
+        "parts written before they are read",
+        (JOINED, JOINED.edited(2).edited(1, "compute h", "compute g")),
+        "b",
+    ),
+)
+
+
+STRUCTURE_REFUSALS = (*_STACKS, *_TILES, *_JOINS)

@@ -12,6 +12,7 @@ from onchip.answer.stacks import OverlapMode, Tiling
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
 from onchip.ops.derive.layers_of import Precision
+from onchip.ops.views.joined_maps import views_that_join
 from onchip.transform.groups.tile_graph import TileGraph
 from onchip.transform.groups.tiled import tile_graph
 from support.fusable_graphs import graphs
@@ -54,12 +55,16 @@ def stacks_of(draw: st.DrawFn, graph: Graph) -> tuple[ScheduledStack, ...]:
 
 @st.composite
 def tile_graphs(draw: st.DrawFn) -> tuple[Graph, tuple[ScheduledStack, ...], TileGraph]:
-    """A network of 8, 16, 32 or 64 bits, stacks of all its operators, and their tile graph."""
+    """A network of 8, 16, 32 or 64 bits, stacks of all its operators, and their tile graph.
+
+    Some concatenations that need not be made are not.
+    """
     graph = draw(st.one_of(graphs(), networks()))
     stacks = draw(stacks_of(graph))
     bits = graph.tensors[0].bits or 8
+    views = draw(st.frozensets(st.sampled_from(sorted(found)))) if (found := views_that_join(graph)) else found
     try:
-        return graph, stacks, tile_graph(graph, stacks, Precision(bits))
+        return graph, stacks, tile_graph(graph, stacks, Precision(bits), views)
     except ScheduleError as error:
         assume("it cannot run in tiles" not in error.what)
         raise

@@ -23,7 +23,7 @@ from onchip.ops.derive.layers_of import Precision
 from onchip.reports.schedule.check import ScheduleCheck
 from onchip.scheduling.program.usable import ensure_usable
 from onchip.transform.groups.tile_graph import TileGraph
-from onchip.transform.groups.tiled import tile_graph
+from onchip.transform.groups.tiled import tile_graph_of_schedule
 from onchip.verify.outside_checks import outside_violations
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.setting import ScheduleSetting
@@ -83,7 +83,7 @@ def check_schedule_document(document: ScheduleDocument, source: str) -> Schedule
     if found := verify_stacks(network, stacks):
         return ScheduleCheck(document, network, sha256, ScheduleVerdict(found, None, ()))
     try:
-        tiles = tile_graph(network, stacks, precision)
+        tiles = tile_graph_of_schedule(network, document.answer, precision)
     except ScheduleError as error:
         no_tiles = Violation(Rule.NOT_IN_TILES, error.place or "stacks", f"{error.what}; expected {error.expected}")
         return ScheduleCheck(document, network, sha256, ScheduleVerdict((no_tiles,), None, ()))

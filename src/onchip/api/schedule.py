@@ -36,6 +36,7 @@ from onchip.ir.graph import Graph
 from onchip.model.program.figures import ScheduleFigures
 from onchip.model.program.nest_cost import nest_cost
 from onchip.ops.derive.layers_of import Precision
+from onchip.ops.views.joined_maps import views_that_join
 from onchip.reports.schedule.outcome import ScheduleOutcome, ScheduleSeconds
 from onchip.scheduling.program.question import FoundSchedule, ScheduleQuestion
 from onchip.scheduling.program.usable import ensure_usable
@@ -100,7 +101,8 @@ class ReadScheduleQuestion:
         """The same as the search of schedules is asked it."""
         bound = objective.value_of(self.relaxation)
         machine = with_assumed_energies(self.accelerator)
-        return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache)
+        views = views_that_join(self.network)
+        return ScheduleQuestion(self.network, machine, self.precision, objective, bound, uses_cache, views)
 
 
 @phase("scheduling")

@@ -1,4 +1,4 @@
-"""Operator kinds of plug-ins, which supply the loop nests of kinds unknown to onchip."""
+"""Operator kinds that plug-ins describe: the loop nests of kinds that onchip does not know itself."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ OWN_KINDS: Final = frozenset(
     | {"com.microsoft::FusedConv", "com.microsoft::FusedGemm", "com.microsoft::FusedMatMul"}
     | {"com.microsoft::MatMulNBits", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"}
 )
-"""Kinds whose loop nests onchip derives, if they have any; plug-ins are not queried for these kinds."""
+"""Kinds whose loop nests onchip derives itself, if they have any: no plug-in is asked about them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorNests:
-    """Loop nests that run one after another on the same operands, for 8-bit elements.
+    """Loop nests that run one after another on the same operands, for elements of 8 bits.
 
-    `input` and `weight` are indices into the operands: the output (0), then inputs and parameters. `weight` is None if
-    there is no weight. Raises PluginError for no layers, or layers that contradict `weight`.
+    `input` and `weight` are places among the output (place 0), then inputs and parameters; a `weight` of None is none.
     """
 
     layers: tuple[Layer, ...]
@@ -48,13 +47,13 @@ class OperatorNests:
 OPERATOR_KINDS: Final = PluginGroup[[Operator, tuple[tuple[int, ...], ...]], OperatorNests](
     "onchip.operators", OperatorNests
 )
-"""Map from kind to a function of an operator and the shapes of its output, inputs and parameters, in this order."""
+"""By kind a function of an operator and the shapes of its output, inputs and parameters, in this order."""
 
 
 def nests_of_plugin(operator: Operator, shapes: tuple[tuple[int, ...], ...]) -> OperatorNests | None:
-    """Return the loop nests that a plug-in gives for the operator's kind; None without such a plug-in.
+    """Return the loop nests of a plug-in for the operator's kind, None where there is no such plug-in.
 
-    Raises PluginError if the plug-in fails, or names an operand that the operator does not have.
+    Raises PluginError for a plug-in that fails, or names operands that the operator does not have.
     """
     describe = None if operator.kind in OWN_KINDS else OPERATOR_KINDS.find(operator.kind)
     if describe is None:
@@ -68,6 +67,6 @@ def nests_of_plugin(operator: Operator, shapes: tuple[tuple[int, ...], ...]) -> 
 
 
 def kinds_of_plugins(graph: Graph) -> tuple[str, ...]:
-    """Return the operator kinds of a network whose loop nests come from plug-ins, sorted."""
+    """Return the kinds of a network's operators whose loop nests plug-ins say, sorted."""
     names = frozenset(OPERATOR_KINDS.names) - OWN_KINDS
     return tuple(sorted(names & {operator.kind for operator in graph.operators}))

@@ -1,17 +1,18 @@
-"""A tile: the part of an operator that another operator computes, relative to whole tensors."""
+"""A tile: which part of which operator another operator computes, in terms of whole tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from onchip.errors import GraphError
-from onchip.ir.region import Range, Region
+from onchip.ir.region import Range, Region, whole_region
+from onchip.ir.tensor import Tensor
 
 
 class SumPart(StrEnum):
-    """The values that a tile writes: final values, or the first, a middle or the last partial sum."""
+    """What a tile writes: the values, or with others a sum of which it is the first, a further or the last part."""
 
     WHOLE = "whole"
     START = "start"
@@ -20,21 +21,31 @@ class SumPart(StrEnum):
 
     @property
     def adds_to_a_sum(self) -> bool:
-        """Return True if the tile reads the partial sum of the preceding tile, as its last input."""
+        """It reads what the tile before it wrote, as the last of its inputs."""
         return self in (SumPart.MIDDLE, SumPart.END)
 
     @property
     def is_complete(self) -> bool:
-        """Return True if the tile writes the operator's final values."""
+        """What it writes are the operator's values."""
         return self in (SumPart.WHOLE, SumPart.END)
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """The operands of `operator` in its own order, their whole shapes, and the computed region of each output.
+class JoinedPart:
+    """A map that a concatenation joins along the channels: `part` is `whole` from its channel `first_channel` on."""
 
-    `reduction` is the range of input channels or features that is summed; None for all. Raises GraphError if the
-    numbers of shapes and operands, or of regions and outputs, differ, and for an empty or out-of-range region.
+    whole: str
+    part: str
+    first_channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`operator`'s operands in its own order, their shapes, and the region of each output that is computed.
+
+    Of an input that is a concatenation nobody makes the operator reads the parts, which are `joined`. `reduction` is
+    the range of what is summed up, in input channels or features; None where all is. Raises GraphError where shapes
+    and operands, or regions and outputs, are not equally many, and for a region that is empty or outside.
     """
 
     operator: str
@@ -45,6 +56,7 @@ class Tile:
     regions: tuple[Region, ...]
     reduction: Range | None = None
     part: SumPart = SumPart.WHOLE
+    joined: tuple[JoinedPart, ...] = ()
 
     def __post_init__(self) -> None:
         operands = len(self.inputs) + len(self.parameters) + len(self.outputs)
@@ -64,8 +76,18 @@ class Tile:
 
     @property
     def shape(self) -> Mapping[str, tuple[int, ...]]:
-        """Return a map from operand name to its whole shape."""
+        """The whole shape of each operand, by its name."""
         return dict(zip((*self.inputs, *self.parameters, *self.outputs), self.shapes, strict=True))
+
+    def seen(self, tensor: Tensor) -> Tensor:
+        """Return a tensor that the operator reads as the band of its own operand that it is."""
+        base = tensor.part_of or tensor.name
+        one = next((one for one in self.joined if one.part == base), None)
+        if one is None:
+            return tensor
+        batch, (start, stop), *pixels = tensor.region or whole_region(tensor.shape or ())
+        region = (batch, (start + one.first_channel, stop + one.first_channel), *pixels)
+        return replace(tensor, part_of=one.whole, region=region)
 
     def _error(self, what: str, expected: str) -> GraphError:
         return GraphError(what, place=f"tile of {self.operator!r}", expected=expected)

@@ -1,1 +1,1 @@
-"""Anytime strategies and their budgets; independent of networks."""
+"""Runs anytime strategies within a budget; knows no network."""

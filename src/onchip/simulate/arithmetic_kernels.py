@@ -128,9 +128,10 @@ class ArithmeticKernels:
             if name == partial_sum:
                 continue
             tensor = self._graph.tensor[name]
-            base = name if name in tile.shape else place_of(tensor)[0]
             content = operands[name] if name in operands else self.parameter(tensor)
-            found.setdefault(base, []).append((tensor, content))
+            seen = tile.seen(tensor)
+            base = name if name in tile.shape else place_of(seen)[0]
+            found.setdefault(base, []).append((seen, content))
         return found
 
     def _cut(self, operator: Operator, tile: Tile, values: tuple[npt.NDArray[np.uint64], ...]) -> dict[str, Bytes]:
@@ -244,6 +245,8 @@ def _bases(graph: Graph) -> dict[str, Tensor]:
         for name, each in regions.items()
     }
     for tile in filter(None, (operator.tile for operator in graph.operators)):
+        for one in tile.joined:
+            shapes[one.whole], some[one.whole] = (), graph.tensor.get(one.part) or some[one.part]
         shapes |= {name: shape for name, shape in tile.shape.items() if name in shapes}
     return {name: Tensor.of_shape(name, shapes[name], tensor.bits or 0, tensor.role) for name, tensor in some.items()}
 

@@ -96,9 +96,8 @@ def _kind(origin: TileOperator, operand: BandedOperand) -> OperandKind:
     """What an operand is to the loop nests; without any, what it is by its role."""
     if operand.operand is Operand.OUTPUT or origin.operands is None:
         return OperandKind(operand.operand)
-    name = operand.bands[0].part_of or operand.bands[0].name
     kinds = {origin.operands.weight: OperandKind.WEIGHT, origin.operands.input: OperandKind.INPUT}
-    return kinds.get(name, OperandKind.OTHER)
+    return kinds.get(operand.tensor, OperandKind.OTHER)
 
 
 def _name_of(workspace: str, memory: str) -> str:

@@ -7,7 +7,7 @@ passes DRAM: it is written there and read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -23,6 +23,7 @@ from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.rates import MemoryRates
 from onchip.ops.derive.fusable import pixels_of
+from onchip.ops.views.joined_maps import JoinedMaps, parts_of
 
 MOST_SWEEPS: Final = 6
 """Through all operators, while that changes a price."""
@@ -42,13 +43,17 @@ NOTHING_PAID: Final = PaidForRoom()
 
 @dataclass(slots=True)
 class CrowdedNetwork:
-    """The maps of a network that compete for room; `nests` are those of its operators, by name."""
+    """The maps of a network that compete for room; `nests` are those of its operators, by name.
+
+    What is read of concatenations that are `joined` are their parts.
+    """
 
     graph: Graph
     nests: Mapping[str, tuple[Layer, ...]]
     accelerator: Accelerator
     needed: Mapping[str, NeededPixels]
     operands: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    joined: JoinedMaps = field(default_factory=dict)
     _rates: MemoryRates = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,9 +84,8 @@ class CrowdedNetwork:
         found = []
         for operator in self.graph.operators:
             if self._reads_its_weight_in_each_tile(operator):
-                maps = {
-                    name: bits for name in (*operator.inputs, *operator.outputs) if (bits := self._bits(operator, name))
-                }
+                names = (*operator.inputs, *operator.outputs)
+                maps = {part: bits for name in names for part, bits in self._bits(operator, name) if bits}
                 (nest,) = self.nests[operator.name]
                 own = nest.elements(WEIGHT) * nest.weight_bits
                 found.append((min(weight_bits[operator.parameters[0]], own), maps))
@@ -95,18 +99,19 @@ class CrowdedNetwork:
         shape = self.graph.tensor[operator.outputs[0]].shape
         return nests[0].has_weight and shape is not None and pixels_of(shape) == (nests[0].p, nests[0].q)
 
-    def _bits(self, operator: Operator, name: str) -> int:
-        """What the operator reads or writes of a map between operators, as far as it is needed."""
+    def _bits(self, operator: Operator, name: str) -> Iterator[tuple[str, int]]:
+        """Yield maps between operators, with the bits that the operator reads or writes of each, as far as needed."""
         tensor = self.graph.tensor[name]
         if tensor.role is not Role.ACTIVATION or tensor.shape is None or tensor.bits is None:
-            return 0
+            return
         if name not in operator.outputs and not is_read(operator, name, self.nests, self.operands):
-            return 0
+            return
         seen = self.needed[name]
         if name not in operator.outputs:
             written = max((self.needed[one] for one in operator.outputs), key=lambda one: one.are_all)
             seen = seen_pixels(self.graph, operator, self.nests.get(operator.name, ()), tensor, written)
-        return int(elements_of(tensor) * tensor.bits * seen.share(tensor))
+        for part in parts_of(self.joined, (name,)):
+            yield part, int(elements_of(self.graph.tensor[part]) * tensor.bits * seen.share(tensor))
 
     def _room_bits(self) -> int:
         """Of all addressed memories that hold maps."""

@@ -27,6 +27,7 @@ from onchip.ir.tensor import Role, Tensor
 from onchip.model.program.copies import dram_cycles
 from onchip.model.program.rates import FEMTOJOULES_PER_PICOJOULE, MemoryRates
 from onchip.ops.derive.banded_operands import BandedOperand, operands_of
+from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, may_be_views
 
 _MARGIN: Final = 1e-9
 """More than sums of floating-point numbers are ever wrong by, of their value."""
@@ -122,6 +123,8 @@ class _Relaxing:
     _floors: FeedingFloors = field(init=False)
     _ports: PortFloors = field(init=False)
     _needed: Mapping[str, NeededPixels] = field(init=False)
+    _joined: JoinedMaps = field(init=False)
+    """Concatenations that need not be made: they cost nothing, and what is read of one is read of its parts."""
     _known: dict[_FloorKey, tuple[FloorOfNest, Fraction]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -129,11 +132,14 @@ class _Relaxing:
         self._floors = FeedingFloors(self.accelerator, self.every_memory_keeps)
         self._ports = PortFloors(self.accelerator)
         self._needed = needed_pixels(self.graph, self.nests, self.operands)
+        self._joined = joined_maps(self.graph, may_be_views(self.graph))
 
     def relaxation(self) -> Relaxation:
         for operator in self.graph.operators:
             if self.nests.get(operator.name):
                 self._add_nests(operator)
+            elif operator.outputs[0] in self._joined:
+                continue
             elif operator.kind not in VIEWS | JOINS or self._is_joined_whole(operator):
                 self._add_without_nest(operator)
             elif self.graph.tensor[operator.outputs[0]].role is Role.OUTPUT:
@@ -157,13 +163,13 @@ class _Relaxing:
 
     def _crowding(self) -> PaidForRoom:
         """What is paid for want of room."""
-        network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed, self.operands)
+        network = CrowdedNetwork(self.graph, self.nests, self.accelerator, self._needed, self.operands, self._joined)
         again_pj = Fraction(self._pj_of_a_bit(Direction.READ)) if self.every_memory_keeps else Fraction(0)
         return network.crowding(self.parameter_bits, MapEnergies(again_pj, self._passing_pj))
 
     def _passing_pj(self, name: str) -> Fraction:
         """Of each bit of a map what it costs beyond its floors to be written to DRAM, and read by one who reads it."""
-        producer, readers = self.graph.producer.get(name), self.graph.readers[name]
+        producer, readers = self.graph.producer.get(name), self._readers(name)
         if producer is None or not readers or not self.every_memory_keeps:
             return Fraction(0)
         written = [
@@ -179,6 +185,11 @@ class _Relaxing:
             read.append(self._beyond_the_cheapest_pj(Operand.INPUT, Direction.READ))
         written = written or [self._beyond_the_cheapest_pj(Operand.OUTPUT, Direction.WRITE)]
         return Fraction(min(written)) + Fraction(min(read))
+
+    def _readers(self, name: str) -> Sequence[Operator]:
+        """Return the operators that read a map, or a concatenation of which it is a part."""
+        wholes = (whole for whole, parts in self._joined.items() if any(one.part == name for one in parts))
+        return [reader for each in (name, *wholes) for reader in self.graph.readers[each]]
 
     def _beyond_the_cheapest_pj(self, operand: Operand, direction: Direction) -> float:
         """Of a bit that an operator without a nest reads, or writes, in DRAM, and not where that is cheapest."""

@@ -1,7 +1,7 @@
-"""The mapping of least energy in ZigZag's or DeFiNES's accounting, proven over all orders and uneven cuts.
+"""The mapping of least energy as ZigZag or DeFiNES counts it, proven over all orders and all uneven cuts.
 
-The mapspace has a given spatial unrolling and temporal loops in any factors and order. Each operand is kept in every
-memory that holds it, with its own cut anywhere. It contains LOMA's mappings for any limit.
+The mapspace: a given unrolling of the array; the loops in time in any factors and any order; each operand kept in every
+memory that holds it, each with its own cut anywhere. LOMA's mappings are among them, whatever its limit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from onchip.search.budget.limits import Run
 METHOD: Final = "uneven"
 TILES_AT_ONCE: Final = 256
 CLOSE: Final = 1e-9
-"""Relative tolerance for equal values."""
+"""Values that differ by a smaller part count as equal."""
 
 
 def solve_uneven(
@@ -51,10 +51,11 @@ def solve_uneven(
     *,
     has_stored_room: bool = False,
 ) -> Result[LayerMapping]:
-    """Search from LOMA's mapping; if stopped early, the answer is FEASIBLE with the root's bound.
+    """Starts from LOMA's mapping; stopped before the end, its answer is FEASIBLE with the bound of the first state.
 
-    With `has_stored_room` tiles take the capacity that `verify_mapping` requires, else what the accounting counts.
-    Raises UsageError for an objective other than energy, InputError for an accounting other than ZIGZAG or DEFINES.
+    With `has_stored_room` tiles have the room that `verify_mapping` asks for, else what the accounting counts.
+
+    Raises UsageError for another objective than energy, InputError for another accounting than theirs.
     """
     if objective is not MappingObjective.ENERGY:
         raise UsageError(f"{METHOD} does not know {objective}", place="--objective", expected="energy")
@@ -89,7 +90,7 @@ class _Search:
         self._search = _search_of(problem, self._tiles, self._cuts, self._least, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[LayerMapping]:
-        """Return the proven optimum, or the best mapping found within the time."""
+        """The best of all, or of those seen until the time is over."""
         root = sum(float(least[0, 0]) for least in self._least) + self._cuts.fixed_pj
         if root == inf:
             return self._best.proven(METHOD, run)
@@ -151,7 +152,7 @@ def _search_of(problem: LayerProblem, tiles: Tiles, cuts: Cuts, least: Sequence[
 
 
 def _native_cut(cut: Cut, shared: Sequence[int], tiles: Tiles) -> UnevenCut:
-    """Return the cut's needs in shared memories, for sums that arrive incomplete and for complete ones."""
+    """What it needs of memories that others need too: where sums arrive incomplete, and where complete."""
     nothing = [0] * tiles.number
     return UnevenCut(
         energy_pj=cut.energy_pj.tolist(),
@@ -164,7 +165,7 @@ def _native_cut(cut: Cut, shared: Sequence[int], tiles: Tiles) -> UnevenCut:
 
 
 def _open(cuts: Cuts, shared: Sequence[int]) -> list[list[bool]]:
-    """Return by placed cuts and shared memory True if a cut that needs the memory is still to be placed."""
+    """By cuts placed and shared memory: whether a cut that needs it is still to be placed."""
     placed = product(*(range(len(own) + 1) for own in reversed(cuts.of_operands)))
     return [
         [

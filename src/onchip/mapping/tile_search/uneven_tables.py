@@ -1,8 +1,8 @@
-"""The cost of every cut, an operand's boundary between two memories, for each tile below it.
+"""What every cut costs: an operand's boundary between two memories, for each tile that may be below it.
 
-In the accounting of ZigZag and DeFiNES, energy is a sum over cuts of terms that depend on the tile alone: its size, the
-number of its moves (the loops outside), and whether its sums are complete. Loops right above the cut that reuse the
-tile count as inside it, so no further order matters.
+As ZigZag and DeFiNES count, energy is a sum over cuts of terms that depend on the tile alone: how large it is, how
+often it moves (the loops outside), whether sums are complete. A run of loops right above, along which the tile is used
+again, is inside it, so nothing else has to be known of the order.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from onchip.model.unrolling.tiles import SideBySide, TileElements, Tiles
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A boundary of an operand: its energy in pJ, infinite if impossible, and the bits it needs in memories.
+    """One boundary of an operand: energy in pJ, infinite where it cannot be, and bits that memories need for it.
 
-    `level` is the memory below; -1 is the MACs, which keep an operand during irrelevant loops. `need_bits` maps a level
-    to the bits for sums that arrive incomplete, and for complete ones. `is_pending` is True if sums leave incomplete.
+    `level` is that below; -1 is the units, which keep an operand for the loops that do not change it. `need_bits` are
+    those of a level where sums arrive incomplete, and where they arrive complete; `is_pending` says how they leave.
     """
 
     operand: int
@@ -41,10 +41,9 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The cuts of each operand, from the MACs up, and the costs that do not depend on the order.
+    """By operand, from the units up; no order changes what is fixed, nor whether sums leave the units complete.
 
-    `fixed_bits` are the bits of sums that move from the MACs directly to the memory that holds all outputs.
-    `starts_complete` is True if sums leave the MACs complete, which no order changes.
+    `fixed_bits` are those of sums that go from the units straight to the memory where all of them lie.
     """
 
     of_operands: tuple[tuple[Cut, ...], ...]
@@ -54,7 +53,7 @@ class Cuts:
 
 
 class CutTables:
-    """The cost tables of one layer on one accelerator."""
+    """Works them out for one layer on one accelerator."""
 
     def __init__(self, sized: TileElements, problem: LayerProblem, sides: SideBySide) -> None:
         tiles = sized.tiles
@@ -67,7 +66,7 @@ class CutTables:
         self._episodes = tiles.iterations[-1] // tiles.iterations
 
     def cuts(self) -> Cuts:
-        """Return the cuts of all operands; operands that the MACs do not keep, and sums, have a fixed lowest cut."""
+        """Of all operands; what units do not keep moves in every cycle, so that cut is fixed: sums never are kept."""
         found: list[tuple[Cut, ...]] = []
         complete, bits = True, dict[int, int]()
         fixed = self._layer.macs * stated(array_of(self._problem.accelerator).mac_energy_pj)
@@ -122,7 +121,7 @@ class CutTables:
         return Cut(number, lower, energy, need, pending)
 
     def _pending(self, upper: int) -> Flags:
-        """Return True for tiles whose sums are added to after they have arrived above."""
+        """Whether sums are added to after they have arrived above."""
         here, everywhere = self._sides.within[upper + 1], self._sides.within[-1]
         beside = any(everywhere[loop] > here[loop] for loop in here if loop not in RELEVANT[OUTPUT])
         return self._tiles.sums_are_left | beside
@@ -131,7 +130,7 @@ class CutTables:
         return floor(neighbours + EPSILON) if self._sized.accounting.parts_are_cut_late else nearest(neighbours)
 
     def _width(self, upper: int, lower: int, moves: tuple[Move, Move], neighbours: float) -> float:
-        """Return the maximum bits per cycle over a boundary (infinite if irrelevant); moves are above and below."""
+        """Bits that cross a boundary in a cycle at most, where that matters; moves are those above and below."""
         if lower < 0 or not self._sized.accounting.accesses_are_of_a_cycle:
             return inf
         ports = [
@@ -141,7 +140,7 @@ class CutTables:
         return min(above, below * neighbours)
 
     def _moved(self, level: int, bits: Integers, energies: str, most: float = inf) -> Reals:
-        """Return the energy of all transfers of `bits` bits over a memory's instances; `most` bits move per cycle."""
+        """Energy of all transfers of so many bits at a memory, over all its instances; `most` bits move in a cycle."""
         if level < 0:
             return np.zeros(bits.size)
         shortest = int(self._machine.shortest[level])
@@ -155,7 +154,7 @@ class CutTables:
 
 
 def least_to_come(tiles: Tiles, cuts: tuple[Cut, ...]) -> Reals:
-    """Return, by number of placed cuts and tile, the least energy of the others if each may take any larger tile."""
+    """By how many cuts are placed, and tile: the least that the others cost if each may be any larger tile."""
     shape = [count + 1 for count in reversed(tiles.counts)]
     least = np.zeros((len(cuts) + 1, tiles.number))
     for placed in range(len(cuts) - 1, -1, -1):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import Final
 
 from onchip.arch.memory import Operand
@@ -14,6 +15,7 @@ from onchip.ir.tensor import Role, Tensor
 
 LOOKUPS: Final = frozenset({"Gather", "GatherElements", "GATHER", "EMBEDDING_LOOKUP", "Slice"})
 """Kinds that read of each operand at most one element for each that they write: of a table, the rows looked up."""
+NOTHING_JOINED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,13 @@ class BandedOperand:
     operand: Operand
     bands: tuple[Tensor, ...]
     most_elements: int | None = None
+    joins: str | None = None
+    """The concatenation of which the bands are parts, if they are of one."""
+
+    @property
+    def tensor(self) -> str:
+        """Return the tensor of the network, by name."""
+        return self.joins or self.bands[0].part_of or self.bands[0].name
 
     @property
     def bits(self) -> int:
@@ -49,7 +58,9 @@ class BandedOperand:
 def operands_of(graph: Graph, operator: Operator) -> tuple[BandedOperand, ...]:
     """The operands of an operator of a tile graph: those that it reads, then those that it writes."""
     most = _elements_written(graph, operator) if operator.kind in LOOKUPS else None
-    return (*_operands(graph, operator.reads, None, most), *_operands(graph, operator.outputs, Operand.OUTPUT))
+    joined = {} if operator.tile is None else {one.part: one.whole for one in operator.tile.joined}
+    read = _operands(graph, operator.reads, None, most, joined)
+    return (*read, *_operands(graph, operator.outputs, Operand.OUTPUT))
 
 
 def _elements_written(graph: Graph, operator: Operator) -> int | None:
@@ -58,12 +69,18 @@ def _elements_written(graph: Graph, operator: Operator) -> int | None:
 
 
 def _operands(
-    graph: Graph, names: tuple[str, ...], operand: Operand | None, most_elements: int | None = None
+    graph: Graph,
+    names: tuple[str, ...],
+    operand: Operand | None,
+    most_elements: int | None = None,
+    joined: Mapping[str, str] = NOTHING_JOINED,
 ) -> Iterator[BandedOperand]:
     bands: dict[tuple[Operand, str], dict[str, Tensor]] = {}
     for name in names:
         tensor = graph.tensor[name]
         kind = operand or (Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT)
-        bands.setdefault((kind, tensor.part_of or name), {})[name] = tensor
-    for (kind, _), found in bands.items():
-        yield BandedOperand(kind, tuple(found.values()), most_elements)
+        base = tensor.part_of or name
+        bands.setdefault((kind, joined.get(base, base)), {})[name] = tensor
+    wholes = set(joined.values())
+    for (kind, base), found in bands.items():
+        yield BandedOperand(kind, tuple(found.values()), most_elements, base if base in wholes else None)

@@ -72,9 +72,10 @@ class ScheduleHistory:
         tensors = self.tiles.graph.tensor
         copied = (tensors[one.tensor] for one in self.copies if DRAM in (one.source, one.target))
         streamed = (
-            operand.bands[0]
+            band
             for name, homes in self.homes.items()
             for operand, home in zip(self.steps[name].operands, homes, strict=True)
+            for band in operand.bands
             if home is None
         )
         return frozenset(one.part_of or one.name for one in (*copied, *streamed))

@@ -159,7 +159,7 @@ class ScheduleMovements:
             if is_read:
                 read |= {band.name for band in operand.bands}
             yield TensorMovement(
-                operand.bands[0].part_of or operand.bands[0].name,
+                operand.tensor,
                 tuple(band.name for band in operand.bands),
                 MovementKind.STREAMED_IN if is_read else MovementKind.STREAMED_OUT,
                 found.step,

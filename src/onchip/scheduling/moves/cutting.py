@@ -215,6 +215,8 @@ class Cutter:
     def _alone(self, stack: ScheduledStack, places: Places, run: Run) -> StackDemand | None:
         """What the stack takes as a network of its own; None where it is none, has no mappings, or there is no time."""
         maker, heard, shape = self.maker, list[FoundSchedule](), self._shape_of(stack)
+        if maker.question.views.issuperset(stack.operators):
+            return StackDemand({}, 0, 0, 0)
         run.spend(SECONDS_OF_A_PART)
         if stack.tiling is not None and shape is not None:
             count = len(stack.operators) * _tiles(stack.tiling, shape[-2], shape[-1])

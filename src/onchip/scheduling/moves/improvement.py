@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final, Protocol, TypeAlias
 
 from onchip.arch.memory import MemoryLevel, Operand
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role, Tensor
+from onchip.ops.views.joined_maps import joined_maps
 from onchip.scheduling.program.composition import Composer, Composition, NoMappingError
 from onchip.scheduling.program.places import Place, Places
 from onchip.search.budget.limits import Run
@@ -54,7 +55,7 @@ class ResidencyMove:
     """Where one tensor is on chip: the stack that writes it with its memory, the reading stacks with theirs.
 
     Behind the stacks `leaving` it leaves the chip, to come back for a later reader. `span` is the first and the last
-    stack that uses the tensor.
+    stack that uses the tensor. Of a concatenation that is not made the `parts` are written, each by its own stack.
     """
 
     tensor: str
@@ -62,10 +63,14 @@ class ResidencyMove:
     writer: Place | None = None
     readers: Mapping[int, str] = field(default_factory=dict)
     leaving: tuple[int, ...] = ()
+    parts: tuple[tuple[str, Place | None], ...] = ()
 
     def applied(self, places: Places) -> Places:
         """Return the places with this tensor there."""
-        return places.with_residency(self.tensor, self.writer, self.readers, self.leaving)
+        placed = places.with_residency(self.tensor, self.writer, self.readers, self.leaving)
+        for part, writer in self.parts:
+            placed = placed.with_written(part, writer, self.leaving)
+        return placed
 
 
 @dataclass(slots=True)
@@ -80,6 +85,8 @@ class Improver:
     evaluator: Evaluator
     lower_bound: int
     best: Placed
+    views: frozenset[str] = frozenset()
+    """Concatenations that are not made."""
     _residencies: Sequence[ResidencyMove] = field(init=False)
     _next: int = field(default=0, init=False)
     _in_vain: int = field(default=0, init=False)
@@ -173,6 +180,7 @@ class Improver:
         """Yield, for every tensor that is used, DRAM alone and each run of readers in each memory that may hold it."""
         stacks = self.composer.stacks
         stack_of = {name: number for number, one in enumerate(stacks) for name in one.operators}
+        joined = joined_maps(self.network, self.views)
         for tensor in self.network.tensors:
             producer = self.network.producer.get(tensor.name)
             writer = None if producer is None else stack_of[producer.name]
@@ -181,14 +189,24 @@ class Improver:
             if not users:
                 continue
             span = min(users), max(users)
-            yield ResidencyMove(tensor.name, span)
+            parts = [one.part for one in joined.get(tensor.name, ()) if one.part in self.network.producer]
+            writers = {part: stack_of[self.network.producer[part].name] for part in parts}
+            yield ResidencyMove(tensor.name, span, parts=tuple((part, None) for part in writers))
             is_whole = all(stacks[number].tiling is None for number in users)
             for level in self.composer.accelerator.addressed:
                 if _may_hold(level, tensor) and not (is_whole and tensor.size_bytes > level.memory.capacity_bytes):
-                    yield from residencies_in(tensor.name, span, writer, readers, level.memory.name)
+                    for one in residencies_in(tensor.name, span, writer, readers, level.memory.name):
+                        yield _with_parts(one, writers)
 
     def _weight(self, one: ResidencyMove) -> int:
         return self.network.tensor[one.tensor].size_bytes * (len(one.readers) + 1)
+
+
+def _with_parts(one: ResidencyMove, writers: Mapping[str, int]) -> ResidencyMove:
+    """Return the residency of a concatenation with its parts, of which the stacks that write them are given."""
+    memory = None if one.writer is None else one.writer[1]
+    parts = ((part, None if memory is None else (stack, memory)) for part, stack in writers.items())
+    return replace(one, span=(min(one.span[0], *writers.values()), one.span[1]), parts=tuple(parts)) if writers else one
 
 
 def residencies_in(

@@ -120,9 +120,10 @@ class AttemptMaker:
         composition = composer.addressed(composer.composed(places))
         evaluator = ScheduleEvaluator(question, tiles, self.run, self.listener)
         best = Placed(places, composition, evaluator.of(composition))
-        improver = Improver(question.network, composer, evaluator, question.lower_bound, best)
+        views = question.views & question.network.operator.keys()
+        improver = Improver(question.network, composer, evaluator, question.lower_bound, best, views)
         seconds = self.run.seconds - begun - (self.mapper.seconds - mapping)
-        self._seconds_an_operator = seconds / len(tiles.graph.operators)
+        self._seconds_an_operator = seconds / max(len(tiles.graph.operators), 1)
         return ScheduleAttempt(question, tiles, improver, seconds)
 
     def without_offsets(self, stacks: Sequence[ScheduledStack], places: Places) -> Composition:
@@ -131,7 +132,7 @@ class AttemptMaker:
 
     def _composer(self, stacks: Sequence[ScheduledStack]) -> tuple[Composer, TileGraph]:
         question = self.question
-        tiles = tile_graph(question.network, stacks, question.precision)
+        tiles = tile_graph(question.network, stacks, question.precision, question.views)
         count = len(tiles.graph.operators)
         self.run.spend(SECONDS_OF_A_TILE_OPERATOR * count)
         if self._seconds_an_operator and count * self._seconds_an_operator > self.run.seconds_left:

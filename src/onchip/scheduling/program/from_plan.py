@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.answer.program import Allocate, Compute, Free, Plan
 from onchip.arch.accelerator import Accelerator
 from onchip.ir.graph import Graph
-from onchip.memory.spill.exact import solve_exactly
+from onchip.memory.spill.best_first.exact import solve_exactly
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, seeing_parts
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run
 
@@ -24,17 +25,39 @@ class PlannedStart:
     places: Places
 
 
-def planned_start(network: Graph, accelerator: Accelerator, run: Run) -> PlannedStart | None:
+def planned_start(
+    network: Graph, accelerator: Accelerator, run: Run, views: Collection[str] = ()
+) -> PlannedStart | None:
     """Plan the whole operators of a network for minimum traffic; None if an operator does not fit, or time is over.
 
-    Parameters count. The machine's addressed memories are the scratchpads.
+    Parameters count. The machine's addressed memories are the scratchpads. Concatenations that are `views` are not
+    made: an operator needs all parts of what it reads.
     """
+    joined = joined_maps(network, views)
+    seen = seeing_parts(network, joined)
     memories = tuple(level.memory for level in accelerator.addressed)
-    problem = Problem(network, memories, order=Order.FREE, count=Count.ALL)
+    problem = Problem(seen, memories, order=Order.FREE, count=Count.ALL)
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return None
     plan = solve_exactly(problem, replace(run, listener=lambda _: None)).answer
-    return None if plan is None else start_of_plan(plan, network)
+    return None if plan is None else _with_views(start_of_plan(plan, seen), network, joined)
+
+
+def _with_views(start: PlannedStart, network: Graph, joined: JoinedMaps) -> PlannedStart:
+    """Return the start with what is joined and not made: each before its first reader, read where its parts are."""
+    order = list(start.order)
+    for whole in reversed(list(joined)):
+        readers = {reader.name for reader in network.readers[whole]}
+        order.insert(next(at for at, name in enumerate(order) if name in readers), network.producer[whole].name)
+    at = {name: number for number, name in enumerate(order)}
+    places = start.places.renumbered({number: at[name] for number, name in enumerate(start.order)})
+    read = dict(places.read)
+    for whole, parts in joined.items():
+        for number in (at[reader.name] for reader in network.readers[whole]):
+            memory = places.read.get((number, parts[0].part))
+            if memory is not None:
+                read[number, whole] = memory
+    return PlannedStart(tuple(order), replace(places, read=read))
 
 
 def start_of_plan(plan: Plan, network: Graph) -> PlannedStart:

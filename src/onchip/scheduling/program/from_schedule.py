@@ -63,7 +63,7 @@ def _homes(schedule: Schedule, network: TiledNetwork) -> tuple[Mapping[StackMap,
         for operand, home in zip(step.operands, homes, strict=True):
             if home is not None:
                 found = written if operand.operand is Operand.OUTPUT else read
-                key = step.stack, base_of(operand.bands[0])
+                key = step.stack, operand.tensor
                 found[key] = min(found.get(key, home), home, key=lambda memory: rank[memory])
     return read, written
 

@@ -76,10 +76,10 @@ class _Walk:
             step = self._network.steps[at]
             for operand in step.operands:
                 if operand.operand is not Operand.OUTPUT:
-                    self._bring(operand, self._read.get(base_of(operand.bands[0])))
+                    self._bring(operand, self._read.get(operand.tensor))
             for operand in step.operands:
                 if operand.operand is Operand.OUTPUT:
-                    self._make_room(operand, self._written.get(base_of(operand.bands[0])))
+                    self._make_room(operand, self._written.get(operand.tensor))
             self.free_bytes.append(dict(self._free))
             self.homes.append(tuple(self._home(operand) for operand in step.operands))
             self.instructions.append(Compute(step.operator))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 _Place = TypeVar("_Place", str, str | None)
@@ -68,6 +68,13 @@ class Places:
         written |= {} if writer is None else {(writer[0], tensor): writer[1]}
         kept = (key for key in self.leaving if key[1] != tensor)
         return Places(read, written, self.waiting, frozenset((*kept, *((stack, tensor) for stack in leaving))))
+
+    def with_written(self, tensor: str, writer: Place | None, leaving: Iterable[int]) -> Places:
+        """Return these places with a tensor written elsewhere (None: DRAM); where it is read stays as it is."""
+        written = {key: where for key, where in self.written.items() if key[1] != tensor}
+        written |= {} if writer is None else {(writer[0], tensor): writer[1]}
+        kept = (key for key in self.leaving if key[1] != tensor)
+        return replace(self, written=written, leaving=frozenset((*kept, *((stack, tensor) for stack in leaving))))
 
     def with_map(self, tensor: str, writer: int | None, readers: Iterable[int], memory: str | None) -> Places:
         """Return these places with a tensor in one memory from its writer (None: DRAM has it) to these readers."""

@@ -15,7 +15,10 @@ from onchip.transform.groups.tile_graph import TileGraph
 
 @dataclass(frozen=True, slots=True)
 class ScheduleQuestion:
-    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least."""
+    """The network as read, the accelerator, the bits of elements and partial sums, and what is to be least.
+
+    Concatenations that are `views` are not made: their readers read the parts.
+    """
 
     network: Graph
     accelerator: Accelerator
@@ -23,6 +26,7 @@ class ScheduleQuestion:
     objective: ScheduleObjective
     lower_bound: int = 0
     uses_cache: bool = True
+    views: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

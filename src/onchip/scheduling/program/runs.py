@@ -67,7 +67,7 @@ def step_of(tiles: TileGraph, operator: Operator) -> Step:
     if origin.operands is None:
         return Step(operator.name, origin.stack, (), operands, operator.workspace_bytes)
     names = [origin.operands.input, *filter(None, [origin.operands.weight])]
-    read = {one.bands[0].part_of or one.bands[0].name: one for one in operands if one.operand is not Operand.OUTPUT}
+    read = {one.tensor: one for one in operands if one.operand is not Operand.OUTPUT}
     written = [one for one in operands if one.operand is Operand.OUTPUT]
     of_nests = (*(read[name] for name in names), *written)
     filled_bits = _filled_bits(written[0], origin.nests)

@@ -40,7 +40,7 @@ from onchip.scheduling.program.usable import ensure_usable
 from onchip.scheduling.search.fused import FusionSearch, FusionStart
 from onchip.search.budget.limits import Progress, Run
 from onchip.search.strategy.pool import TaskPool
-from onchip.transform.groups.tiled import tile_graph
+from onchip.transform.groups.tiled import tile_graph_of_schedule
 
 METHOD: Final = "composed"
 OTHERS: Final = {
@@ -215,7 +215,7 @@ class ScheduleSearch:
         if earlier is None or not self.options.leaves_stacks_open or not self.options.maps_stay:
             return
         try:
-            tiles = tile_graph(question.network, earlier.stacks, question.precision)
+            tiles = tile_graph_of_schedule(question.network, earlier, question.precision)
         except ScheduleError:
             return
         decisions = decisions_of_schedule(earlier, tiles, question.accelerator)
@@ -236,7 +236,8 @@ class ScheduleSearch:
         if not self.options.maps_stay or self._is_over:
             return
         question = self.question
-        start = planned_start(question.network, question.accelerator, self._share(self.params.share_of_plan))
+        run = self._share(self.params.share_of_plan)
+        start = planned_start(question.network, question.accelerator, run, question.views)
         if start is None:
             return
         stacks = tuple(ScheduledStack((name,)) for name in start.order)

@@ -1,4 +1,4 @@
-"""The incumbent of an anytime search: the best answer and the best lower bound so far."""
+"""The best answer and the best lower bound so far: what makes a search anytime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Incumbent(Generic[AnswerT]):
-    """The best answer and bound of a minimisation; reports each improvement, and ends as a Result."""
+    """Collects answers and bounds of a minimisation, reports each improvement, and ends as a Result."""
 
     def __init__(self, run: Run, lower_bound: int = 0) -> None:
         self.run = run
@@ -23,19 +23,16 @@ class Incumbent(Generic[AnswerT]):
 
     @property
     def is_proven(self) -> bool:
-        """Return True if the best answer attains the bound."""
+        """True if the best answer attains the bound."""
         return self.value is not None and self.value <= self.lower_bound
 
     @property
     def is_settled(self) -> bool:
-        """Return True if the best answer is proven optimal, or the problem is proven infeasible."""
+        """True if the best answer is proven, or there is proven to be none."""
         return self.is_proven or self.is_infeasible
 
     def keep(self, answer: AnswerT | None, value: int, phase: str) -> bool:
-        """Keep and report an answer if it improves on the incumbent; return True if it does.
-
-        The answer may be None if it is built later.
-        """
+        """Keep and report an answer (None if it is made later) if it is better than the best; return whether it is."""
         if self.value is not None and value >= self.value:
             return False
         self.answer, self.value = answer, value

@@ -1,4 +1,4 @@
-"""Pools of workers: threads of this process, processes of this machine, or a cluster's workers."""
+"""Workers that answer questions of one kind: threads of this process, processes of this machine, or a cluster's."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ ToldT = TypeVar("ToldT", covariant=True)
 
 
 class Pending(Protocol[ToldT]):
-    """A handle of an answer that may not be available yet."""
+    """An answer that may not be there yet."""
 
     def ready(self) -> bool:
-        """Return True if the answer is available."""
+        """Say whether it is there."""
 
     def wait(self, seconds: float, /) -> None:
-        """Wait for the answer, at most `seconds`."""
+        """Wait for it, at most so long."""
 
     def get(self) -> ToldT:
-        """Return the available answer, or raise the exception of its task."""
+        """Return it, or raise what the question raised, once it is there."""
 
 
 class TaskPool(Protocol):
-    """A pool of workers; unless `is_here`, functions and tasks must be picklable."""
+    """Who answers questions; unless that is here, what is asked and who answers can be pickled."""
 
     @property
     def is_here(self) -> bool:
-        """Return True if tasks run in this process."""
+        """Whether questions are answered in this process."""
 
     @property
     def room(self) -> int:
-        """Return the number of tasks that run at once, at least 1."""
+        """How many questions are answered at once, at least 1."""
 
     def submit(self, answer: Callable[[QuestionT], AnswerT], question: QuestionT) -> Pending[AnswerT]:
-        """Submit a task; it waits while all workers are busy."""
+        """Hand over a question; it waits where there is no room."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalPool:
-    """A pool of `room` threads of this process (`is_here`), or of processes of this machine."""
+    """So many threads of this process (`is_here`), or processes of this machine."""
 
     room: int
     pool: Pool
     is_here: bool
 
     def submit(self, answer: Callable[[QuestionT], AnswerT], question: QuestionT) -> Pending[AnswerT]:
-        """Submit a task to the next free worker."""
+        """Hand over a question to whichever is free first."""
         return self.pool.apply_async(answer, (question,))
 
 
 @contextmanager
 def threads(count: int) -> Iterator[LocalPool]:
-    """Start `count` threads, for work that releases the interpreter lock; the context waits for that work."""
+    """Start so many threads, for work that releases the interpreter lock; whoever ends the context lets them end."""
     with ThreadPool(count) as pool:
         yield LocalPool(count, pool, is_here=True)
 
 
 @contextmanager
 def processes(count: int) -> Iterator[LocalPool]:
-    """Start `count` processes, terminated at the end of the context."""
+    """Start so many processes, which end with the context, whatever they are at."""
     with get_context("spawn").Pool(count, _begin) as pool:
         yield LocalPool(count, pool, is_here=False)
 
 
 def _begin() -> None:
-    """Leave Ctrl-C and warnings about the mapping cache to the parent process."""
+    """Ctrl-C is for the process that has the pool, and so is what is wrong with kept mappings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore", CacheWarning)

@@ -62,7 +62,7 @@ class OnnxTileKernels:
         bands: dict[str, list[tuple[Tensor, Bytes]]] = {name: [] for name in original.inputs}
         for name, content in operands.items():
             if name != before:
-                tensor = self._graph.tensor[name]
+                tensor = tile.seen(self._graph.tensor[name])
                 bands.setdefault(place_of(tensor)[0], []).append((tensor, content))
         if tile.part is SumPart.WHOLE:
             values = self._kernels.run(original, self._given(bands))

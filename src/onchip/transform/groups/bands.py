@@ -111,6 +111,27 @@ class MapBands:
         return band
 
 
+@dataclass(frozen=True, slots=True)
+class JoinedBands:
+    """The bands of a concatenation that is not made: those of the maps that it joins, one after the other."""
+
+    parts: tuple[MapBands, ...]
+
+    def within(self, place: TilePlace, rows: Range, columns: Range) -> tuple[Tensor, ...]:
+        """Those of which a rectangle of pixels is made, as the tile at `place` has them."""
+        return tuple(band for part in self.parts for band in part.within(place, rows, columns))
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Rows and columns of the maps."""
+        return self.parts[0].pixels
+
+    @property
+    def all(self) -> tuple[Tensor, ...]:
+        """Every band of all maps."""
+        return tuple(band for part in self.parts for band in part.all)
+
+
 class OutsideLines:
     """Where maps between stacks are cut, in rows and columns of their tensors; each begins and ends at a line."""
 

@@ -135,7 +135,7 @@ class WholeOperators:
         if self._behind_views(name) == name:
             return (tensor,)
         views = ViewEmission(self.parts, self.bands, TilePlace(0, 0, 1))
-        return (views.view(name, whole_region(tensor.shape or ())),)
+        return views.view(name, whole_region(tensor.shape or ()))
 
 
 def views_that_leave(graph: Graph, network: FusableNetwork) -> tuple[Operator, ...]:

@@ -14,6 +14,7 @@ from onchip.ir.region import Region, size_of, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ir.tile import Tile
 from onchip.ops.registry.kinds import geometry_of
+from onchip.ops.views.joined_maps import JoinedMaps
 from onchip.ops.views.views import paces_of
 from onchip.transform.slices.bands import tile_of
 from onchip.transform.slices.tile_bytes import place_of
@@ -27,10 +28,12 @@ class EmittedParts:
     """Operators by name; of each tensor of `graph` the bands that are used, by name.
 
     `parameters` are those that the parts of an operator read, by its name; of an operator that it does not name, all.
+    Concatenations that are `joined` are not made: operators list the bands of their parts.
     """
 
     graph: Graph
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joined: JoinedMaps = field(default_factory=dict)
     operators: dict[str, Operator] = field(default_factory=dict)
     bands: dict[str, dict[str, Tensor]] = field(default_factory=lambda: defaultdict(dict))
     _runs_in_parts: dict[str, bool] = field(default_factory=dict)
@@ -47,8 +50,10 @@ class EmittedParts:
             raise GraphError("a tile of another operator has this name", place=f"operator {name!r}", expected="another")
         parameters = self.parameters.get(operator.name, operator.parameters)
         if all(band.part_of is None for band in (*inputs, *written)):
-            self.operators[operator.name] = replace(operator, parameters=parameters)
-            return
+            if not any(read in self.joined for read in operator.inputs):
+                self.operators[operator.name] = replace(operator, parameters=parameters)
+                return
+            name = operator.name
         region = _region_of(written)
         self._ensure_it_runs(operator, inputs, region)
         self.operators[name] = Operator(
@@ -70,13 +75,13 @@ class EmittedParts:
         listed = []
         for names in (operator.inputs, operator.outputs):
             bands = {name: bands_of(name) for name in names}
-            for name, own in bands.items():
-                self.bands[own[0].part_of or name].update((band.name, band) for band in own)
+            for band in (band for own in bands.values() for band in own):
+                self.bands[band.part_of or band.name][band.name] = band
             listed.append(tuple(band.name for name in names for band in bands[name]))
         if operator.name in self.operators:
             raise GraphError("a tile has this name", place=f"operator {operator.name!r}", expected="another")
         if listed != [operator.inputs, operator.outputs]:
-            tile = operator.tile or tile_of(self.graph, operator)
+            tile = operator.tile or self._whole_tile(operator)
             operator = replace(operator, inputs=tuple(dict.fromkeys(listed[0])), outputs=listed[1], tile=tile)
         parameters = self.parameters.get(operator.name, operator.parameters)
         self.operators[operator.name] = replace(operator, parameters=parameters)
@@ -109,7 +114,8 @@ class EmittedParts:
     def _whole_tile(self, operator: Operator) -> Tile:
         """The tile that is all of an operator; each of its tiles differs from it in the region alone."""
         if operator.name not in self._whole_tiles:
-            self._whole_tiles[operator.name] = tile_of(self.graph, operator)
+            joined = tuple(part for name in dict.fromkeys(operator.inputs) for part in self.joined.get(name, ()))
+            self._whole_tiles[operator.name] = replace(tile_of(self.graph, operator), joined=joined)
         return self._whole_tiles[operator.name]
 
     def _ensure_it_runs(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> None:
@@ -133,7 +139,7 @@ class EmittedParts:
 
     def _is_all(self, operator: Operator, inputs: Sequence[Tensor], region: Region) -> bool:
         """Whether this part reads and writes all that the operator does."""
-        read = dict.fromkeys(inputs)
+        read = [self._whole_tile(operator).seen(band) for band in dict.fromkeys(inputs)]
         given = {
             name: sum(prod(band.shape or ()) for band in read if place_of(band)[0] == name) for name in operator.inputs
         }

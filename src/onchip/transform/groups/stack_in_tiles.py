@@ -15,7 +15,7 @@ from onchip.ops.contractions.contractions import ELEMENT_BY_ELEMENT
 from onchip.ops.derive.back_calculation import AxisName, BackCalculation, ReadUse, back_calculation
 from onchip.ops.derive.fusable import FusableLayer, Read, Stack, pixels_of, region_of_pixels
 from onchip.ops.derive.operands import largest_first
-from onchip.transform.groups.bands import MapBands, TilePlace, lines_inside, lines_outside, range_of
+from onchip.transform.groups.bands import JoinedBands, MapBands, TilePlace, lines_inside, lines_outside, range_of
 from onchip.transform.groups.parts import EmittedParts
 from onchip.transform.groups.views import ViewEmission, shift_of_view
 
@@ -76,7 +76,7 @@ class StackInTiles:
         down, across = self.rows.maps[name].computed, self.columns.maps[name].computed
         return range_of(down, place.row), range_of(across, place.column)
 
-    def emit(self, parts: EmittedParts, bands: Mapping[str, MapBands]) -> None:
+    def emit(self, parts: EmittedParts, bands: Mapping[str, MapBands | JoinedBands]) -> None:
         """All tiles one after the other; `bands` are those of all maps that the stack reads and writes.
 
         Raises GraphError for what cannot run in parts.
@@ -111,7 +111,7 @@ class StackInTiles:
             is_at_pixels = graph.operator[layer.name].kind in ELEMENT_BY_ELEMENT
             others = computed if is_at_pixels else self._seen_of_view(name, (read, down, across), computed, views)
             region = self._region(name, read, (seen, others), views)
-            found.append(views.view(name, region))
+            found += views.view(name, region)
         return tuple(found)
 
     def _region(

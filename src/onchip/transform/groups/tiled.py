@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from onchip.answer.schedule import MOST_TILE_OPERATORS, ScheduledStack, ScheduleError
+from onchip.answer.program import Compute
+from onchip.answer.schedule import MOST_TILE_OPERATORS, Schedule, ScheduledStack, ScheduleError
 from onchip.answer.stacks import Tiling
 from onchip.errors import InputError
 from onchip.ir.graph import Graph
@@ -18,8 +19,9 @@ from onchip.ops.derive.fusable_of import fusable_of
 from onchip.ops.derive.layers_of import Precision
 from onchip.ops.derive.nests import NestsOfNetwork
 from onchip.ops.derive.precise import with_elements_of
+from onchip.ops.views.joined_maps import JoinedMaps, joined_maps, parts_of, views_that_join
 from onchip.ops.windows.sliding_windows import NoLayerError
-from onchip.transform.groups.bands import MapBands, OutsideLines
+from onchip.transform.groups.bands import JoinedBands, MapBands, OutsideLines
 from onchip.transform.groups.part_of_network import part_of_network
 from onchip.transform.groups.parts import EmittedParts
 from onchip.transform.groups.stack_in_tiles import StackInTiles
@@ -37,6 +39,8 @@ class Tiled:
 
     stacks: tuple[ScheduledStack, ...]
     precision: Precision = field(default_factory=Precision)
+    views: frozenset[str] = frozenset()
+    """Concatenations that are not made, some of those that `views_that_join` allows."""
 
     def __call__(self, graph: Graph) -> TileGraph:
         """Raises ScheduleError where the stacks are not the network's, cannot run in tiles, or are too many tiles."""
@@ -45,17 +49,31 @@ class Tiled:
         tiled = stacks_in_tiles(network, self.stacks)
         whole = sum(len(stack.operators) for stack in self.stacks if stack.tiling is None)
         _check_number(network, whole + sum(one.layer_tiles for one in tiled.values()))
-        made = emitted(NestsOfNetwork(network, self.precision), self.stacks, tiled)
+        joined = joined_maps(network, self.views)
+        made = emitted(NestsOfNetwork(network, self.precision), self.stacks, tiled, joined)
         _check_number(network, len(made.operators))
         return made
 
 
-def tile_graph(graph: Graph, stacks: Sequence[ScheduledStack], precision: Precision) -> TileGraph:
+def tile_graph(
+    graph: Graph, stacks: Sequence[ScheduledStack], precision: Precision, views: Collection[str] = ()
+) -> TileGraph:
     """The network as these stacks run it, with elements of `precision`; docs/schedule.md says what is in it.
 
-    Raises ScheduleError where the stacks are not the network's, cannot run in tiles, or are too many tiles.
+    Concatenations that are `views` are not made: whoever reads one reads its parts. Raises ScheduleError where the
+    stacks are not the network's, cannot run in tiles, or are too many tiles.
     """
-    return Tiled(tuple(stacks), precision)(graph)
+    return Tiled(tuple(stacks), precision, frozenset(views))(graph)
+
+
+def tile_graph_of_schedule(graph: Graph, schedule: Schedule, precision: Precision) -> TileGraph:
+    """Return the tile graph that a schedule runs: a concatenation is made if, and only if, the program runs it.
+
+    Raises what `tile_graph` raises.
+    """
+    run = {one.operator for one in schedule.program.instructions if isinstance(one, Compute)}
+    made = run | {name.rpartition("#")[0] for name in run - graph.operator.keys()}
+    return tile_graph(graph, schedule.stacks, precision, views_that_join(graph) - made)
 
 
 def _check_number(graph: Graph, count: int) -> None:
@@ -64,16 +82,24 @@ def _check_number(graph: Graph, count: int) -> None:
         raise ScheduleError(f"it has {count:,} tile operators", file=graph.name, place="stacks", expected=expected)
 
 
-def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapping[int, StackInTiles]) -> TileGraph:
+def emitted(
+    nests: NestsOfNetwork,
+    stacks: Sequence[ScheduledStack],
+    tiled: Mapping[int, StackInTiles],
+    joined: JoinedMaps,
+) -> TileGraph:
     """The tile graph of a network whose stacks are legal; `tiled` are those in tiles, by number.
+
+    Concatenations that are `joined` are not made.
 
     Raises ScheduleError for an operator that cannot run in parts.
     """
-    emission = _Emission(nests, _bands_outside(nests.graph, tiled.values()))
+    emission = _Emission(nests, _bands_outside(nests.graph, tiled.values(), joined), joined)
     for number, stack in enumerate(stacks):
         if number not in tiled:
-            for name in stack.operators:
-                emission.add_whole(number, nests.graph.operator[name])
+            for operator in map(nests.graph.operator.__getitem__, stack.operators):
+                if operator.outputs[0] not in joined:
+                    emission.add_whole(number, operator)
             continue
         try:
             emission.add_tiles(number, tiled[number])
@@ -83,9 +109,10 @@ def emitted(nests: NestsOfNetwork, stacks: Sequence[ScheduledStack], tiled: Mapp
     return emission.finished()
 
 
-def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles]) -> Mapping[str, MapBands]:
+def _bands_outside(graph: Graph, tiled: Iterable[StackInTiles], joined: JoinedMaps) -> Mapping[str, MapBands]:
     """The bands of each map between stacks, or from the network's input, that some stack reads or writes in tiles."""
-    found = [each for one in tiled for each in one.lines_outside(graph)]
+    cut = (each for one in tiled for each in one.lines_outside(graph))
+    found = [(part, each) for name, each in cut for part in parts_of(joined, (name,))]
     lines = OutsideLines(graph, dict.fromkeys(name for name, _ in found))
     for name, (rows, columns) in found:
         lines.cut(name, rows, columns)
@@ -98,12 +125,13 @@ class _Emission:
 
     nests: NestsOfNetwork
     outside: Mapping[str, MapBands]
+    joined: JoinedMaps
     parts: EmittedParts = field(init=False)
     origins: dict[str, TileOperator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         parameters = {operator.name: self._parameters_read(operator) for operator in self.nests.graph.operators}
-        self.parts = EmittedParts(self.nests.graph, parameters)
+        self.parts = EmittedParts(self.nests.graph, parameters, self.joined)
 
     def add_whole(self, number: int, operator: Operator) -> None:
         """An operator of a stack without tiling: as it stands, but that it lists all bands of a map that has some."""
@@ -117,8 +145,10 @@ class _Emission:
     def add_tiles(self, number: int, tiled: StackInTiles) -> None:
         """The operators of a stack in tiles; raises InputError, or NoLayerError, where these cannot be."""
         graph, output = self.nests.graph, tiled.stack.output.name
-        bands = {**self.outside, **tiled.bands_inside(graph)}
-        bands[output] = replace(bands[output], scale=tiled.scale(graph, output))
+        bands: dict[str, MapBands | JoinedBands] = {**self.outside, **tiled.bands_inside(graph)}
+        bands[output] = replace(self.outside[output], scale=tiled.scale(graph, output))
+        for name in (one.name for one in tiled.stack.inputs if one.name in self.joined):
+            bands[name] = JoinedBands(tuple(self.outside[part] for part in parts_of(self.joined, (name,))))
         before = len(self.parts.operators)
         tiled.emit(self.parts, bands)
         for operator in list(self.parts.operators.values())[before:]:
@@ -150,8 +180,12 @@ class _Emission:
         return tuple(name for name in operator.parameters if name in (operands.input, operands.weight))
 
     def _all_bands(self, name: str) -> tuple[Tensor, ...]:
-        """Of a map that is cut all bands; another tensor is whole."""
-        return self.outside[name].all if name in self.outside else (self.nests.graph.tensor[name],)
+        """Of a map that is cut all bands; another tensor is whole; of a concatenation that is not made the parts."""
+        return tuple(
+            band
+            for part in parts_of(self.joined, (name,))
+            for band in (self.outside[part].all if part in self.outside else (self.nests.graph.tensor[part],))
+        )
 
 
 def stacks_in_tiles(graph: Graph, stacks: tuple[ScheduledStack, ...]) -> dict[int, StackInTiles]:

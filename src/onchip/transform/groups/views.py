@@ -15,7 +15,7 @@ from onchip.ir.region import Region, whole_region
 from onchip.ir.tensor import Role, Tensor
 from onchip.ops.derive.fusable import ranges_of_pixels, region_of_pixels
 from onchip.ops.views.views import paces_of, seen_region
-from onchip.transform.groups.bands import MapBands, TilePlace
+from onchip.transform.groups.bands import JoinedBands, MapBands, TilePlace
 from onchip.transform.groups.parts import EmittedParts
 from onchip.transform.slices.bands import band_of_tensor
 
@@ -25,12 +25,15 @@ class ViewEmission:
     """Of one tile, whose maps are `bands`; `made` are the views that it has, by tensor and region."""
 
     parts: EmittedParts
-    bands: Mapping[str, MapBands]
+    bands: Mapping[str, MapBands | JoinedBands]
     place: TilePlace
-    made: dict[tuple[str, Region], Tensor] = field(default_factory=dict)
+    made: dict[tuple[str, Region], tuple[Tensor, ...]] = field(default_factory=dict)
 
-    def view(self, name: str, region: Region) -> Tensor:
-        """A region of a view; raises GraphError where only a part of a view of another shape is asked for."""
+    def view(self, name: str, region: Region) -> tuple[Tensor, ...]:
+        """Return a region of a view, or what of its parts shows a concatenation that is not made.
+
+        Raises GraphError where only a part of a view of another shape is asked for.
+        """
         if (name, region) not in self.made:
             self.made[name, region] = self._made(self.parts.graph.tensor[name], region)
         return self.made[name, region]
@@ -42,18 +45,20 @@ class ViewEmission:
         name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
         self.parts.add(operator, name, self._seen(operator, tensor, region), (tensor,))
 
-    def _made(self, tensor: Tensor, region: Region) -> Tensor:
+    def _made(self, tensor: Tensor, region: Region) -> tuple[Tensor, ...]:
         operator = self.parts.graph.producer[tensor.name]
         seen = self._seen(operator, tensor, region)
+        if tensor.name in self.parts.joined:
+            return seen
         is_whole = region == whole_region(tensor.shape or ()) and all(band.part_of is None for band in seen)
         if is_whole and operator.name in self.parts.operators:
-            return tensor
+            return (tensor,)
         name = self.parts.fresh_name(f"{operator.name}#{self.place.number}")
         written = band_of_tensor(tensor, region, "" if is_whole else name.removeprefix(operator.name))
         if not is_whole:
             written = replace(written, role=Role.ACTIVATION)
         self.parts.add(operator, name, seen, (written,))
-        return written
+        return (written,)
 
     def _seen(self, operator: Operator, tensor: Tensor, region: Region) -> tuple[Tensor, ...]:
         """What of the operator's inputs the region takes: bands of maps, or regions of further views."""
@@ -64,7 +69,7 @@ class ViewEmission:
 
     def _of_source(self, name: str, wanted: Region) -> tuple[Tensor, ...]:
         if name not in self.bands:
-            return (self.view(name, wanted),)
+            return self.view(name, wanted)
         return self.bands[name].within(self.place, *ranges_of_pixels(wanted))
 
 

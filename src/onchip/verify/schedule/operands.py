@@ -33,14 +33,17 @@ class TileOperand:
 def tile_operands(tiles: Graph, run: TileOfNetwork) -> tuple[TileOperand, ...]:
     """What a tile operator reads, then what it writes, each tensor of the network once.
 
-    A parameter lies where weights do, and what else is read where inputs do, also as the weight of its loop nest.
+    Parts of a concatenation that nobody makes are one operand: the concatenation. A parameter lies where weights do,
+    and what else is read where inputs do, also as the weight of its loop nest.
     What looks elements up reads of each operand no more of them than it writes.
     """
     found: dict[tuple[str, Operand], list[str]] = {}
     for name in run.operator.reads:
         tensor = tiles.tensor[name]
         held_as = Operand.WEIGHT if tensor.role is Role.PARAMETER else Operand.INPUT
-        found.setdefault((tensor.part_of or name, held_as), []).append(name)
+        base = tensor.part_of or name
+        operand, _ = run.place_of.get(base, (base, 0))
+        found.setdefault((operand, held_as), []).append(name)
     for name in run.operator.outputs:
         found.setdefault((tiles.tensor[name].part_of or name, Operand.OUTPUT), []).append(name)
     looked_up = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from onchip.answer.schedule import ScheduledStack
 from onchip.ir.graph import Graph
@@ -14,6 +15,7 @@ from onchip.ir.tensor import Tensor, size_in_bytes
 from onchip.ir.tile import SumPart
 from onchip.verify.rules import Rule, Violation
 from onchip.verify.schedule.boxes import cover, partition
+from onchip.verify.schedule.joins import PartsOf, joins_left_out
 from onchip.verify.schedule.nests import NestDerivation
 from onchip.verify.schedule.stacks import tile_regions
 from onchip.verify.schedule.windows import Needs, seen
@@ -22,14 +24,23 @@ MOST_TILES = 50_000
 """Tilings of more tile operators are outside the space of schedules."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TileOfNetwork:
-    """A tile operator, the network's operator of which it is a part, its stack, and the number of its tile there."""
+    """A tile operator, the network's operator of which it is a part, its stack, and the number of its tile there.
+
+    `joined` are the concatenations among its inputs that nobody makes, with the maps that it reads in their place.
+    """
 
     operator: Operator
     original: Operator
     stack: int
     number: int
+    joined: PartsOf = field(default_factory=dict)
+
+    @cached_property
+    def place_of(self) -> Mapping[str, tuple[str, int]]:
+        """Map each part of a concatenation to the operand that it is a part of, and the channel where it begins."""
+        return {part: (whole, first) for whole, begins in self.joined.items() for part, first in begins.items()}
 
     @property
     def region(self) -> Region | None:
@@ -45,15 +56,17 @@ def tiles_of_network(network: Graph, tiles: Graph, stacks: Sequence[ScheduledSta
     `slice1#3.1`.
     """
     stack_of = {name: number for number, stack in enumerate(stacks) for name in stack.operators}
+    left_out = joins_left_out(network, tiles)
     runs = []
     for operator in tiles.operators:
         name = operator.tile.operator if operator.tile else operator.name
         if name not in stack_of:
             continue
         number = operator.name.removeprefix(f"{name}#").partition(".")[0]
-        runs.append(
-            TileOfNetwork(operator, network.operator[name], stack_of[name], int(number) if number.isdecimal() else 0)
-        )
+        original = network.operator[name]
+        joined = {each: left_out[each] for each in original.inputs if each in left_out}
+        at = int(number) if number.isdecimal() else 0
+        runs.append(TileOfNetwork(operator, original, stack_of[name], at, joined))
     return tuple(runs)
 
 
@@ -78,7 +91,7 @@ def verify_tiles(
             found += _Part(originals[run.original.name], tiles, run).violations()
         found += [
             *_order(stacks, runs, nests),
-            *_what_is_computed(stacks, regions, runs),
+            *_what_is_computed(network, tiles, stacks, regions, runs),
             *_bands(network, tiles, stacks),
         ]
     return tuple(found)
@@ -140,14 +153,24 @@ def _regions_of_last(network: Graph, stack: ScheduledStack) -> Sequence[Region]:
 
 
 def _what_is_computed(
-    stacks: Sequence[ScheduledStack], regions: Sequence[Sequence[Region]], runs: Sequence[TileOfNetwork]
+    network: Graph,
+    tiles: Graph,
+    stacks: Sequence[ScheduledStack],
+    regions: Sequence[Sequence[Region]],
+    runs: Sequence[TileOfNetwork],
 ) -> Iterator[Violation]:
-    """What leaves a stack is computed whole, every tile its part; of what stays inside, windows say what is needed."""
+    """What leaves a stack is computed whole, every tile its part; of what stays inside, windows say what is needed.
+
+    Of a concatenation that may be left out nothing has to be computed.
+    """
+    left_out = joins_left_out(network, tiles)
     numbers: dict[str, set[int]] = defaultdict(set)
     for run in runs:
         numbers[run.original.name].add(run.number)
     for stack, parts in zip(stacks, regions, strict=True):
         last = stack.operators[-1]
+        if network.operator[last].outputs[0] in left_out:
+            continue
         for number, region in enumerate(parts):
             if number not in numbers[last]:
                 yield Violation(Rule.TILE_MISSING, last, f"nothing computes tile {number}, {_shown(region)}")
@@ -169,6 +192,12 @@ def _bands(network: Graph, tiles: Graph, stacks: Sequence[ScheduledStack]) -> It
 
 def _shown(region: Region) -> str:
     return "[" + ", ".join(f"{start}:{stop}" for start, stop in region) + "]"
+
+
+def _behind(region: Region, channels: int) -> Region:
+    """Return a region so many channels further on."""
+    batch, (start, stop), *pixels = region
+    return (batch, (start + channels, stop + channels), *pixels)
 
 
 class _Original:
@@ -217,7 +246,7 @@ class _Part:
             return
         yield from self._parameters()
         for at, written in enumerate(self.run.original.outputs):
-            boxes = self._boxes(self.run.operator.outputs, written)
+            boxes = self._boxes(self.run.operator.outputs, written, {})
             if not partition(self._region(at), boxes):
                 detail = f"it computes {_shown(self._region(at))} of {written!r}, and writes other bands"
                 yield Violation(Rule.REGION_NOT_WRITTEN, self.run.operator.name, detail)
@@ -227,25 +256,34 @@ class _Part:
         tile = self.run.operator.tile
         return tile.regions[output] if tile else self.original.whole[self.run.original.outputs[output]]
 
-    def _boxes(self, names: Sequence[str], base: str) -> list[Region]:
-        """The regions of a tensor of the network that bands have; a whole one is all of it."""
-        tensors = [self.tiles.tensor[name] for name in names]
-        return [
-            tensor.region if tensor.region is not None else self.original.whole[base]
-            for tensor in tensors
-            if (tensor.part_of or tensor.name) == base
-        ]
+    def _boxes(self, names: Sequence[str], base: str, begins: Mapping[str, int]) -> list[Region]:
+        """The regions of a tensor of the network that bands have; a whole one is all of it.
+
+        Of a concatenation that is not made, bands of its parts are regions behind the channel where the part `begins`.
+        """
+        found = []
+        for tensor in (self.tiles.tensor[name] for name in names):
+            part = tensor.part_of or tensor.name
+            if part in begins:
+                found.append(_behind(tensor.region or whole_region(tensor.shape or ()), begins[part]))
+            elif part == base:
+                found.append(tensor.region if tensor.region is not None else self.original.whole[base])
+        return found
 
     def _difference(self) -> str:
         """Why it is no part of its operator, or not the one that its place says; nothing if it is."""
         operator, original, tile = self.run.operator, self.run.original, self.run.operator.tile
         if operator.kind != original.kind or operator.attributes != original.attributes:
             return f"kind and attributes are not those of {original.name!r}"
+        known = (self.original.shapes.keys() - self.run.joined.keys()) | self.run.place_of.keys()
         for names in (operator.inputs, operator.parameters, operator.outputs):
             for name in names:
                 base = self.tiles.tensor[name].part_of or name
-                if base not in self.original.shapes:
+                if base not in known:
                     return f"{original.name!r} knows no {base!r}"
+        joined = {(one.part, one.whole, one.first_channel) for one in (tile.joined if tile else ())}
+        if joined != {(part, *place) for part, place in self.run.place_of.items()}:
+            return f"it reads other maps, or channels, than {original.name!r} sees side by side"
         if tile is not None:
             if (tile.inputs, tile.outputs) != (original.inputs, original.outputs):
                 return f"its operands are not those of {original.name!r}"
@@ -285,7 +323,7 @@ class _Part:
             yield Violation(Rule.TILE_DIFFERS, self.run.operator.name, detail)
             return
         for name, need in zip(original.inputs, needs, strict=True):
-            boxes = self._boxes(self.run.operator.inputs, name)
+            boxes = self._boxes(self.run.operator.inputs, name, self.run.joined.get(name, {}))
             if need is not None and not cover(need, boxes):
                 detail = f"it sees {_shown(need)} of {name!r}, and its bands do not have all of that"
                 yield Violation(Rule.WINDOW_NOT_READ, self.run.operator.name, detail)

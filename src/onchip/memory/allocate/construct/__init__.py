@@ -1,0 +1,1 @@
+"""Constructive packers: best fit, skyline, by size, by time, and a beam over layouts."""

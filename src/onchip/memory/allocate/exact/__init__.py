@@ -1,0 +1,1 @@
+"""Exact packing: branch and bound in sections, conflicts, ties and a CP-SAT fallback."""

@@ -1,0 +1,1 @@
+"""Several memories, static placement and minimum bytes outside."""

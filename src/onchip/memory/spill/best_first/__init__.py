@@ -1,0 +1,1 @@
+"""Label-setting search over executed sets and residencies."""

@@ -1,0 +1,1 @@
+"""Large networks: windows, parts, components and movable orders."""

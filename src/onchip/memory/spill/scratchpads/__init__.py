@@ -1,0 +1,1 @@
+"""Several scratchpads, links, and states kept for the whole inference."""
