@@ -34,8 +34,8 @@ from onchip.api.budgets import CapacityBudget, roomy_problem
 from onchip.audits.finding import Finding
 from onchip.audits.packing import audit_arena, audit_overflow
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.exact.pack import pack
-from onchip.memory.allocate.overflow.overflow import least_overflow
+from onchip.memory.allocate.overflow import least_overflow
+from onchip.memory.allocate.pack import pack
 from onchip.search.budget.limits import Run
 
 OPTIMAL = "OPTIMAL"

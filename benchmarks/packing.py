@@ -21,11 +21,10 @@ from onchip.answer.document import Granularity
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.api.budgets import CapacityBudget, budgets_of, roomy_problem
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.construct.chains import packing_problem
-from onchip.memory.allocate.exact.attempt import Attempt
-from onchip.memory.allocate.exact.branching import Knowledge
-from onchip.memory.decisions.compose import schedule_of_moves
-from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.memory.allocate.exact import Attempt, Knowledge
+from onchip.memory.allocate.residencies import packing_problem
+from onchip.memory.decisions import schedule_of_moves
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.verify.packing import verify_packing

@@ -24,7 +24,7 @@ from packing import CAPACITY_BYTES, INSTANCES, MINIMALLOC_SECONDS, TIME_LIMIT_SE
 from onchip import Limits
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.exact.attempt import Attempt
+from onchip.memory.allocate.exact import Attempt
 from onchip.search.budget.limits import Run
 from onchip.verify.packing import verify_packing
 

@@ -22,10 +22,9 @@ from onchip import Limits
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.errors import InternalError
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.construct.greedy_by_size import order_by_size
-from onchip.memory.allocate.construct.low_packing import blocks_of
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
-from onchip.memory.allocate.exact.pack import least_capacity
+from onchip.memory.allocate.construct import order_by_size
+from onchip.memory.allocate.exact import least_arena_bytes
+from onchip.memory.allocate.pack import blocks_of, least_capacity
 from onchip.native import ArenaSearch, StopToken
 from onchip.search.budget.limits import Run
 from onchip.verify.packing import verify_packing

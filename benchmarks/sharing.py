@@ -29,7 +29,7 @@ from onchip.arch.sharing import Share, SharedKinds
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes
+from onchip.memory.spill.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, Run
 from onchip.transform.rewrite.activations import fuse

@@ -12,10 +12,9 @@ from cosma.linear import linear_plan
 from onchip import Count, Graph, Limits, Memory, Order, Problem, Reading, plan_problem, read_network
 from onchip.answer.document import Granularity
 from onchip.api.budgets import Budgets, CapacityBudget, budgets_of, roomy_problem
-from onchip.memory.baselines.baselines import greedy_moves
-from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
-from onchip.memory.spill.best_first.given import with_order_settled
+from onchip.memory.baselines.belady import belady_moves, greedy_moves
+from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from onchip.verify.verifier import verify

@@ -14,9 +14,9 @@ from onchip.answer.problem import Count, Order, Problem
 from onchip.api.budgets import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.graph_json import read_graph, write_graph
-from onchip.memory.allocate.construct.layouts import LayoutPlacer
+from onchip.memory.allocate.residencies import LayoutPlacer
 from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import compose, schedule_of_moves
+from onchip.memory.decisions import compose, schedule_of_moves
 from onchip.memory.retention.gap_windows import GapWindows
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem

@@ -19,8 +19,8 @@ from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result, Status
 from onchip.errors import InternalError
 from onchip.mapping.methods.registry import method_named
-from onchip.memory.allocate.exact.pack import pack
-from onchip.memory.methods.registry import METHODS, Method
+from onchip.memory.allocate.pack import pack
+from onchip.memory.methods import METHODS, Method
 from onchip.scheduling.choice.anytime import FoundInTime, solve_in_time
 from onchip.scheduling.fronts.workers import Costing
 from onchip.search.budget.limits import Run

@@ -18,7 +18,7 @@ from onchip.__main__ import _as_ctrl_c
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.memory.methods.registry import METHODS, Method
+from onchip.memory.methods import METHODS, Method
 from onchip.search.budget.limits import Run
 from support.diamond import Program
 

@@ -15,20 +15,15 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.decisions import PlanIncumbent, non_compulsory_cost, schedule_of_moves
 from onchip.memory.effort import StepParams
 from onchip.memory.retention.sure_gaps import SureGapsBound
-from onchip.memory.spill.best_first import one_order
-from onchip.memory.spill.best_first.exact import METHOD, TrafficParams, TrafficPlanner
-from onchip.memory.spill.best_first.least_bytes import LeastBytesParams
-from onchip.memory.spill.best_first.search import BestFirstSearch, TwoParts
-from onchip.memory.spill.large import parts_bound, window_moves
-from onchip.memory.spill.large.any_order import AnyOrderPlanner
-from onchip.memory.spill.large.movable_plan import MovablePlan
-from onchip.memory.spill.large.part_problem import WHOLE, PartProblem, UseGroup
-from onchip.memory.spill.large.parts_bound import PartsBound
-from onchip.memory.spill.large.window_moves import WindowMoves
+from onchip.memory.spill import any_order, parts_bound, windows
+from onchip.memory.spill.any_order import AnyOrderPlanner, OrderParams
+from onchip.memory.spill.exact import METHOD, TrafficParams, TrafficPlanner
+from onchip.memory.spill.parts_bound import WHOLE, PartProblem, PartsBound, PartsParams, UseGroup
+from onchip.memory.spill.search import BestFirstSearch, LeastBytesParams, TwoParts
+from onchip.memory.spill.windows import MovablePlan, WindowMoves, WindowParams
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence, uses_of
@@ -261,8 +256,8 @@ def test_windows_are_moved_by_several_workers_and_searched_until_they_are_at_the
         searched.append(upper_bound)
         return BestFirstSearch(problem, run, states, upper_bound=upper_bound)
 
-    monkeypatch.setattr(window_moves, "BestFirstSearch", search)
-    monkeypatch.setattr(window_moves, "WIDTHS", (4, 6, 10))
+    monkeypatch.setattr(windows, "BestFirstSearch", search)
+    monkeypatch.setattr(windows, "PARAMS", WindowParams(widths=(4, 6, 10)))
     indexed = IndexedProblem.of(free(windowed(60, seed)))
     plan, moves = belady_plan(indexed), WindowMoves()
     costs = [plan.cost]
@@ -293,9 +288,9 @@ def test_what_is_grouped_of_any_order_is_what_all_orders_cost_at_least(seed: int
 
 @pytest.mark.parametrize("seed", series((1, 0), 1))
 def test_bounds_rise_and_values_fall_until_it_ends(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(one_order, "MOST_LAYOUTS", 6_000)
-    monkeypatch.setattr(one_order, "STEP", StepParams(long_work=0.1))
-    monkeypatch.setattr(parts_bound, "STATES", 3_000)
+    monkeypatch.setattr(any_order, "PARAMS", OrderParams(layouts=6_000))
+    monkeypatch.setattr(any_order, "STEP", StepParams(long_work=0.1))
+    monkeypatch.setattr(parts_bound, "PARAMS", PartsParams(states=3_000))
     heard: list[Progress] = []
     indexed = IndexedProblem.of(free(windowed(60, seed)))
     incumbent = PlanIncumbent(indexed, Run(listener=heard.append))

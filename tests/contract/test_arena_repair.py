@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status
-from onchip.memory.allocate.construct.low_packing import LowPacking, blocks_of
-from onchip.memory.allocate.exact.attempt import arena_bytes, least_arena_bytes
-from onchip.memory.allocate.exact.pack import pack
+from onchip.memory.allocate.exact import arena_bytes, least_arena_bytes
+from onchip.memory.allocate.pack import LowPacking, blocks_of, pack
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaRepair, StopToken
 from onchip.search.budget.limits import Run
 from onchip.verify.packing import verify_packing

@@ -17,9 +17,8 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.spill.best_first.exact import solve_exactly
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
-from onchip.memory.spill.large.components import solve_in_components
+from onchip.memory.spill.exact import solve_exactly, solve_in_components
+from onchip.memory.spill.min_peak import min_peak_bytes, peak_of_order
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.components import components_of
 from onchip.model.lifetimes.indexed import IndexedProblem

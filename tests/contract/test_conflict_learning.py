@@ -7,9 +7,9 @@ import pytest
 from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.memory.decisions.incumbent import PlanIncumbent
-from onchip.memory.retention.learning import ConflictLearning
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes
+from onchip.memory.decisions import PlanIncumbent
+from onchip.memory.retention.kept_gaps import ConflictLearning
+from onchip.memory.spill.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
@@ -29,7 +29,7 @@ def test_learning_from_conflicts_proves_the_optimum_of_the_given_order(seed: int
     assert most is not None
     problem = Problem(graph, (Memory("sram", least + (most - least) * (seed % 4) // 3, alignment),), order=Order.GIVEN)
     incumbent = PlanIncumbent(IndexedProblem.of(problem), Run())
-    ConflictLearning(incumbent, range(9), incumbent.run).solve(is_the_only_order=True)
+    ConflictLearning(incumbent, range(9), is_the_only_order=True).solve(incumbent.run)
     result = incumbent.result("learning")
     assert result.status is Status.OPTIMAL
     assert result.objective_value == least_traffic(problem)

@@ -8,11 +8,8 @@ from itertools import combinations
 import pytest
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.memory.allocate.exact.branching import Knowledge
-from onchip.memory.allocate.exact.conflicts import conflict_in
-from onchip.memory.allocate.exact.windows import finding_of, unpackable_stretch
-from onchip.memory.allocate.overflow.kept_buffers import Conflict
-from onchip.memory.allocate.overflow.overflow import in_sections
+from onchip.memory.allocate.exact import Knowledge, finding_of, unpackable_stretch
+from onchip.memory.allocate.overflow import Conflict, conflict_in, in_sections
 from onchip.search.budget.limits import Run
 from oracles.packing import fits
 

@@ -14,7 +14,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.retention.sure_gaps import SureGapsBound
-from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.precedence import Precedence, uses_of

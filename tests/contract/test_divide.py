@@ -12,7 +12,7 @@ from onchip.answer.result import Status
 from onchip.arch.memory import Memory
 from onchip.formats.own.bundled import load_network
 from onchip.memory.baselines.divide import crossing_bytes, regions
-from onchip.memory.methods.registry import method_named
+from onchip.memory.methods import method_named
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run

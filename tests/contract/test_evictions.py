@@ -11,7 +11,7 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
 from onchip.ir.tensor import Role
-from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

@@ -13,12 +13,9 @@ from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status
 from onchip.audits.finding import Ruling
 from onchip.audits.packing import audit_arena
-from onchip.memory.allocate.construct.best_fit import BestFit
-from onchip.memory.allocate.construct.low_packing import LowPacking
-from onchip.memory.allocate.exact.attempt import fixed_overlap, least_arena_bytes
-from onchip.memory.allocate.exact.branching import BranchingSearch, Knowledge
-from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
-from onchip.memory.allocate.exact.pack import least_capacity, pack
+from onchip.memory.allocate.construct import BestFit
+from onchip.memory.allocate.exact import BranchingSearch, Knowledge, fixed_overlap, least_arena_bytes, pack_by_cp_sat
+from onchip.memory.allocate.pack import LowPacking, least_capacity, pack
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from onchip.verify.rules import Rule

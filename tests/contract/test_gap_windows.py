@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from onchip.memory.decisions.compose import non_compulsory_cost
+from onchip.memory.decisions import non_compulsory_cost
 from onchip.memory.retention.gap_windows import GapWindows
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.model.lifetimes.indexed import IndexedProblem

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Status
-from onchip.memory.allocate.construct.low_packing import blocks_of
-from onchip.memory.allocate.exact.pack import least_capacity
+from onchip.memory.allocate.pack import blocks_of, least_capacity
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaSearch, JoinedBlocks, StopToken
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing

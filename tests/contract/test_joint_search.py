@@ -10,7 +10,7 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
-from onchip.memory.spill.best_first.search import (
+from onchip.memory.spill.search import (
     UNLIMITED,
     BestFirstSearch,
     SearchOutcome,

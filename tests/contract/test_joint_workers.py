@@ -10,9 +10,8 @@ import pytest
 from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Stop
 from onchip.arch.memory import Memory
-from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
-from onchip.memory.spill.best_first.least_bytes import LeastBytes
-from onchip.memory.spill.best_first.search import UNLIMITED, BestFirstSearch, joint_operators, joint_tensors
+from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.search import UNLIMITED, BestFirstSearch, LeastBytes, joint_operators, joint_tensors
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import JointOutcome, JointSearch, StopToken

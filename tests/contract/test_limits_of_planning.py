@@ -10,7 +10,7 @@ import pytest
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.result import Status
 from onchip.arch.memory import Memory
-from onchip.memory.methods.registry import METHODS
+from onchip.memory.methods import METHODS
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from support.crowds import crowd

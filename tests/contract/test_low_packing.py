@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Status, Stop
-from onchip.memory.allocate.construct import low_packing as low_packing_module
-from onchip.memory.allocate.construct.low_packing import LowPacking, blocks_of
-from onchip.memory.allocate.exact import pack as pack_module
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
-from onchip.memory.allocate.exact.pack import least_capacity, pack
-from onchip.memory.allocate.exact.sections import sections_of
+from onchip.memory.allocate import pack as pack_module
+from onchip.memory.allocate.exact import least_arena_bytes
+from onchip.memory.allocate.pack import LowPacking, blocks_of, least_capacity, pack
+from onchip.memory.allocate.sections import sections_of
 from onchip.native import ArenaBlock, ArenaBlocks, ArenaSearch, StopToken
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
@@ -213,7 +211,7 @@ def test_only_a_sweep_is_done_when_no_time_is_left(is_fixed: bool, monkeypatch: 
         def fill_skylines(self, *_: object) -> None:
             done.append("skylines")
 
-    monkeypatch.setattr(low_packing_module, "ArenaSearch", CountedSearch)
+    monkeypatch.setattr(pack_module, "ArenaSearch", CountedSearch)
     monkeypatch.setattr(pack_module, "has_too_many_pairs", lambda *_: done.append("pairs"))
     result = least_capacity(problem, Run(Limits(time_limit_seconds=0)))
 

@@ -11,8 +11,8 @@ import pytest
 from onchip.answer.result import Status
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
-from onchip.memory.spill.best_first.min_peak import MinPeakSearch
-from onchip.memory.spill.best_first.search import BestFirstSearch, SearchOutcome
+from onchip.memory.spill.min_peak import MinPeakSearch
+from onchip.memory.spill.search import BestFirstSearch, SearchOutcome
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 from oracles.one_scratchpad import least_traffic

@@ -11,13 +11,12 @@ from onchip.answer.problem import Order, Problem
 from onchip.answer.result import Status
 from onchip.api.networks import network_to_plan
 from onchip.arch.memory import Memory
-from onchip.memory.allocate.construct.layouts import LayoutPlacer, has_countable_layouts
+from onchip.memory.allocate.residencies import LayoutPlacer, has_countable_layouts
 from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import compose, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.decisions import PlanIncumbent, compose, non_compulsory_cost, schedule_of_moves
 from onchip.memory.retention.kept_gaps import KeptGaps
-from onchip.memory.spill.best_first.exact import solve_exactly
-from onchip.memory.spill.best_first.one_order import OneOrderPlanner
+from onchip.memory.spill.any_order import OneOrderPlanner
+from onchip.memory.spill.exact import solve_exactly
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.verifier import verify

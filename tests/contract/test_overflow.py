@@ -14,20 +14,24 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Overflow, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.construct import best_fit
-from onchip.memory.allocate.construct.filling import Filling
-from onchip.memory.allocate.exact import attempt
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
-from onchip.memory.allocate.exact.sections import lives_of
-from onchip.memory.allocate.overflow import overflow
-from onchip.memory.allocate.overflow.kept_buffers import Conflict, KeptBuffers
-from onchip.memory.allocate.overflow.overflow import bytes_surely_outside, in_sections, least_overflow, outside_bytes
+from onchip.memory.allocate import exact, overflow, sections
+from onchip.memory.allocate.construct import Filling
+from onchip.memory.allocate.exact import least_arena_bytes
+from onchip.memory.allocate.overflow import (
+    Conflict,
+    Kept,
+    KeptBuffers,
+    bytes_surely_outside,
+    in_sections,
+    least_overflow,
+    outside_bytes,
+)
+from onchip.memory.allocate.sections import lives_of
 from onchip.memory.effort import StepParams
 from onchip.native import StopToken, fill_within
 from onchip.search.budget.limits import Limits, Progress, Run
 from onchip.verify.packing import verify_overflow
 from support.packable import full_at_every_step, is_packable
-from support.series import series
 
 DATA = Path(__file__).parent.parent / "data"
 MINIMALLOC = DATA / "minimalloc"
@@ -119,29 +123,26 @@ def test_it_agrees_where_addresses_cost_bytes() -> None:
     assert len(dearer) >= 10
 
 
-@pytest.mark.parametrize("most_set_aside", series([1, 8], 1))
-def test_it_agrees_where_no_reason_is_found_at_once(most_set_aside: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    settled: list[int] = []
-    settle = overflow.OverflowSearch._all_open_are_settled
+def test_it_agrees_where_no_reason_is_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_aside: list[Kept] = []
+    set_one_aside = KeptBuffers.set_aside
 
-    def counting(search: overflow.OverflowSearch) -> bool:
-        settled.append(len(search._open))
-        return settle(search)
+    def counting(model: KeptBuffers, kept: Kept) -> None:
+        set_aside.append(kept)
+        set_one_aside(model, kept)
 
-    monkeypatch.setattr(overflow, "STEP", StepParams(round_nodes=1))
-    monkeypatch.setattr(overflow, "MOST_SET_ASIDE", most_set_aside)
+    monkeypatch.setattr(overflow, "STEP", StepParams(plan_nodes=1))
     monkeypatch.setattr(overflow, "unpackable_stretches", lambda problem, run: [])
-    monkeypatch.setattr(attempt, "BEST_FIT_TRIES", 0)
-    monkeypatch.setattr(attempt, "unpackable_stretch", lambda *arguments: None)
+    monkeypatch.setattr(exact, "PARAMS", exact.PackingParams(best_fit_tries=0))
+    monkeypatch.setattr(exact, "unpackable_stretch", lambda *arguments: None)
     monkeypatch.setattr(Filling, "orders", lambda filling, first=(): iter([list(first)]))
-    monkeypatch.setattr(overflow.OverflowSearch, "_all_open_are_settled", counting)
+    monkeypatch.setattr(KeptBuffers, "set_aside", counting)
     problems = brimful_problems(400)
 
     results = [least_overflow(problem, Run()) for problem in problems]
 
     assert all(is_optimal(problem, result) for problem, result in zip(problems, results, strict=True))
-    assert len(settled) >= 10
-    assert max(settled) <= most_set_aside
+    assert len(set_aside) >= 10
 
 
 @settings(max_examples=40, deadline=None)
@@ -285,9 +286,7 @@ def test_without_any_time_there_is_still_an_answer() -> None:
 
 
 @pytest.mark.slow
-def test_a_node_limit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overflow, "MOST_SET_ASIDE", 1)
-
+def test_a_node_limit_ends_it() -> None:
     result = least_overflow(hard(), Run(Limits(node_limit=2_000)))
 
     assert (result.status, result.stopped_by) == (Status.FEASIBLE, Stop.NODE_LIMIT)
@@ -331,7 +330,7 @@ def test_a_sweep_is_legal_and_a_stopped_filling_keeps_what_is_placed(problem: Pa
 
 
 def test_more_pairs_than_fit_in_memory_leave_a_greedy_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(best_fit, "MOST_PAIRS", 10)
+    monkeypatch.setattr(sections, "MOST_PAIRS", 10)
 
     result = least_overflow(hard(), Run())
 

@@ -13,13 +13,18 @@ from hypothesis import strategies as st
 from onchip.answer.packing import Buffer, Packing, PackingProblem
 from onchip.answer.result import Result, Status, Stop
 from onchip.formats.minimalloc import read_buffers
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
-from onchip.memory.allocate.exact.branching import BranchingSearch, Knowledge, luby
-from onchip.memory.allocate.exact.cp_sat import pack_by_cp_sat
-from onchip.memory.allocate.exact.pack import least_capacity, pack
-from onchip.memory.allocate.exact.postponed import core_of
-from onchip.memory.allocate.exact.sections import greatest_sum, sections_of
-from onchip.memory.allocate.exact.windows import clipped, finding_of, unpackable_stretch
+from onchip.memory.allocate.exact import (
+    BranchingSearch,
+    Knowledge,
+    clipped,
+    finding_of,
+    least_arena_bytes,
+    luby,
+    pack_by_cp_sat,
+    unpackable_stretch,
+)
+from onchip.memory.allocate.pack import least_capacity, pack
+from onchip.memory.allocate.sections import core_of, greatest_sum, sections_of
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.packing import verify_packing
 from oracles.packing import most_bytes_alive

@@ -15,8 +15,8 @@ from onchip.arch.memory import Memory
 from onchip.errors import UsageError
 from onchip.formats.own.bundled import load_network
 from onchip.memory.published.paper import solve_as_paper
-from onchip.memory.spill.best_first.exact import solve_exactly
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes
+from onchip.memory.spill.exact import solve_exactly
+from onchip.memory.spill.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Limits, MipSolver, Run
 from onchip.transform.rewrite.activations import fuse

@@ -18,7 +18,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.published.pinning import PinningModel, schedule_of, solve_as_thesis
-from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.exact import solve_exactly
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.bit_masks import bits

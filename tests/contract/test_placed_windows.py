@@ -9,11 +9,11 @@ from itertools import islice
 import pytest
 
 from onchip.answer.problem import Order
-from onchip.memory.allocate.construct.layouts import LayoutPlacer
+from onchip.memory.allocate.residencies import LayoutPlacer
 from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import OperatorSchedule, compose, schedule_of_moves
-from onchip.memory.spill.best_first.search import UNLIMITED
-from onchip.memory.spill.large.placed_windows import AddressedPlan, improve_in_placed_windows
+from onchip.memory.decisions import OperatorSchedule, compose, schedule_of_moves
+from onchip.memory.spill.search import UNLIMITED
+from onchip.memory.spill.windows import AddressedPlan, improve_in_placed_windows
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import (
     LayoutOperator,

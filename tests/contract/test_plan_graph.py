@@ -10,11 +10,16 @@ import pytest
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.memory.decisions.compose import PlannedResidency, compose
-from onchip.memory.spill.best_first.histories import START as NOTHING
-from onchip.memory.spill.best_first.histories import Histories, ResidencyHistory
-from onchip.memory.spill.best_first.placed_plans import PlacedPlans
-from onchip.memory.spill.best_first.plan_graph import START, PlanGraph, PlanState
+from onchip.memory.decisions import PlannedResidency, compose
+from onchip.memory.spill.placed_plans import (
+    NO_HISTORY,
+    START,
+    Histories,
+    PlacedPlans,
+    PlanGraph,
+    PlanState,
+    ResidencyHistory,
+)
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
@@ -111,7 +116,7 @@ def test_what_a_history_leaves_out_does_not_change_what_packs(seed: int) -> None
                     step + 1,
                 )
 
-    walk(START, NOTHING, NOTHING, 0)
+    walk(START, NO_HISTORY, NO_HISTORY, 0)
     assert verdicts[True]
 
 
@@ -134,7 +139,7 @@ def test_beginnings_that_have_left_the_same_go_on_alike(seed: int) -> None:
     histories, graph = Histories(indexed), PlanGraph(indexed, 6, AMPLE, Run())
     verdicts: dict[object, bool] = {}
     for path in list(paths(graph))[:600]:
-        whole = reduced = NOTHING
+        whole = reduced = NO_HISTORY
         left: list[tuple[int, object]] = []
         for step, (operator, target) in enumerate(path.steps):
             whole, reduced = (histories.with_operands(one, operator, step) for one in (whole, reduced))

@@ -11,8 +11,8 @@ from onchip.answer.problem import Count, Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
-from onchip.memory.spill.best_first.exact import solve_exactly
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes
+from onchip.memory.spill.exact import solve_exactly
+from onchip.memory.spill.min_peak import min_peak_bytes
 from onchip.model.capacity.bounds import greatest_need
 from onchip.search.budget.limits import Run
 from onchip.verify.verifier import verify

@@ -10,12 +10,11 @@ from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
 from onchip.arch.memory import Memory
 from onchip.formats.own.bundled import load_network
-from onchip.memory.allocate.construct.by_time import place_or_cut_by_time
-from onchip.memory.allocate.construct.chains import packing_problem
-from onchip.memory.allocate.exact.pack import pack, pack_schedule
-from onchip.memory.decisions.compose import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.repair import place_or_cut
-from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.memory.allocate.pack import pack, pack_schedule
+from onchip.memory.allocate.repair import place_or_cut, place_or_cut_by_time
+from onchip.memory.allocate.residencies import packing_problem
+from onchip.memory.decisions import OperatorSchedule, compose, non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

@@ -19,10 +19,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
 from onchip.memory.baselines.colouring import Colouring, LiveRange, Register, Registers, live_ranges, most_blocked
-from onchip.memory.baselines.onsram import WEIGHTS, by_rank, pin_where_it_fits_best
-from onchip.memory.baselines.pinned import Pins
-from onchip.memory.methods.registry import method_named
-from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.baselines.pinned import WEIGHTS, Pins, by_rank, pin_where_it_fits_best
+from onchip.memory.methods import method_named
+from onchip.memory.spill.exact import solve_exactly
 from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem

@@ -17,7 +17,7 @@ from onchip.arch.memory import DRAM, Memory, Operand
 from onchip.bounds.retention.merged_scratchpads import pooled
 from onchip.memory.retention.kept_gaps import KeptGaps
 from onchip.memory.retention.linked import Copies, LinkedModel
-from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.exact import solve_exactly
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

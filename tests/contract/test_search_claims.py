@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
-from onchip.memory.decisions.compose import SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.memory.spill.best_first.search import BestFirstSearch, SearchOutcome
+from onchip.memory.decisions import SearchMove, non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.search import BestFirstSearch, SearchOutcome
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem

@@ -15,13 +15,12 @@ from onchip.arch.memory import Memory
 from onchip.audits.finding import Ruling
 from onchip.audits.planning import audit_plan
 from onchip.errors import UsageError
-from onchip.memory.allocate.construct.by_time import place_or_cut_by_time
-from onchip.memory.allocate.construct.chains import chained
-from onchip.memory.allocate.exact.tied import pack_with_ties
+from onchip.memory.allocate.repair import place_or_cut_by_time
+from onchip.memory.allocate.residencies import chained, pack_with_ties
 from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import compose, non_compulsory_cost, schedule_of_moves
-from onchip.memory.methods.registry import METHODS
-from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.memory.decisions import compose, non_compulsory_cost, schedule_of_moves
+from onchip.memory.methods import METHODS
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

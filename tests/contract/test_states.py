@@ -27,7 +27,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.methods.registry import METHODS
+from onchip.memory.methods import METHODS
 from onchip.model.capacity.bounds import StateLayout, greatest_need
 from onchip.search.budget.limits import Limits
 from onchip.transform.rewrite.states import with_states

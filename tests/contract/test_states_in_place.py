@@ -16,7 +16,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.state import State
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.methods.registry import METHODS
+from onchip.memory.methods import METHODS
 from onchip.model.capacity import bounds
 from onchip.model.capacity.bounds import greatest_need, greatest_needs, operator_need
 from onchip.model.capacity.infeasible_operator import infeasible_operator

@@ -12,7 +12,7 @@ from onchip.answer.packing import Buffer
 from onchip.answer.result import Status
 from onchip.answer.static_packing import StaticMemory, StaticPacking, StaticPackingProblem, StaticPlace
 from onchip.errors import InputError
-from onchip.memory.allocate.overflow.static_packing import least_outside, least_static_arena
+from onchip.memory.allocate.overflow import least_outside, least_static_arena
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.rules import Rule
 from onchip.verify.static_packing import verify_static_packing

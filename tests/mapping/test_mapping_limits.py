@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from onchip.mapping.prove import wide
 from onchip.mapping.prove.wide import solve_widely
 from onchip.mapping.space.spaces import EVEN_MAPPINGS, WITHOUT_BYPASS
 from onchip.mapping.tile_search.exact import solve_exactly
+from onchip.scheduling.mappings.nest_mapper import dram_first
 from onchip.search.budget.limits import Limits, Run
 from oracles.mapspace import toy
 from oracles.wide_mapspace import every_cost, tiny
@@ -151,9 +153,28 @@ def test_a_cached_result_is_searched_again_if_there_is_more_time(tmp_path: Path)
 def test_entries_of_an_older_model_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, cache = LayerProblem(Layer(k=8), load_accelerator("simba")), MappingCache(tmp_path)
     with monkeypatch.context() as before:
-        before.setattr(cache_module, "MODEL_VERSION", 7)
+        before.setattr(cache_module, "MODEL_VERSION", 8)
         cache.solve(EXACT, problem, MappingObjective.ENERGY, Run())
     assert cache.known(EXACT, problem, MappingObjective.ENERGY, Run()) is None
+
+
+@pytest.mark.filterwarnings("ignore::onchip.errors.CacheWarning")
+@pytest.mark.parametrize(("is_dear", "is_taken"), [(False, False), (True, True)])
+def test_a_kept_value_may_differ_from_the_sum_of_its_energies_by_rounding(
+    tmp_path: Path, is_dear: bool, is_taken: bool
+) -> None:
+    chip, cache = load_accelerator("simba"), MappingCache(tmp_path)
+    layer = Layer(k=16, c=16, p=14, q=14)
+    problem = LayerProblem(layer, dram_first(chip) if is_dear else chip)
+    found = cache.solve(EXACT, problem, MappingObjective.ENERGY, Run())
+    assert found.objective_value is not None
+    (path,) = (tmp_path / "mappings").iterdir()
+    kept = json.loads(path.read_text())
+    path.write_text(
+        json.dumps({**kept, "objective_value": kept["objective_value"] + 2, "lower_bound": kept["lower_bound"] + 2})
+    )
+
+    assert (cache.known(EXACT, problem, MappingObjective.ENERGY, Run()) is not None) is is_taken
 
 
 def test_two_results_of_a_question_are_combined() -> None:

@@ -18,11 +18,9 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.timed.homes import Homes
-from onchip.memory.timed.network import latency_bands
+from onchip.memory.timed.homes import Homes, latency_bands
 from onchip.memory.timed.placing import PackingEffort, PlacedOrder, packed_as_timed, packed_then_placed
-from onchip.memory.timed.program import ProgramWriter
-from onchip.memory.timed.solve import solve_for_latency
+from onchip.memory.timed.solve import ProgramWriter, solve_for_latency
 from onchip.model.timeline.plan_timeline import latency_of_plan
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom
 from onchip.search.budget.limits import Limits, Run

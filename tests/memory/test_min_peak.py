@@ -12,11 +12,9 @@ from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.spill.best_first import min_peak
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
-from onchip.memory.spill.best_first.peak import flattened
-from onchip.memory.spill.best_first.peak_program import PeakProgram
-from onchip.memory.spill.large.movable_order import MovableOrder
+from onchip.memory.spill import min_peak
+from onchip.memory.spill.min_peak import MinPeakParams, MovableOrder, PeakProgram, min_peak_bytes, peak_of_order
+from onchip.memory.spill.peak import flattened
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.sure_needs import sure_needs_bytes
 from onchip.native import PeakOperator, PeakOutcome, PeakSearch, StopToken
@@ -106,10 +104,7 @@ def many_in_one_step(width: int) -> Graph:
 
 def in_rounds(monkeypatch: pytest.MonkeyPatch, states: int, width: int) -> None:
     """So few states at once that the peak is closed in on from both sides."""
-    monkeypatch.setattr(min_peak, "FIRST_STATES", states)
-    monkeypatch.setattr(min_peak, "FIRST_STATES_OF_PART", states)
-    monkeypatch.setattr(min_peak, "FIRST_WIDTH", width)
-    monkeypatch.setattr(min_peak, "ROUNDS_GROW_BY", 2)
+    monkeypatch.setattr(min_peak, "PARAMS", MinPeakParams(first_states=states, first_width=width))
 
 
 @pytest.mark.parametrize("seed", series(range(100), 20))

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from onchip.answer.packing import Buffer
-from onchip.memory.allocate.construct import best_fit
-from onchip.memory.allocate.construct.best_fit import has_too_many_pairs, overlapping_pairs
+from onchip.memory.allocate import sections
+from onchip.memory.allocate.sections import has_too_many_pairs, overlapping_pairs
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -18,7 +18,7 @@ def test_pairs_are_counted_as_they_are_listed(seed: int, monkeypatch: pytest.Mon
     buffers = [Buffer(start, start + chance.randrange(1, 12), 1) for start in starts]
     pairs = sum(map(len, overlapping_pairs(buffers))) // 2
 
-    monkeypatch.setattr(best_fit, "MOST_PAIRS", pairs)
+    monkeypatch.setattr(sections, "MOST_PAIRS", pairs)
     assert not has_too_many_pairs(buffers)
-    monkeypatch.setattr(best_fit, "MOST_PAIRS", pairs - 1)
+    monkeypatch.setattr(sections, "MOST_PAIRS", pairs - 1)
     assert has_too_many_pairs(buffers)

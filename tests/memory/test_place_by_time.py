@@ -8,10 +8,10 @@ import pytest
 
 from onchip.answer.problem import Order, Problem
 from onchip.arch.memory import Memory
-from onchip.memory.allocate.construct.by_time import FreeRanges, place_or_cut_by_time
-from onchip.memory.allocate.construct.chains import packing_problem
+from onchip.memory.allocate.repair import FreeRanges, place_or_cut_by_time
+from onchip.memory.allocate.residencies import packing_problem
 from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import schedule_of_moves
+from onchip.memory.decisions import schedule_of_moves
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from oracles.one_scratchpad import random_graph

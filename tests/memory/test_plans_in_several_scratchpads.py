@@ -21,8 +21,7 @@ from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.stated_cost import ChannelSplits, StatedCost
 from onchip.ir.tensor import Role, Tensor
-from onchip.memory.timed.homes import HomesOfOperands
-from onchip.memory.timed.network import latency_bands
+from onchip.memory.timed.homes import HomesOfOperands, latency_bands
 from onchip.memory.timed.placing import PackingEffort, PlacedOrder, packed_as_timed
 from onchip.memory.timed.solve import solve_for_latency
 from onchip.model.capacity.fitting import operators_that_do_not_fit

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from onchip.arch.memory import DRAM
-from onchip.memory.methods.registry import method_named
+from onchip.memory.methods import method_named
 from onchip.model.timeline.activity import Activity, ActivityKind, PlaceUse, Wait, most_bytes_at_once
 from onchip.model.timeline.array_waits import LatencyParts, array_waits, latency_parts
 from onchip.model.timeline.plan_timeline import PlanClock, latency_of_plan

@@ -10,8 +10,8 @@ import heapq
 from collections import deque
 
 from onchip.answer.result import Stop
-from onchip.memory.decisions.compose import SearchMove
-from onchip.memory.spill.best_first.search import UNLIMITED, SearchOutcome
+from onchip.memory.decisions import SearchMove
+from onchip.memory.spill.search import UNLIMITED, SearchOutcome
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
 from oracles.joint_evictions import Choice, Evictions, Listing

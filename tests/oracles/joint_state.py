@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onchip.memory.decisions.compose import SearchMove
+from onchip.memory.decisions import SearchMove
 
 
 @dataclass(slots=True, eq=False)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from onchip.memory.allocate.construct.layouts import layout_tensors
-from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
-from onchip.memory.spill.large.movable_plan import MovablePlan, PlanWindow
-from onchip.memory.spill.large.placed_windows import layout_operators
+from onchip.memory.allocate.residencies import layout_tensors
+from onchip.memory.decisions import OperatorSchedule, PlannedResidency
+from onchip.memory.spill.windows import MovablePlan, PlanWindow, layout_operators
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import LayoutOperator, OrderBeam, StopToken
 

@@ -29,7 +29,7 @@ from onchip.api.plan import Request, describe_network, plan_network
 from onchip.api.schedule import ScheduleRequest, schedule_network
 from onchip.api.target import Target
 from onchip.arch.memory import Memory
-from onchip.memory.methods.registry import METHODS
+from onchip.memory.methods import METHODS
 from onchip.model.capacity.bounds import greatest_need
 from onchip.reports.shared.progress import ProgressLine
 from onchip.search.budget.clock import Deadline

@@ -14,7 +14,7 @@ from onchip.arch.accelerator import Accelerator
 from onchip.arch.memory import DRAM
 from onchip.ir.graph import Graph
 from onchip.ir.tensor import Role
-from onchip.memory.spill.best_first.exact import solve_exactly
+from onchip.memory.spill.exact import solve_exactly
 from onchip.scheduling.program.from_plan import planned_start, start_of_plan
 from onchip.scheduling.program.places import Places
 from onchip.search.budget.limits import Run

@@ -10,9 +10,8 @@ from onchip import native
 from onchip.answer.packing import Buffer
 from onchip.backends.noc.traffic import KINDS, TaskKind, TrafficTask
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.memory.allocate.exact.sections import sections_of
-from onchip.memory.timed.homes import HomesOfOperands
-from onchip.memory.timed.network import latency_bands
+from onchip.memory.allocate.sections import sections_of
+from onchip.memory.timed.homes import HomesOfOperands, latency_bands
 from support.answered import Answered
 from support.network_traffic import random_network, random_tasks
 from support.packable import full_at_every_step

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import reject
 
 from onchip.answer.packing import Buffer, PackingProblem
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
+from onchip.memory.allocate.exact import least_arena_bytes
 from oracles.packing import TooLargeError, fits
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from onchip.answer.problem import Count, Order, Problem
 from onchip.arch.memory import Memory
-from onchip.memory.decisions.compose import non_compulsory_cost, schedule_of_moves
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes
-from onchip.memory.spill.best_first.search import SearchOutcome
+from onchip.memory.decisions import non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.min_peak import min_peak_bytes
+from onchip.memory.spill.search import SearchOutcome
 from onchip.model.capacity.bounds import greatest_need
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run

@@ -22,8 +22,8 @@ from onchip.ir.operator_kinds import OperatorNests
 from onchip.ir.tensor import Role, Tensor
 from onchip.mapping.baselines.best_of_random import solve_at_random
 from onchip.mapping.methods.registry import MappingMethod
-from onchip.memory.baselines.naive import solve_naively
-from onchip.memory.methods.registry import Method
+from onchip.memory.baselines.pinned import solve_naively
+from onchip.memory.methods import Method
 from onchip.reports.schedule.outcome import ScheduleOutcome
 from onchip.reports.shared.answer_check import AnswerCheck
 from onchip.reports.shared.bars import PartedBars

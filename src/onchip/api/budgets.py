@@ -10,8 +10,8 @@ from onchip.answer.problem import Count, Problem
 from onchip.answer.result import Result, Status
 from onchip.arch.memory import Memory
 from onchip.ir.graph import Graph
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes
-from onchip.memory.spill.scratchpads.solve import least_peak_with_states
+from onchip.memory.spill.min_peak import min_peak_bytes
+from onchip.memory.spill.states import least_peak_with_states
 from onchip.model.capacity.bounds import OperatorNeed, greatest_need
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits

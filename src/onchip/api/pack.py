@@ -11,8 +11,8 @@ from onchip.answer.packing import PackingProblem
 from onchip.api.phases import phase
 from onchip.errors import InputError, InternalError, UsageError
 from onchip.formats.minimalloc import BufferTable, read_buffers
-from onchip.memory.allocate.exact.pack import least_capacity, pack
-from onchip.memory.allocate.overflow.overflow import least_overflow
+from onchip.memory.allocate.overflow import least_overflow
+from onchip.memory.allocate.pack import least_capacity, pack
 from onchip.reports.packing import OverflowOutcome, PackingOutcome
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from onchip.answer.packing import Packing, PackingProblem
 from onchip.answer.result import Result
 from onchip.errors import InternalError
-from onchip.memory.allocate.exact.attempt import least_arena_bytes
-from onchip.memory.allocate.exact.pack import least_capacity
+from onchip.memory.allocate.exact import least_arena_bytes
+from onchip.memory.allocate.pack import least_capacity
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits
 from onchip.search.strategy.start import silent_run

@@ -27,7 +27,7 @@ from onchip.formats.own.graph_json import graph_sha256
 from onchip.ir.graph import Graph
 from onchip.ir.operator import Operator
 from onchip.ir.tensor import Role
-from onchip.memory.methods.registry import method_named
+from onchip.memory.methods import method_named
 from onchip.model.capacity.bounds import compulsory_bytes, greatest_need
 from onchip.model.program.recomputation import recomputation_on
 from onchip.model.timeline.mac_count import MacCount

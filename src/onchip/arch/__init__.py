@@ -1,1 +1,1 @@
-"""Accelerators: memories, the array, DRAM and DMA; bundled accelerators as files."""
+"""Accelerators: memories, compute array, DRAM and DMA."""

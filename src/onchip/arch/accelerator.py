@@ -1,4 +1,4 @@
-"""The accelerator a network is planned for."""
+"""The accelerator model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from onchip.errors import AcceleratorError
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Scratchpads beside one DRAM; for time, energy and layer mapping also the rest of the chip.
+    """The scratchpads and DRAM of a chip; time, energy and layer mapping also use its other parts.
 
-    `levels` are all memories on the chip, nearest the MACs first; the scratchpads are those of
-    them that software addresses for `plan`, in the same order. Without levels, each scratchpad is one.
-    `share` says which kinds of operators its kernels compute in bytes of what they read.
-    `notes` are sentences about features of the machine's file that the accelerator leaves out. Reports state them with
-    every answer; they are part of no hash, comparison or cache key.
+    `levels` are all on-chip memories, nearest the MACs first. The scratchpads are the levels that software addresses in
+    `plan`, in the same order; without levels, each scratchpad is a level. `share` gives the operator kinds whose
+    kernels compute in place. `notes` are sentences about features of the accelerator file that the model ignores.
+    Reports state the notes with every answer; hashes, comparisons and cache keys ignore them.
     """
 
     name: str
@@ -56,20 +55,20 @@ class Accelerator:
 
     @property
     def addressed(self) -> tuple[MemoryLevel, ...]:
-        """The levels of which one instance serves the whole array, nearest the MACs first; schedules allocate there."""
+        """Return the levels with one instance for the whole array, nearest the MACs first; schedules allocate there."""
         dimensions = set(self.array.sizes if self.array else ())
         return tuple(level for level in self.levels if level.serves is None or set(level.serves) == dimensions)
 
     @property
     def restriction(self) -> str | None:
-        """The restriction of every proof on this accelerator, beside that of its space; None without notes."""
+        """Return the restriction that the notes add to every proof on this accelerator; None without notes."""
         return "without the features noted" if self.notes else None
 
     def resized(self, capacity_bytes: Mapping[str, int]) -> Accelerator:
         """Return the accelerator with other capacities of the named memories.
 
-        The energies of an access follow the laws that a memory states; without laws they do not change. Raises
-        AcceleratorError for a memory that it does not have, or a capacity that cannot be.
+        The access energies follow the laws of the memory; without laws they do not change. Raises AcceleratorError for
+        an unknown memory or an invalid capacity.
         """
         names = [level.memory.name for level in self.levels]
         for name in capacity_bytes:
@@ -86,10 +85,10 @@ class Accelerator:
         return replace(self, scratchpads=scratchpads, levels=levels)
 
     def bits_per_cycle(self, source: str, target: str) -> int:
-        """How many move from memory `source` to memory `target`: the slowest of both ends' ports and their link says.
+        """Return the transfer rate in bits per cycle: the minimum over the ports at both ends and the link.
 
-        A scratchpad without ports and a link without `bits_per_cycle` keep up with the rest. Raises AcceleratorError
-        where there is no way, or where nothing says how fast it is.
+        A scratchpad without ports and a link without `bits_per_cycle` impose no limit. Raises AcceleratorError if there
+        is no connection, or if its rate is unknown.
         """
         limits = [self._bits_per_cycle_at(source, Direction.READ), self._bits_per_cycle_at(target, Direction.WRITE)]
         if DRAM not in (source, target):
@@ -110,7 +109,7 @@ class Accelerator:
         return min(known)
 
     def _bits_per_cycle_at(self, memory: str, direction: Direction) -> int | None:
-        """At one end of a transfer; None for a scratchpad without ports."""
+        """Return the rate at one end of a transfer, in bits per cycle; None for a scratchpad without ports."""
         if memory != DRAM:
             levels = {level.memory.name: level for level in self.levels if level.is_scratchpad}
             return _bits_per_cycle(levels[memory].ports, direction) if levels[memory].ports else None

@@ -11,16 +11,16 @@ from onchip.arch.energy_laws import ensure_energy
 from onchip.errors import AcceleratorError
 
 FREE: Final = "free"
-"""The name of the one dimension of an array of free units."""
+"""Name of the single dimension of an array of free units."""
 MOST_UNITS: Final = 2**40
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeArray:
-    """Either `dimensions`, the units along each loop unrolled in space, or `free` units for the mapper to unroll.
+    """A compute array: either `dimensions`, the units along each spatial loop, or `free` units to be unrolled.
 
-    A dimension is named for the loop that it unrolls. One with another name (`vector`, `pe`) unrolls, in any
-    product, the loops that `unrolls` lists for it, or all.
+    A dimension named after a loop unrolls that loop. A dimension with another name (`vector`, `pe`) unrolls, in any
+    product, the loops that `unrolls` lists for it, or all loops.
     """
 
     dimensions: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -49,10 +49,10 @@ class ComputeArray:
 
     @property
     def macs(self) -> int:
-        """How many multiply-accumulates it does in a cycle."""
+        """Return the multiply-accumulates per cycle."""
         return prod(self.dimensions.values()) if self.free is None else self.free
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The units along each dimension; free units are one dimension."""
+        """Return the number of units along each dimension; free units form one dimension."""
         return self.dimensions if self.free is None else {FREE: self.free}

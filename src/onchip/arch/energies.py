@@ -1,4 +1,4 @@
-"""Energies that an accelerator states, and answers on a machine that leaves some of them out."""
+"""Energies stated by an accelerator, and substitutes for those that are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EnergyT = TypeVar("EnergyT", int, float)
 
 
 def unstated_accesses(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the memories, DRAM among them, of which an access is not described, with the missing fields."""
+    """Return the memories (including DRAM) without access energies, with the names of the missing fields."""
     unpriced = [f"memory {level.memory.name!r}" for level in accelerator.levels if level.access is None]
     if accelerator.dram is None or accelerator.dram.access is None:
         unpriced.append(DRAM)
@@ -31,7 +31,7 @@ def states_mac_energy(accelerator: Accelerator) -> bool:
 
 
 def unstated_energies(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the energies that the accelerator file leaves out."""
+    """Return the energies missing from the accelerator file."""
     return (*(() if states_mac_energy(accelerator) else (MAC_ENERGY,)), *unstated_accesses(accelerator))
 
 
@@ -53,10 +53,11 @@ def ensure_energies(accelerator: Accelerator, objective: str) -> None:
 
 
 def with_assumed_energies(accelerator: Accelerator) -> Accelerator:
-    """Return the accelerator with an assumed energy for each that it leaves out, to search for another objective.
+    """Return the accelerator with an assumed value for each missing energy, to search for another objective.
 
-    On the chip it is 0. A bit of DRAM takes as much as in the most expensive memory on the chip, but at least 1 pJ, so
-    that among equal answers the one with less traffic takes less energy. Price an answer on the accelerator itself.
+    On-chip energies are 0. A DRAM bit costs the energy of a bit in the most expensive on-chip memory, but at least 1
+    pJ, so that among equal answers the one with less traffic needs less energy. Price an answer on the original
+    accelerator.
     """
     if states_energies(accelerator):
         return accelerator
@@ -67,7 +68,7 @@ def with_assumed_energies(accelerator: Accelerator) -> Accelerator:
 
 
 def with_free_accesses(accelerator: Accelerator) -> Accelerator:
-    """Return the accelerator with an energy of 0 for each access that it leaves out, for lower bounds."""
+    """Return the accelerator with an energy of 0 for each missing access energy, for lower bounds."""
     return _with_accesses(accelerator, 0.0)
 
 
@@ -88,13 +89,13 @@ def _most_expensive_bit_pj(accelerator: Accelerator) -> float:
 
 
 def unknown_energy(accelerator: Accelerator) -> str:
-    """Return the line under figures that says why their energy is unknown."""
+    """Return the note that explains why the energy of an answer is unknown."""
     missing = "; ".join(unstated_energies(accelerator))
     return f"energy unknown: accelerator {accelerator.name!r} does not state {missing}"
 
 
 def stated(energy: EnergyT | None) -> EnergyT:
-    """Return an energy; raises AcceleratorError if it is unknown, as the machine does not state all energies."""
+    """Return an energy; raises AcceleratorError if the energy is unknown (None)."""
     if energy is None:
         expected = f"{MAC_ENERGY}, and {ACCESS} of each memory, 0 where they do not matter"
         raise AcceleratorError("it does not state all energies", expected=expected)
@@ -102,7 +103,7 @@ def stated(energy: EnergyT | None) -> EnergyT:
 
 
 def summed(energies: Iterable[EnergyT | None]) -> EnergyT | None:
-    """Return the sum of energies, or None if any of them is unknown."""
+    """Return the sum of energies, or None if one of them is unknown."""
     total: EnergyT | int = 0
     for energy in energies:
         if energy is None:

@@ -1,4 +1,4 @@
-"""Laws that give the energy of an access to a memory for each capacity of it."""
+"""Laws for the access energy of a memory as a function of its capacity."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TypeAlias
 from onchip.errors import AcceleratorError
 
 GREATEST_ENERGY_PJ = 1e15
-"""Of one access, or one multiply-accumulate: a kilojoule. Sums of such energies stay finite."""
+"""Upper limit for one access or one multiply-accumulate (a kilojoule), so that sums stay finite."""
 
 
 def ensure_energy(name: str, energy_pj: float, place: str | None = None) -> None:
-    """Raise AcceleratorError for what is no energy of a single event, in picojoules."""
+    """Raise AcceleratorError unless the energy of a single event is in the valid range, in pJ."""
     if not 0 <= energy_pj <= GREATEST_ENERGY_PJ:
         raise AcceleratorError(f"{name} is {energy_pj}", place=place, expected=f"0 to {GREATEST_ENERGY_PJ:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """An access takes `base` + `per_sqrt_capacity` * sqrt(capacity in bytes) picojoules."""
+    """The law `base` + `per_sqrt_capacity` * sqrt(capacity in bytes), in pJ per access."""
 
     base: float
     per_sqrt_capacity: float
@@ -37,7 +37,7 @@ class SquareRootLaw:
 
 @dataclass(frozen=True, slots=True)
 class EnergyTable:
-    """Picojoules of an access by capacity in bytes, in ascending order; linear between two capacities."""
+    """A table of access energies in pJ by ascending capacity in bytes, with linear interpolation."""
 
     entries: tuple[tuple[int, float], ...]
 
@@ -52,7 +52,7 @@ class EnergyTable:
             ensure_energy(f"the energy at {capacity_bytes} bytes", energy_pj, "energy_per_access")
 
     def energy_pj(self, capacity_bytes: int) -> float:
-        """Return the energy of an access to a memory of that capacity, in pJ; raises AcceleratorError outside."""
+        """Return the energy of an access in pJ; raises AcceleratorError if the capacity is outside the table."""
         known = dict(self.entries)
         if capacity_bytes in known:
             return known[capacity_bytes]

@@ -1,4 +1,4 @@
-"""Memories: scratchpads and registers on the chip, DRAM off it."""
+"""Memories: on-chip scratchpads and registers, and off-chip DRAM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAM = "dram"
 
 
 class Operand(StrEnum):
-    """What the running operator reads or writes."""
+    """The operand types of an operator."""
 
     INPUT = "input"
     WEIGHT = "weight"
@@ -24,10 +24,10 @@ class Operand(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An on-chip memory; as a scratchpad, software addresses it.
+    """An on-chip memory; software addresses it if it is a scratchpad.
 
-    Every offset in it is a multiple of `alignment_bytes`. The array reads from it, and writes to it, only the
-    operands that it `holds`; what merely waits in it may be anything.
+    Every offset in the memory is a multiple of `alignment_bytes`. The array reads from and writes to it only the
+    operands in `holds`; tensors of any type may be stored in it.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Memory:
 
 
 class Direction(StrEnum):
-    """What a port can do in one cycle; READ_WRITE does one of both."""
+    """The accesses that a port can make in one cycle; READ_WRITE allows one of either type."""
 
     READ = "read"
     WRITE = "write"
@@ -60,7 +60,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Moves `bits_per_cycle` in its direction."""
+    """A memory port of `bits_per_cycle` in its direction."""
 
     direction: Direction
     bits_per_cycle: int
@@ -72,10 +72,10 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one access costs: energies are per access of `access_bits`.
+    """The energies of one access of `access_bits`.
 
-    An access may be as short as `shortest_access_bits` (None: always `access_bits`), at its share of the energy.
-    `laws`, of reads and of writes, give the energies for other capacities; None: they do not depend on it.
+    An access may be as short as `shortest_access_bits` (None: always `access_bits`), at a proportional energy. `laws`,
+    for reads and for writes, give the energies at other capacities; None: the energies do not depend on the capacity.
     """
 
     access_bits: int
@@ -96,7 +96,7 @@ class Access:
             )
 
     def at(self, capacity_bytes: int) -> Access:
-        """Return the access in a memory of that capacity; raises AcceleratorError if a table does not have it."""
+        """Return the access at another capacity; raises AcceleratorError if an energy table does not cover it."""
         if self.laws is None:
             return self
         read_pj, write_pj = (law.energy_pj(capacity_bytes) for law in self.laws)
@@ -105,10 +105,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
-    """A level of the hierarchy between the MACs and DRAM: which memory, for which of them, at what cost.
+    """A level of the hierarchy between the MACs and DRAM: a memory, the array dimensions it serves, and its cost.
 
-    One instance serves the array along the dimensions `serves` (None: along all, so there is one
-    instance); along the others every position has its own, each of the memory's capacity.
+    One instance serves the array along the dimensions `serves` (None: along all, so there is a single instance). Along
+    the other dimensions every position has its own instance, each of the memory's capacity.
     """
 
     memory: Memory
@@ -122,9 +122,9 @@ class MemoryLevel:
         _each_once(self.serves or (), "serves", f"memory {self.memory.name!r}")
 
     def resized(self, capacity_bytes: int) -> MemoryLevel:
-        """Return the level with another capacity, and the energies of an access that its laws give for that.
+        """Return the level with another capacity, and with the access energies that its laws give for that capacity.
 
-        Raises AcceleratorError for a capacity that is none, or that a table of energies does not have.
+        Raises AcceleratorError for an invalid capacity, or one that an energy table does not cover.
         """
         memory = replace(self.memory, capacity_bytes=capacity_bytes)
         try:
@@ -143,7 +143,7 @@ def with_scratchpad(levels: Sequence[MemoryLevel]) -> tuple[MemoryLevel, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Dram:
-    """The memory off chip: it holds everything."""
+    """The off-chip memory, of unlimited capacity."""
 
     access: Access | None = None
     ports: tuple[Port, ...] = ()
@@ -151,7 +151,7 @@ class Dram:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Moves tensors from scratchpad `source` to scratchpad `target` (names), so that they need not go through DRAM."""
+    """A direct connection for tensors from scratchpad `source` to scratchpad `target` (names), without DRAM."""
 
     source: str
     target: str
@@ -171,7 +171,7 @@ MOST_SETUP_CYCLES: Final = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Dma:
-    """Moves tensors beside the computation: up to `queues` at once, each after `setup_cycles`."""
+    """The DMA engine: up to `queues` transfers at once, in parallel with compute, each after `setup_cycles`."""
 
     queues: int = 1
     setup_cycles: int = 0

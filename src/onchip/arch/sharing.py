@@ -1,4 +1,4 @@
-"""Which operators may write to bytes of what they read."""
+"""Operator kinds whose outputs may share bytes with inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERY_KIND: Final = ("*",)
 
 
 class Share(StrEnum):
-    """Which outputs may share bytes with inputs: none, those computed in place, parts of a whole, or both."""
+    """The allowed byte sharing between outputs and inputs: none, in-place computation, aliases of parts, or both."""
 
     NONE = "none"
     IN_PLACE = "in-place"
@@ -20,9 +20,9 @@ class Share(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SharedKinds:
-    """The kinds of operators whose kernels compute `in_place`, and those that are an `alias` where nothing moves.
+    """Operator kinds whose kernels compute `in_place`, and kinds that are an `alias` if they move no data.
 
-    `EVERY_KIND` stands for every kind of which that can be said.
+    `EVERY_KIND` stands for every kind that can be in place or an alias.
     """
 
     in_place: tuple[str, ...] = ()
@@ -30,18 +30,18 @@ class SharedKinds:
 
     @classmethod
     def of(cls, share: Share) -> SharedKinds:
-        """What is meant by a word."""
+        """Return the operator kinds that a sharing option allows."""
         return cls(
             EVERY_KIND if share in (Share.IN_PLACE, Share.ALL) else (),
             EVERY_KIND if share in (Share.ALIAS, Share.ALL) else (),
         )
 
     def computes_in_place(self, kind: str) -> bool:
-        """Whether an operator of that kind may write where it reads."""
+        """Return True if an operator of that kind may overwrite its input."""
         return self.in_place == EVERY_KIND or kind in self.in_place
 
     def is_alias(self, kind: str) -> bool:
-        """Whether an operator of that kind need not move anything."""
+        """Return True if an operator of that kind need not move any data."""
         return self.alias == EVERY_KIND or kind in self.alias
 
 

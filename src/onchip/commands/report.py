@@ -124,7 +124,7 @@ def _baselines(problem: Problem, seconds: float) -> tuple[BaselinePlan, ...]:
 
     from onchip.answer.problem import Objective, Order
     from onchip.api.plan import plan_problem
-    from onchip.memory.methods.registry import METHODS
+    from onchip.memory.methods import METHODS
     from onchip.reports.program.findings import BaselinePlan
     from onchip.search.budget.limits import Limits
     from onchip.verify.verifier import verify

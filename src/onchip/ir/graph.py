@@ -19,11 +19,11 @@ RESERVED_NAME = "dram"
 
 @dataclass(frozen=True)
 class Graph:
-    """Tensors and operators; the operators stand in the given order, which is topological.
+    """A network of tensors and operators; the operators are in the given order, which is topological.
 
-    `states` are pairs of a network input and a network output. Raises GraphError for names used twice or reserved,
-    unknown tensors, a tensor with two producers or with none where it needs one, a parameter among inputs, cycles,
-    and a state that is no such pair.
+    `states` are pairs of a network input and a network output. Raises GraphError for duplicate or reserved names,
+    unknown tensors, a tensor with two producers or without a required one, a parameter among the inputs, cycles,
+    overlapping in-place ranges, and an invalid state.
     """
 
     name: str
@@ -41,22 +41,22 @@ class Graph:
 
     @cached_property
     def tensor(self) -> Mapping[str, Tensor]:
-        """Each tensor by its name."""
+        """Return a map from name to tensor."""
         return {tensor.name: tensor for tensor in self.tensors}
 
     @cached_property
     def operator(self) -> Mapping[str, Operator]:
-        """Each operator by its name."""
+        """Return a map from name to operator."""
         return {operator.name: operator for operator in self.operators}
 
     @cached_property
     def producer(self) -> Mapping[str, Operator]:
-        """The operator that writes a tensor; network inputs and parameters have none."""
+        """Return a map from tensor name to the operator that writes it; network inputs and parameters have none."""
         return {name: operator for operator in self.operators for name in operator.outputs}
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[Operator, ...]]:
-        """The operators that read a tensor, each once, in the given order."""
+        """Return a map from tensor name to the operators that read it, each once, in the given order."""
         readers: dict[str, list[Operator]] = {tensor.name: [] for tensor in self.tensors}
         for operator in self.operators:
             for name in operator.reads:
@@ -65,20 +65,20 @@ class Graph:
 
     @cached_property
     def shares_bytes(self) -> bool:
-        """Whether some output may lie in bytes of an input."""
+        """Return True if some output may share bytes with an input."""
         return any(operator.in_place for operator in self.operators)
 
     def states_among(self, tensors: Iterable[Tensor]) -> tuple[State, ...]:
-        """Return the states both of whose tensors are still there."""
+        """Return the states whose two tensors are both among `tensors`."""
         names = {tensor.name for tensor in tensors} if self.states else set[str]()
         return tuple(state for state in self.states if state.old in names and state.new in names)
 
     def with_role(self, role: Role) -> tuple[Tensor, ...]:
-        """The tensors of one role, in order."""
+        """Return the tensors of one role, in order."""
         return tuple(tensor for tensor in self.tensors if tensor.role is role)
 
     def with_bits(self, bits: int) -> Graph:
-        """The same network with `bits` per element; raises GraphError where a shape is unknown."""
+        """Return the same network with `bits` per element; raises GraphError if a shape is unknown."""
         return replace(self, tensors=tuple(_with_bits(tensor, bits) for tensor in self.tensors))
 
     def _names_are_unique(self) -> None:
@@ -136,7 +136,7 @@ class Graph:
                 )
 
     def _what_is_in_place_lies_within(self) -> None:
-        """One of a pair lies within the other, whole; what shares bytes with two shares others, or has to choose."""
+        """Check that one tensor of each pair contains the other, and that pairs are disjoint or alternatives."""
         for operator in filter(lambda one: one.in_place, self.operators):
             pairs = [(one, self._shared_range(operator, one)) for one in operator.in_place]
             inputs = Counter(one.input for one in operator.in_place)
@@ -150,7 +150,7 @@ class Graph:
                 raise GraphError(what, place=f"operator {operator.name!r}", expected="bytes of their own, or a choice")
 
     def _shared_range(self, operator: Operator, one: InPlace) -> tuple[int, int]:
-        """Which bytes of the output are the input's, too."""
+        """Return the byte range of the output that is shared with the input; raises GraphError if it is partial."""
         read, written = self.tensor[one.input].size_bytes, self.tensor[one.output].size_bytes
         start, stop = max(0, -one.shift_bytes), min(written, read - one.shift_bytes)
         if stop - start != min(read, written):
@@ -160,7 +160,7 @@ class Graph:
         return start, stop
 
     def _a_state_is_an_input_and_an_output(self) -> None:
-        """Each tensor is of one state at most, and the two of a state are as large."""
+        """Check that each tensor is in at most one state, and that both tensors of a state have the same size."""
         seen: set[str] = set()
         for state in self.states:
             for name, role in ((state.old, Role.INPUT), (state.new, Role.OUTPUT)):
@@ -181,7 +181,7 @@ class Graph:
     def _the_given_order_is_topological(self) -> None:
         position = {operator.name: index for index, operator in enumerate(self.operators)}
         written = {name: index for index, operator in enumerate(self.operators) for name in operator.outputs}
-        # Of large networks, this is much faster than looking for a cycle that is not there.
+        # In large networks this check is much faster than a search for cycles.
         if all(
             written.get(name, -1) < index for index, operator in enumerate(self.operators) for name in operator.inputs
         ):

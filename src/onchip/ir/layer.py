@@ -1,4 +1,4 @@
-"""One layer as a loop nest: every multiply-accumulate is one iteration of its loops.
+"""A layer as a loop nest; each iteration is one multiply-accumulate.
 
 For each n, g, k, c, p, q, r, s:
 output[n, g, k, p, q] += weight[g, k, c, r, s] * input[n, g, c, p * stride + r * dilation - padding, ...]
@@ -22,9 +22,9 @@ RELEVANT: Final[Mapping[str, tuple[str, ...]]] = {
     WEIGHT: ("K", "C", "R", "S", "G"),
     OUTPUT: ("N", "K", "P", "Q", "G"),
 }
-"""The loops that lead to another element of an operand; along the others the same element is used again."""
+"""The loops that index an operand; along the other loops the same element is reused."""
 OTHER_NAMES: Final[Mapping[str, str]] = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
-"""What other works call the loops."""
+"""Names of the loops in other publications."""
 
 
 GREATEST_NUMBER: Final = 2**53 - 1
@@ -33,7 +33,7 @@ GREATEST_NUMBER: Final = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of the input: position = output * stride + filter * dilation - padding; [0, size) is stored."""
+    """An axis of the input: position = output * stride + filter * dilation - padding; [0, size) is stored."""
 
     output_loop: str
     filter_loop: str
@@ -43,17 +43,17 @@ class Axis:
     size: int
 
     def span(self, outputs: int, filters: int) -> int:
-        """Positions from the first to the last that so many outputs touch with so many filter taps (the halo)."""
+        """Return the extent in input positions (halo included) of `outputs` outputs with `filters` filter taps."""
         return (outputs - 1) * self.stride + (filters - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The bounds of the loops, K and C those of one group, and how outputs lie over the input.
+    """The loop bounds of a layer (K and C per group), and the geometry of its windows.
 
-    `padding` is top, left, bottom, right: positions of zeros around the input that are neither stored nor moved;
-    `stride` and `dilation` are (height, width). A layer without weights (a pool) has `has_weight` False. A product
-    A x B is N = rows of A, C = columns of A, K = columns of B. Sums in the making have `partial_bits`.
+    `padding` is top, left, bottom, right: zeros around the input that are neither stored nor moved. `stride` and
+    `dilation` are (height, width). A layer without weights (a pool) has `has_weight` False. A matrix product A x B has
+    N = rows of A, C = columns of A, K = columns of B. Partial sums have `partial_bits`.
     """
 
     n: int = 1
@@ -88,10 +88,11 @@ class Layer:
 
     @classmethod
     def of_text(cls, text: str) -> Layer:
-        """`conv:n1k256c256p14q14r3s3:stride2:dilation1:pad1:groups32` or `gemm:m64n256k512`; raises InputError.
+        """Return the layer that a text such as `conv:n1k256c256p14q14r3s3:stride2:dilation1:pad1:groups32` describes.
 
-        K and C are those of all groups together, as everywhere outside the nest. What is left out is 1 (padding 0);
-        `stride2x1` is height x width, `pad1x1x0x0` top, left, bottom, right.
+        The other form is `gemm:m64n256k512`. K and C are totals over all groups, as everywhere outside the nest.
+        Omitted bounds are 1 (padding 0); `stride2x1` is height x width, `pad1x1x0x0` is top, left, bottom, right.
+        Raises InputError for invalid text.
         """
         kind, _, rest = text.partition(":")
         bounds, *options = rest.split(":")
@@ -104,29 +105,29 @@ class Layer:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """How often each loop runs, in the order of LOOPS."""
+        """Return the iterations of each loop, in the order of LOOPS."""
         values = (self.n, self.k, self.c, self.p, self.q, self.r, self.s, self.g)
         return dict(zip(LOOPS, values, strict=True))
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, those with padded zeros among them."""
+        """Return the number of multiply-accumulates, including those with padded zeros."""
         return prod(self.bounds.values())
 
     @property
     def is_element_by_element(self) -> bool:
-        """Whether each output is made of the elements of the operands that are at its own place."""
+        """Return True if each output depends only on the operand elements at its own position."""
         has_windows = max(self.stride) > 1 or max(self.padding) > 0
         return self.k == self.c == self.r == self.s == 1 and not has_windows
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """What the layer reads and writes."""
+        """Return the operands that the layer reads and writes."""
         return tuple(RELEVANT) if self.has_weight else (INPUT, OUTPUT)
 
     @property
     def input_pixels(self) -> tuple[int, int]:
-        """Height and width of the input, without padded zeros."""
+        """Return the height and width of the input, without padded zeros."""
         top, left, bottom, right = self.padding
         height = (self.p - 1) * self.stride[0] + (self.r - 1) * self.dilation[0] + 1 - top - bottom
         width = (self.q - 1) * self.stride[1] + (self.s - 1) * self.dilation[1] + 1 - left - right
@@ -134,7 +135,7 @@ class Layer:
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
-        """Height and width of the input."""
+        """Return the height and width axes of the input."""
         height, width = self.input_pixels
         return (
             Axis("P", "R", self.stride[0], self.dilation[0], self.padding[0], height),
@@ -142,11 +143,11 @@ class Layer:
         )
 
     def bits(self, operand: str) -> int:
-        """Return the bits of one finished element of an operand."""
+        """Return the bits of one final element of an operand."""
         return {INPUT: self.input_bits, WEIGHT: self.weight_bits, OUTPUT: self.output_bits}[operand]
 
     def elements(self, operand: str) -> int:
-        """Of the whole operand, without padded zeros; of the input, rows that a stride skips are among them."""
+        """Return the number of elements of an operand, without padded zeros but with the rows that a stride skips."""
         if operand not in self.operands:
             return 0
         bounds = self.bounds
@@ -155,13 +156,13 @@ class Layer:
         return prod(bounds[loop] for loop in RELEVANT[operand])
 
     def with_stored_padding(self) -> Layer:
-        """The same layer with its zeros as a part of the input, as models see it that know no padding."""
+        """Return the layer with its padding as stored input, for models without padding."""
         return replace(self, padding=(0, 0, 0, 0))
 
     def padded_to(self, bounds: Mapping[str, int]) -> Layer:
-        """The layer with loops as long as `bounds` say (none shorter); new filter taps, outputs and inputs are zeros.
+        """Return the layer with its loops padded to `bounds`; additional filter taps, outputs and inputs are zeros.
 
-        They are stored and moved like others. Raises InputError for a shorter loop.
+        The zeros are stored and moved as other elements are. Raises InputError if a bound is shorter than the loop.
         """
         for loop, bound in self.bounds.items():
             if bounds[loop] < bound:
@@ -170,9 +171,9 @@ class Layer:
         return replace(self, n=n, k=k, c=c, p=p, q=q, r=r, s=s, g=g)
 
     def _ensure_exact(self) -> None:
-        """Raise InputError for a number that floats and native integers do not hold exactly.
+        """Raise InputError for a number that a float or a native integer cannot represent exactly.
 
-        Products of loops are the multiply-accumulates, which `map` limits.
+        The number of multiply-accumulates, a product of loops, is limited by `map`.
         """
         numbers = self.bounds | {"stride": max(self.stride), "dilation": max(self.dilation)}
         numbers |= {"padding": max(self.padding), "rows or columns of the input": max(self.input_pixels)}

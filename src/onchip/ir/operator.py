@@ -1,4 +1,4 @@
-"""An operator: a node of the network."""
+"""An operator: a node of the network's graph."""
 
 from __future__ import annotations
 
@@ -13,42 +13,38 @@ from onchip.ir.tile import Tile
 AttributeValue: TypeAlias = "bool | int | float | str | list[AttributeValue] | None"
 
 SEEN_SHAPES: Final = "seen_shapes"
-"""The attribute that lists the shapes of all inputs as the operator sees them, where one is a view of another shape."""
+"""Attribute with the shapes of all inputs as the operator reads them, if an input is a view with another shape."""
 SEEN_PARAMETER_SHAPES: Final = "seen_parameter_shapes"
-"""The same of all parameters."""
+"""Attribute with the shapes of all parameters as the operator reads them."""
 SEEN_PARTS: Final = "seen_parts"
-"""The attribute that lists, for all inputs, where the elements of a view lie that shows not each of a map's once.
-
-These are the place of its first element and then a stride for each of its dimensions, in elements of the map as it is
-stored. For an input that is seen whole the list is empty.
-"""
+"""Attribute with the position of each input view that does not cover all elements of its stored tensor once."""
 SEEN_ORDERS: Final = "seen_orders"
-"""The attribute that lists, for all inputs, the order of the stored axes in which a view goes through the elements."""
+"""Attribute with the order in which each input view traverses the stored axes."""
 WRITTEN_ORDERS: Final = "written_orders"
-"""The same of all outputs."""
+"""Attribute with the order in which each output view traverses the stored axes."""
 UPPER_BOUND: Final = "upper_bound"
-"""The attribute that lists outputs whose shape is the largest that it can be."""
+"""Attribute with the outputs whose shape is an upper bound."""
 OF_ONE_AXIS: Final = "of_one_axis"
-"""The attribute of a softmax along its axis alone, not along all from there on."""
+"""Attribute of a softmax over a single axis, not over that axis and all later ones."""
 VIEWS: Final = frozenset({SEEN_SHAPES, SEEN_PARAMETER_SHAPES, SEEN_PARTS, SEEN_ORDERS, WRITTEN_ORDERS})
-"""Attributes of an operator that has an operand otherwise than it is stored."""
+"""Attributes of an operator with an operand whose view differs from the stored layout."""
 
 
 _SIGHTS: Final = (SEEN_SHAPES, SEEN_PARTS, SEEN_ORDERS)
 
 
 def _entry(listed: AttributeValue, place: int) -> str:
-    """Return the entry of an attribute that lists one for each input, as text; empty if there is none."""
+    """Return the entry of one input in a list attribute, as text; empty if there is none."""
     entry = listed[place] if isinstance(listed, list) and place < len(listed) else None
     return str(entry) if entry else ""
 
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """The output may lie `shift_bytes` behind the address of the input: in bytes that this has, or around them.
+    """An output that may be stored `shift_bytes` after the start of the input, inside the input's bytes or around them.
 
-    With a shift of 0 and as many bytes it overwrites the input; a part of a concatenation lies within the output, an
-    output of a split within the input.
+    With a shift of 0 and the same size it overwrites the input. An input of a concatenation is inside the output; an
+    output of a split is inside the input.
     """
 
     input: str
@@ -58,13 +54,13 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Reads `inputs` and `parameters`, writes `outputs` (names of tensors).
+    """A node that reads `inputs` and `parameters` and writes `outputs` (names of tensors).
 
-    An input may be named twice (`Add(x, x)`). `members` are the names of the nodes a fused
-    operator runs, itself first; empty for an operator that stands for itself alone. With a `tile` it computes a part
-    of another operator, whose attributes and members it has. `in_place` says which outputs may share bytes with which
-    inputs, a pair once. `workspace_bytes` it needs for itself while it runs, as its kernel is written. `stated` is what
-    its file says that it costs.
+    An input may be named twice (`Add(x, x)`). `members` are the names of the nodes of a fused operator, its own first;
+    empty for a single node. With a `tile` the operator computes a part of another operator, and has its attributes and
+    members. `in_place` lists the pairs of outputs and inputs that may share bytes, each pair once. `workspace_bytes` is
+    the scratch memory that its kernel needs while it runs. `stated` is the cost that its file states. Raises GraphError
+    for invalid values.
     """
 
     name: str
@@ -101,13 +97,13 @@ class Operator:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Inputs and parameters, each once, in order."""
+        """Return the inputs and parameters, each once, in order."""
         return tuple(dict.fromkeys((*self.inputs, *self.parameters)))
 
     def may_overwrite(self, name: str) -> bool:
-        """True if the operator sees an input in one way and whole, so that its output may share the input's bytes.
+        """Return True if the operator reads an input whole and through one view, so that an output may overwrite it.
 
-        An input that is also seen as a part, or in another shape or order, is still read at other places after an
+        An input that is also read as a part, or in another shape or order, is still read at other positions after an
         output element is written.
         """
         places = [at for at, one in enumerate(self.inputs) if one == name]

@@ -1,4 +1,4 @@
-"""Operator kinds that plug-ins describe: the loop nests of kinds that onchip does not know itself."""
+"""Operator kinds of plug-ins, which supply the loop nests of kinds unknown to onchip."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ OWN_KINDS: Final = frozenset(
     | {"com.microsoft::FusedConv", "com.microsoft::FusedGemm", "com.microsoft::FusedMatMul"}
     | {"com.microsoft::MatMulNBits", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"}
 )
-"""Kinds whose loop nests onchip derives itself, if they have any: no plug-in is asked about them."""
+"""Kinds whose loop nests onchip derives, if they have any; plug-ins are not queried for these kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorNests:
-    """Loop nests that run one after another on the same operands, for elements of 8 bits.
+    """Loop nests that run one after another on the same operands, for 8-bit elements.
 
-    `input` and `weight` are places among the output (place 0), then inputs and parameters; a `weight` of None is none.
+    `input` and `weight` are indices into the operands: the output (0), then inputs and parameters. `weight` is None if
+    there is no weight. Raises PluginError for no layers, or layers that contradict `weight`.
     """
 
     layers: tuple[Layer, ...]
@@ -47,13 +48,13 @@ class OperatorNests:
 OPERATOR_KINDS: Final = PluginGroup[[Operator, tuple[tuple[int, ...], ...]], OperatorNests](
     "onchip.operators", OperatorNests
 )
-"""By kind a function of an operator and the shapes of its output, inputs and parameters, in this order."""
+"""Map from kind to a function of an operator and the shapes of its output, inputs and parameters, in this order."""
 
 
 def nests_of_plugin(operator: Operator, shapes: tuple[tuple[int, ...], ...]) -> OperatorNests | None:
-    """Return the loop nests of a plug-in for the operator's kind, None where there is no such plug-in.
+    """Return the loop nests that a plug-in gives for the operator's kind; None without such a plug-in.
 
-    Raises PluginError for a plug-in that fails, or names operands that the operator does not have.
+    Raises PluginError if the plug-in fails, or names an operand that the operator does not have.
     """
     describe = None if operator.kind in OWN_KINDS else OPERATOR_KINDS.find(operator.kind)
     if describe is None:
@@ -67,6 +68,6 @@ def nests_of_plugin(operator: Operator, shapes: tuple[tuple[int, ...], ...]) -> 
 
 
 def kinds_of_plugins(graph: Graph) -> tuple[str, ...]:
-    """Return the kinds of a network's operators whose loop nests plug-ins say, sorted."""
+    """Return the operator kinds of a network whose loop nests come from plug-ins, sorted."""
     names = frozenset(OPERATOR_KINDS.names) - OWN_KINDS
     return tuple(sorted(names & {operator.kind for operator in graph.operators}))

@@ -1,4 +1,4 @@
-"""A part of a tensor: a half-open range of each of its dimensions."""
+"""A region of a tensor: a half-open range of each dimension."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Region: TypeAlias = tuple[Range, ...]
 
 
 def whole_region(shape: Sequence[int]) -> Region:
-    """Return the region that is all of a tensor of that shape."""
+    """Return the region that covers a whole tensor of that shape."""
     return tuple((0, size) for size in shape)
 
 
 def size_of(region: Region) -> int:
-    """Return how many elements are in a region."""
+    """Return the number of elements in a region."""
     return prod(stop - start for start, stop in region)

@@ -1,4 +1,4 @@
-"""State: what a network keeps from one inference to the next."""
+"""State: a tensor that a network keeps between inferences."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A network input `old` whose value for the next inference is the network output `new`, of as many bytes.
+    """A network input `old` whose next value is the network output `new`, of the same size.
 
-    `alias` is the name of `new` under which a file lists it as an output, where that is a view: no output beside it.
-    With `in_place` the operator that writes `new` may do so over `old`, which it reads: its kernel updates the state.
+    `alias` is the name under which a file lists `new` as an output if that output is a view; it is no additional
+    output. With `in_place` the operator that reads `old` and writes `new` may overwrite `old`: its kernel updates the
+    state.
     """
 
     old: str

@@ -1,4 +1,4 @@
-"""What an operator costs as its file states it: measured, or from another model."""
+"""Operator costs stated in a network file, from measurements or another model."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 from onchip.errors import GraphError
 
 MOST_CYCLES: Final = 2**48
-"""Of one operator: three days at a gigahertz. Those of ten thousand operators add up within 64 bits."""
+"""Limit for one operator: three days at 1 GHz. The cycles of ten thousand operators fit in 64 bits."""
 GREATEST_ENERGY_PJ: Final = 1e18
-"""Of one operator: a megajoule."""
+"""Limit for one operator: a megajoule."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSplits:
-    """An operator may run as so many equal bands of the channels of its outputs and parameters.
+    """The numbers of equal channel tiles into which an operator's outputs and parameters may be split.
 
-    `ways` are pairs (parts, cycles of one part), more and more parts. Its inputs are read whole by each band, or with
-    `cuts_inputs` the same band of them.
+    `ways` are pairs (parts, cycles of one part) with increasing parts. Each tile reads the whole inputs, or only the
+    same channels of them with `cuts_inputs`. Raises GraphError for invalid values.
     """
 
     cuts_inputs: bool
@@ -34,15 +34,15 @@ class ChannelSplits:
                 raise GraphError(f"a part takes {cycles} cycles", expected=f"1 to {MOST_CYCLES:,}")
 
     def cycles_of(self, parts: int) -> int | None:
-        """Return the cycles of one of so many parts, None where no way has so many."""
+        """Return the cycles of one of `parts` tiles, or None if that split is not listed."""
         return dict(self.ways).get(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class StatedCost:
-    """Cycles and picojoules of the whole operator, and how it may be split; None where nothing is stated.
+    """The cycles, energy in pJ and splits stated for a whole operator; None where nothing is stated.
 
-    It stands before what any model here says. Raises GraphError for what is negative.
+    Stated costs take precedence over the cost models. Raises GraphError for invalid values.
     """
 
     cycles: int | None = None
@@ -58,7 +58,7 @@ class StatedCost:
             raise GraphError("it states cycles of its parts alone", expected="cycles of the whole, too")
 
     def share(self, part: int, whole: int) -> StatedCost:
-        """Return the share of a part of so many of the whole's elements: cycles rounded up, and energy."""
+        """Return the cost of `part` of `whole` elements: cycles rounded up, and energy."""
         cycles = None if self.cycles is None else max(1, -(-self.cycles * part // whole))
         energy_pj = None if self.energy_pj is None else self.energy_pj * part / whole
         return replace(self, cycles=cycles, energy_pj=energy_pj, splits=None)

@@ -1,4 +1,4 @@
-"""A tensor: the array on an edge of the network."""
+"""A tensor: an edge of the network's graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onchip.errors import GraphError
 
 
 class Role(StrEnum):
-    """A tensor's place in the network."""
+    """The role of a tensor in the network."""
 
     INPUT = "input"
     ACTIVATION = "activation"
@@ -21,11 +21,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array with a name and a size.
+    """A named array of known size.
 
-    `shape` and `bits` (per element) stand together or not at all; `aliases` are further names of
-    the same bytes (two network outputs over one base). `part_of` and `region` (half-open ranges,
-    one per dimension) say that the tensor is a band of a larger one.
+    `shape` and `bits` (per element) are both given or both None. `aliases` are further names of the same bytes (two
+    network outputs over one base). `part_of` and `region` (half-open ranges, one per dimension) say that the tensor is
+    a tile of a larger one. Raises GraphError for invalid values.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Tensor:
 
     @classmethod
     def of_shape(cls, name: str, shape: tuple[int, ...], bits: int, role: Role) -> Self:
-        """A tensor of `shape` elements of `bits` bits each; raises GraphError for empty shapes."""
+        """Return a tensor of `shape` with elements of `bits` bits; raises GraphError for empty shapes."""
         for dimension in shape:
             if dimension <= 0:
                 raise GraphError(
@@ -74,5 +74,5 @@ class Tensor:
 
 
 def size_in_bytes(shape: tuple[int, ...], bits: int) -> int:
-    """ceil(elements * bits / 8); a scalar has one element."""
+    """Return ceil(elements * bits / 8); a scalar has one element."""
     return -(-prod(shape) * bits // 8)

@@ -1,4 +1,4 @@
-"""A tile: which part of which operator another operator computes, in terms of whole tensors."""
+"""A tile: the part of an operator that another operator computes, relative to whole tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onchip.ir.tensor import Tensor
 
 
 class SumPart(StrEnum):
-    """What a tile writes: the values, or with others a sum of which it is the first, a further or the last part."""
+    """The values that a tile writes: final values, or the first, a middle or the last partial sum."""
 
     WHOLE = "whole"
     START = "start"
@@ -21,12 +21,12 @@ class SumPart(StrEnum):
 
     @property
     def adds_to_a_sum(self) -> bool:
-        """It reads what the tile before it wrote, as the last of its inputs."""
+        """Return True if the tile reads the partial sum of the preceding tile, as its last input."""
         return self in (SumPart.MIDDLE, SumPart.END)
 
     @property
     def is_complete(self) -> bool:
-        """What it writes are the operator's values."""
+        """Return True if the tile writes the operator's final values."""
         return self in (SumPart.WHOLE, SumPart.END)
 
 
@@ -41,11 +41,11 @@ class JoinedPart:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`operator`'s operands in its own order, their shapes, and the region of each output that is computed.
+    """The operands of `operator` in its own order, their whole shapes, and the computed region of each output.
 
     Of an input that is a concatenation nobody makes the operator reads the parts, which are `joined`. `reduction` is
-    the range of what is summed up, in input channels or features; None where all is. Raises GraphError where shapes
-    and operands, or regions and outputs, are not equally many, and for a region that is empty or outside.
+    the range of input channels or features that is summed; None for all. Raises GraphError if the numbers of shapes
+    and operands, or of regions and outputs, differ, and for an empty or out-of-range region.
     """
 
     operator: str
@@ -76,7 +76,7 @@ class Tile:
 
     @property
     def shape(self) -> Mapping[str, tuple[int, ...]]:
-        """The whole shape of each operand, by its name."""
+        """Return a map from operand name to its whole shape."""
         return dict(zip((*self.inputs, *self.parameters, *self.outputs), self.shapes, strict=True))
 
     def seen(self, tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What attributes say: the windows of convolutions and pools, and how a product's operands are laid out."""
+"""Attributes of operators: windows of convolutions and pools, and operand layouts of matrix products."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Along one dimension: output pixel p sees the input's p * stride - pad + k * dilation for k in [0, kernel).
+    """A sliding window in one dimension: output pixel p reads input p * stride - pad + k * dilation, k in [0, kernel).
 
-    Where the input is seen with each of its pixels `repeat` times in a row, these are positions among them.
+    If the input is read with each of its pixels repeated `repeat` times, these are positions in the repeated input.
     """
 
     kernel: int
@@ -27,17 +27,17 @@ class Window:
 
     @property
     def reach(self) -> int:
-        """From the first pixel seen to behind the last."""
+        """Return the extent of the window in pixels, from the first to one past the last."""
         return (self.kernel - 1) * self.dilation + 1
 
     def pixels(self, positions: tuple[int, int], size: int) -> tuple[int, int]:
-        """Return the pixels of an input of this size that lie at a range of positions, which may reach beyond it."""
+        """Return the half-open range of pixels, of an input of `size`, at a range of positions that may exceed it."""
         start, stop = (min(max(position, 0), size * self.repeat) for position in positions)
         return start // self.repeat, -(-stop // self.repeat)
 
 
 def windows_of(operator: Operator, kernel: Shape, before: Shape, after: Shape) -> tuple[Window, ...]:
-    """One for each spatial dimension, given its sizes in the input and the output."""
+    """Return a window for each spatial dimension, given the input and output sizes."""
     rank = len(kernel)
     strides = integers(operator, "strides", (1,) * rank)
     dilations = integers(operator, "dilations", (1,) * rank)
@@ -65,23 +65,24 @@ def shapes_as_read(operator: Operator, stored: Sequence[Shape]) -> list[Shape]:
 
 
 def shapes_computed(operator: Operator, stored: Sequence[Shape]) -> Sequence[Shape]:
-    """Return the shapes of all inputs and parameters with which the operator computes, for loop nests.
+    """Return the shapes of all inputs and parameters for loop nests.
 
-    These are the shapes as it sees them, and of the factors of a product those that an export lists, though a parameter
-    may be stored turned. If the operator sees only a part of an input, all shapes are those that are stored.
+    These are the shapes that the operator reads. For the factors of a product they are the shapes listed by an export,
+    even if a parameter is stored transposed. If the operator reads only a part of an input, all shapes are stored
+    shapes.
     """
     if any(parts_read(operator)):
         return stored
     shapes, factors = shapes_as_read(operator, stored), stated_factors(operator)
     if operator.kind != "MatMul" or not factors or len(factors) != len(shapes):
         return shapes
-    orders = (factors, factors[::-1])  # a parameter stands behind the input, though it be the left factor
+    orders = (factors, factors[::-1])  # a parameter follows the input even if it is the left factor
     fitting = [order for order in orders if [*map(prod, order)] == [*map(prod, shapes)]]
     return next((order for order in fitting if order[0] == shapes[0]), (*fitting, shapes)[0])
 
 
 def stated_factors(operator: Operator) -> list[Shape]:
-    """Return the shapes of a product's two factors, left and right, if an export lists them, else nothing."""
+    """Return the shapes of a product's left and right factors if an export lists them, else an empty list."""
     listed = operator.attributes.get("input_shapes")
     each = listed if isinstance(listed, list) else []
     shapes = [tuple(size for size in one if isinstance(size, int)) for one in each if isinstance(one, list)]
@@ -89,7 +90,7 @@ def stated_factors(operator: Operator) -> list[Shape]:
 
 
 def parts_read(operator: Operator) -> list[Shape]:
-    """Return for each input the place of its first element that is seen and the strides; empty if all of it is seen."""
+    """Return for each input the offset of its first read element and the strides; empty if all of it is read."""
     listed = operator.attributes.get(SEEN_PARTS)
     each = listed if isinstance(listed, list) and len(listed) == len(operator.inputs) else []
     return [tuple(place for place in one if isinstance(place, int)) for one in each if isinstance(one, list)]
@@ -109,13 +110,13 @@ def _listed_shapes(
 
 
 def begins_inside(operator: Operator) -> bool:
-    """True if the operator's padding is negative anywhere: it cuts off a part of its input."""
+    """Return True if some padding of the operator is negative, so that it crops its input."""
     pads = operator.attributes.get("pads")
     return isinstance(pads, list) and any(isinstance(pad, int) and pad < 0 for pad in pads)
 
 
 def integers(operator: Operator, name: str, default: Shape) -> Shape:
-    """An attribute that lists integers; `default` where it is absent or something else."""
+    """Return a list attribute of integers; `default` if it is absent or has another form."""
     value = operator.attributes.get(name)
     if not isinstance(value, list):
         return default
@@ -124,17 +125,17 @@ def integers(operator: Operator, name: str, default: Shape) -> Shape:
 
 
 def integer(operator: Operator, name: str, default: int) -> int:
-    """An attribute that is an integer, or the default."""
+    """Return an integer attribute, or the default."""
     value = operator.attributes.get(name, default)
     return value if isinstance(value, int) else default
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A Gemm: rows of `columns_in` features times a matrix, which is transposed (columns first) or not.
+    """The layout of a Gemm: rows of features times a matrix, transposed (columns first) or not.
 
-    A source that `is_flat` has its features in several dimensions, after the first, which are read as one;
-    `unit` is the first of these that can be cut, each of its elements `features_per_unit` features long.
+    A source that `is_flat` has its features in several dimensions after the first, read as one. `unit` is the first of
+    these dimensions that can be tiled; each of its elements is `features_per_unit` features long.
     """
 
     is_source_transposed: bool
@@ -145,10 +146,10 @@ class Product:
 
 
 def product_of(operator: Operator, source: Shape, weight: Shape, written: Shape, *, is_model: bool) -> Product | None:
-    """How a Gemm's operands fit its output; None if they do not.
+    """Return the operand layout of a Gemm; None if the shapes do not match.
 
-    Without `transB` the shapes decide; of a square weight, ONNX (`is_model`) says that it is not transposed,
-    networks that come without a model that it is.
+    Without `transB` the shapes decide. For a square weight, ONNX (`is_model`) defaults to not transposed, networks
+    without a model to transposed.
     """
     if len(weight) != 2 or not source or not written:
         return None
@@ -179,5 +180,5 @@ def product_of(operator: Operator, source: Shape, weight: Shape, written: Shape,
 
 
 def _first_above_one(shape: Sequence[int]) -> int:
-    """Of the dimensions after the first."""
+    """Return the first dimension after dimension 0 with more than one element, or 1."""
     return next((index for index in range(1, len(shape)) if shape[index] > 1), 1)

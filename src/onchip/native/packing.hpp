@@ -1,6 +1,6 @@
 // The exact packing search: what lies on the floor of one section, decided again and again.
 //
-// Why nothing is missed is argued in docs/packing.md. The search is the one of `memory/allocate/exact/branching.py`,
+// Why nothing is missed is argued in docs/packing.md. The search is the one of `memory/allocate/exact.py`,
 // which makes the tables and restarts it; `tests/oracles` hold a plain version beside it.
 //
 // Words. Buffers are numbered from 0 on. A section is a largest set of buffers that live at once; a buffer lives in

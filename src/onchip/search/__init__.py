@@ -1,1 +1,1 @@
-"""Runs anytime strategies within a budget; knows no network."""
+"""Anytime strategies and their budgets; independent of networks."""

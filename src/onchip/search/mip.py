@@ -1,4 +1,4 @@
-"""Handing a mixed-integer program to a solver through MathOpt, with a time limit and a stop switch."""
+"""Solver of mixed-integer programs through MathOpt, with a time limit and a stop switch."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ LEAST_SECONDS = 0.01
 SHARE_FOR_THE_SOLVER = 0.9
 FULL_LINEARIZATION = 2
 INTEGER_TOLERANCE = 1e-9
-"""HiGHS's own is 1e-6: times the bytes of a scratchpad that is more than one, and tensors overlap by as much."""
+"""HiGHS's default is 1e-6. Multiplied by the bytes of a scratchpad that exceeds one byte, so tensors could overlap."""
 
 
 class UnfinishedModelError(Exception):
-    """The run had to stop while the model was being written down."""
+    """Raised if the run had to stop while the model was being built."""
 
 
 @dataclass(frozen=True, slots=True)
 class MipOutcome:
-    """`values` is None without a solution. `lower_bound` is what the solver claims, rounded up to an integer."""
+    """The outcome of a solve. `values` is None without a solution; `lower_bound` is the solver's bound, rounded up."""
 
     values: Mapping[mathopt.Variable, float] | None
     lower_bound: int
@@ -41,7 +41,7 @@ class MipOutcome:
     stopped_by: Stop
 
     def is_one(self, variable: mathopt.Variable) -> bool:
-        """Whether a binary variable is 1 in the solution."""
+        """Return True if a binary variable is 1 in the solution."""
         return self.integer(variable) == 1
 
     def integer(self, variable: mathopt.Variable) -> int:
@@ -50,16 +50,16 @@ class MipOutcome:
 
 
 def solve_mip(model: mathopt.Model, run: Run, *, mostly_linear: bool = False) -> MipOutcome:
-    """Solve a minimisation whose objective is an integer, at least 0, at every solution.
+    """Solve a minimisation whose objective is an integer of at least 0 at every solution.
 
-    Raises UsageError for a solver that is not there. HiGHS and SCIP are left to themselves after an interruption,
-    and whoever looks at the clock too late is: what they had found is lost. A `mostly_linear` model is one of sums of
-    integers, not of choices between booleans: CP-SAT then proves by linear relaxation, else by clauses.
+    Raises UsageError if the solver is not installed. HiGHS and SCIP cannot be interrupted: the call returns while their
+    thread keeps running, and its later results are lost. Set `mostly_linear` if the model consists of sums of integers
+    rather than of choices between booleans: CP-SAT then proves bounds by linear relaxation instead of clauses.
     """
     from ortools.util.python.solve_interrupter import SolveInterrupter
 
     ended: list[mathopt.SolveResult | Exception] = []
-    # SCIP's bridge prints an error of its own for every interrupter it is given.
+    # SCIP's bridge prints an error for every interrupter that it receives.
     interrupter = None if run.limits.solver is MipSolver.SCIP else SolveInterrupter()
     worker = threading.Thread(target=lambda: ended.append(_solve(model, run, interrupter, mostly_linear)), daemon=True)
     worker.start()
@@ -89,19 +89,17 @@ def _solve(
     }
     solver = run.limits.solver
     parameters = mathopt.SolveParameters(relative_gap_tolerance=0.0, random_seed=run.limits.seed)
-    if solver is MipSolver.HIGHS:  # it refuses the generic option
+    if solver is MipSolver.HIGHS:  # HiGHS rejects the generic option
         parameters.highs.int_options["threads"] = run.limits.workers
         parameters.highs.double_options["mip_feasibility_tolerance"] = INTEGER_TOLERANCE
     else:
         parameters.threads = run.limits.workers
-    if (
-        solver is MipSolver.SCIP
-    ):  # with presolving it has proven a bound above a solution (tests/found/plan-8d536173.json)
+    if solver is MipSolver.SCIP:  # presolving once proved a bound above a solution (tests/found/plan-8d536173.json)
         parameters.gscip.int_params["presolving/maxrounds"] = 0
     if mostly_linear and solver is MipSolver.CP_SAT:
         parameters.cp_sat.linearization_level = FULL_LINEARIZATION
     if math.isfinite(run.seconds_left):
-        seconds = run.seconds_left * SHARE_FOR_THE_SOLVER  # it looks at the clock only now and then
+        seconds = run.seconds_left * SHARE_FOR_THE_SOLVER  # solvers check the clock only occasionally
         parameters.time_limit = timedelta(seconds=max(LEAST_SECONDS, seconds))
     try:
         return mathopt.solve(model, solver_types[solver], params=parameters, interrupter=interrupter)
@@ -110,7 +108,7 @@ def _solve(
 
 
 def _as_usage_error(error: Exception, solver: MipSolver) -> Exception:
-    """Gurobi absent is a RuntimeError; an option the solver does not know is an AttributeError of MathOpt itself."""
+    """Convert an error: a missing Gurobi is a RuntimeError, an unknown option is an AttributeError of MathOpt."""
     if isinstance(error, RuntimeError):
         others = ", ".join(other for other in MipSolver if other is not solver)
         return UsageError(f"{solver} is not installed: {error}", place=f"--solver {solver}", expected=others)

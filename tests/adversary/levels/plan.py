@@ -124,7 +124,7 @@ def _has_few_orders(question: Question) -> bool:
 
 
 def _method(chance: random.Random, *, has_few_orders: bool) -> Facts:
-    """Draw a method and what it supports (memory/methods/registry.py); with many orders only the given order."""
+    """Draw a method and what it supports (memory/methods.py); with many orders only the given order."""
     method = chance.choice(("exact",) * 8 + ("paper", "divide", chance.choice(HEURISTICS), chance.choice(HEURISTICS)))
     orders = {"exact": ("free", "free", "given", "min-peak"), "paper": ("free", "given"), "divide": ("free",)}
     order = chance.choice(orders.get(method, ("given", "min-peak")))

@@ -6,11 +6,11 @@ from typing import Final
 
 from adversary.plant import Planted
 
-OVERFLOW = "src/onchip/memory/allocate/overflow/overflow.py"
-SECTIONS = "src/onchip/memory/allocate/exact/sections.py"
 ARENA = "src/onchip/formats/tflite/arena.py"
+OVERFLOW = "src/onchip/memory/allocate/overflow.py"
+SECTIONS = "src/onchip/memory/allocate/sections.py"
 CHECK_ARENA = "src/onchip/backends/tflm/check_arena_plan.py"
-KEPT = "src/onchip/memory/allocate/overflow/kept_buffers.py"
+KEPT = "src/onchip/memory/allocate/overflow.py"
 
 FAULTS: Final = (
     Planted(
@@ -50,7 +50,7 @@ FAULTS: Final = (
     ),
     Planted(
         "buffers beside fixed ones are postponed",
-        "src/onchip/memory/allocate/exact/postponed.py",
+        "src/onchip/memory/allocate/sections.py",
         "if problem.has_fixed:",
         "if not buffers:",
         "pack-fixed",

@@ -12,7 +12,7 @@ FRONTIER = "src/onchip/native/joint_frontier.cpp"
 CANDIDATES = "src/onchip/native/joint_candidates.cpp"
 PEAK_POSITION = "src/onchip/native/peak_position.cpp"
 INDEXED = "src/onchip/model/lifetimes/indexed.py"
-COMPOSE = "src/onchip/memory/decisions/compose.py"
+COMPOSE = "src/onchip/memory/decisions.py"
 
 FAULTS: Final = (
     Planted(

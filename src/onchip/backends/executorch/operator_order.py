@@ -11,7 +11,7 @@ from onchip.answer.result import Status
 from onchip.api.budgets import roomy_problem
 from onchip.backends.executorch.installed import not_installed
 from onchip.errors import GraphError
-from onchip.memory.spill.best_first.min_peak import min_peak_bytes, peak_of_order
+from onchip.memory.spill.min_peak import min_peak_bytes, peak_of_order
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run

@@ -17,7 +17,7 @@ from onchip.backends.executorch.installed import not_installed
 from onchip.backends.executorch.planned import PlannedMemory, PlannedModule
 from onchip.backends.executorch.specs import ModuleBuffers, TensorSpec
 from onchip.errors import InputError, InternalError, UsageError
-from onchip.memory.allocate.overflow.static_packing import least_outside, least_static_arena
+from onchip.memory.allocate.overflow import least_outside, least_static_arena
 from onchip.search.budget.clock import Deadline
 from onchip.search.budget.limits import Limits, Run
 from onchip.verify.static_packing import verify_static_packing

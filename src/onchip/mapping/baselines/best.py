@@ -1,4 +1,4 @@
-"""The best mapping that a rival has seen."""
+"""The best mapping that a baseline mapper has costed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from onchip.model.unrolling.unrolling import Unrolled
 from onchip.search.budget.limits import Run
 
 RankOfRow: TypeAlias = Callable[[Chosen, int], float]
-"""Of rows that are equally good the one of the least is the best."""
+"""Tie-breaker among rows of equal value: the row with the lowest rank wins."""
 
 CHUNK: Final = 256
 MOST_WITHOUT_ANY: Final = 100_000
-"""Where none of so many mappings drawn at random fits, none is looked for any further."""
+"""Random mappers give up if none of the first 100,000 drawn mappings fits."""
 
 
 class Best:
-    """Costs mappings of one layer and keeps the best."""
+    """Mapping costs of one layer, and the best mapping offered."""
 
     def __init__(self, problem: LayerProblem, objective: MappingObjective) -> None:
         self._costs = LayerCosts(problem)
@@ -41,27 +41,27 @@ class Best:
         self.mapping: LayerMapping | None = None
 
     def values(self, mappings: Sequence[LayerMapping]) -> Iterator[tuple[float, LayerMapping]]:
-        """In the objective's unit, infinite for those that do not fit."""
+        """Yield each mapping with its value in the objective's unit, infinite if it does not fit."""
         costs = self._costs.of(mappings)
         for mapping, energy, cycles in zip(mappings, costs.energy_pj, costs.cycles, strict=True):
             yield self._objective.of(float(energy), float(cycles)) if isfinite(energy) else inf, mapping
 
     def offer(self, value: float, mapping: LayerMapping) -> bool:
-        """Whether it is the best so far; then it is kept."""
+        """Return True if the mapping is better than all earlier ones; then it is kept."""
         if value >= self.value:
             return False
         self.value, self.mapping = value, mapping
         return True
 
     def result(self, method: str, run: Run, stop: Stop) -> Result[LayerMapping]:
-        """Nothing is proven: the bound is 0."""
+        """Return the best mapping as FEASIBLE, or UNKNOWN without one; the bound is 0."""
         if self.mapping is None:
             return Result(Status.UNKNOWN, None, None, 0, run.seconds, method, stop)
         return Result(Status.FEASIBLE, self.mapping, round(self.value), 0, run.seconds, method, stop)
 
 
 class BestRow:
-    """The same for mappings in arrays, under any accounting that is compiled."""
+    """The best of mappings given as array rows, under any accounting with compiled costs."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class BestRow:
         self.mapping: LayerMapping | None = None
 
     def offer(self, chosen: Chosen) -> None:
-        """The best row is kept if it is better than those before, of equal ones that of the least rank, or product."""
+        """Keep the best row if it improves on all before; break ties by rank, or by energy times cycles."""
         kept: int | None = None
         costs = costs_of_rows(self._costs, chosen, self._problem)
         fit = np.flatnonzero(np.isfinite(costs.energy_pj)).tolist()
@@ -101,13 +101,13 @@ class BestRow:
             check_memories(self._problem, self.mapping)
 
     def result(self, method: str, run: Run, stop: Stop, lower_bound: int = 0) -> Result[LayerMapping]:
-        """What there is; nothing is proven beyond the bound."""
+        """Return the best mapping as FEASIBLE with the given bound, or UNKNOWN without a mapping."""
         if self.mapping is None:
             return Result(Status.UNKNOWN, None, None, lower_bound, run.seconds, method, stop)
         return Result(Status.FEASIBLE, self.mapping, round(self.value), lower_bound, run.seconds, method, stop)
 
     def proven(self, method: str, run: Run) -> Result[LayerMapping]:
-        """It is the best, or there is none."""
+        """Return the best mapping as OPTIMAL, or INFEASIBLE without a mapping."""
         if self.mapping is None:
             return Result(Status.INFEASIBLE, None, None, 0, run.seconds, method, Stop.COMPLETED)
         value = round(self.value)
@@ -115,7 +115,7 @@ class BestRow:
 
 
 def costs_of_rows(costs_of: LayerCosts | ZigzagCosts, chosen: Chosen, problem: LayerProblem) -> Costs | RealCosts:
-    """What rows cost, INTERLEAVED ones among them; energy is infinite for those that do not fit."""
+    """Return the costs of rows, including INTERLEAVED ones; energy is infinite for mappings that do not fit."""
     costs = costs_of.of_chosen(chosen)
     for row in np.flatnonzero(costs.status == CostStatus.INTERLEAVED).tolist():
         one = costs_of.of([mapping_of(chosen, row, problem)])
@@ -124,7 +124,7 @@ def costs_of_rows(costs_of: LayerCosts | ZigzagCosts, chosen: Chosen, problem: L
 
 
 def mapping_of(chosen: Chosen, row: int, problem: LayerProblem) -> LayerMapping:
-    """A row as a mapping."""
+    """Return one row of the arrays as a mapping."""
     along = list(array_of(problem.accelerator).sizes)
     nest: list[Loop] = []
     places = [0]
@@ -148,7 +148,7 @@ def mapping_of(chosen: Chosen, row: int, problem: LayerProblem) -> LayerMapping:
 
 
 def in_chunks(mappings: Iterable[LayerMapping]) -> Iterator[list[LayerMapping]]:
-    """Lists of at most CHUNK."""
+    """Yield the mappings in lists of at most CHUNK."""
     rest = iter(mappings)
     while chunk := list(islice(rest, CHUNK)):
         yield chunk

@@ -1,4 +1,4 @@
-"""`--method random`: the best of a number of valid random mappings."""
+"""`--method random`: the best of a fixed number of valid random mappings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from onchip.search.budget.limits import Run
 
 METHOD: Final = "random"
 VALID: Final = 5
-"""As in CoSA's comparison."""
+"""Number of valid mappings, as in CoSA's comparison."""
 MOST_TRIED: Final = 2_000_000
 
 
 def solve_at_random(
     problem: LayerProblem, objective: MappingObjective, run: Run, valid: int = VALID
 ) -> Result[LayerMapping]:
-    """The best of the first `valid` mappings that fit; the same for a seed. In however little time some are tried."""
+    """Return the best of the first `valid` mappings that fit; deterministic for a seed.
+
+    Tries at least one chunk of mappings, even if the time limit has passed.
+    """
     random, best = Random(run.limits.seed), Best(problem, objective)
     levels, found = len(problem.levels) + 1, 0
     drawn = (random_tiling(random, problem).mapping(problem, random_orders(random, levels)) for _ in range(MOST_TRIED))

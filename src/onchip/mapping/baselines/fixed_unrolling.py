@@ -1,4 +1,4 @@
-"""A mapper of the layers of fused stacks as DeFiNES has it: what stands on the array follows from the layer's kind."""
+"""A mapper for layers of fused groups that follows DeFiNES: the layer's kind determines the spatial unrolling."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from onchip.search.budget.limits import Run
 
 
 class TemporalMethod(StrEnum):
-    """How the loops in time are ordered and cut."""
+    """The method that orders and tiles the temporal loops."""
 
     LOMA = "loma"
     UNEVEN = "uneven"
 
 
 def unrolling_for(layer: Layer, accelerator: Accelerator) -> Unrolling:
-    """DeFiNES's rule, for arrays whose dimensions are named K, C, OX and OY: each unrolls its loop as far as it goes.
+    """Return the unrolling by DeFiNES's rule, for arrays with dimensions K, C, OX and OY.
 
-    Where channels are groups (a pool, a depthwise convolution) K unrolls these. Where there are only groups (an
-    addition) all dimensions but C do, one after the other as long as there are any left. Ten of the layers in its files
-    depart from it (`workloads.unrollings` has them by name).
+    Each dimension unrolls the loop of its name as far as possible. In grouped layers (pooling, depthwise convolution) K
+    unrolls the groups. In layers with groups only (addition) all dimensions but C unroll groups, one after the other
+    while any are left. Ten layers in DeFiNES's files depart from the rule (`workloads.unrollings` lists them by name).
     """
     found: dict[str, dict[str, int]] = {}
     groups_alone = prod(layer.bounds.values()) == layer.g
@@ -52,9 +52,9 @@ def unrolling_for(layer: Layer, accelerator: Accelerator) -> Unrolling:
 
 
 def unrollings_for(layer: Layer, accelerator: Accelerator) -> Iterator[Unrolling]:
-    """That of the rule; for an addition then fewer dimensions of it, down to none.
+    """Yield the rule's unrolling, and for an addition then prefixes of it with fewer dimensions, down to none.
 
-    The two inputs of an addition may not fit side by side for all units (Tesla's 1 KiB has room for one of 1,024).
+    The two inputs of an addition may not fit for all units at once (Tesla has 1 KiB for 1,024 units).
     """
     rule = unrolling_for(layer, accelerator)
     yield rule
@@ -64,23 +64,23 @@ def unrollings_for(layer: Layer, accelerator: Accelerator) -> Iterator[Unrolling
 
 
 def unrolling_groups(accelerator: Accelerator) -> Accelerator:
-    """The same, with an array of which every dimension may unroll groups too."""
+    """Return the accelerator with an array on which every dimension may also unroll groups."""
     array = array_of(accelerator)
     wider = {name: tuple(dict.fromkeys((*loops_along(array, name), "G"))) for name in array.dimensions}
     return replace(accelerator, array=replace(array, unrolls=wider))
 
 
 def with_groups_unrolled(problem: LayerProblem) -> LayerProblem:
-    """The same on such an array."""
+    """Return the problem on an array on which every dimension may also unroll groups."""
     return replace(problem, accelerator=unrolling_groups(problem.accelerator))
 
 
 @dataclass(frozen=True, slots=True)
 class FixedUnrolling:
-    """For `cost.fused`: the cost of the best mapping with a given unrolling, None where nothing fits.
+    """The layer mapper for `cost.fused`: the cost of the best mapping with a fixed unrolling, None if none fits.
 
-    Of several unrollings the first that leaves one. LOMA joins factors until `limit` are left. `run` starts anew for
-    each layer unless it is given.
+    Of several unrollings, it uses the first that has a mapping. LOMA joins factors until `limit` are left. The time of
+    `run` restarts for each layer unless `run` is given.
     """
 
     method: TemporalMethod = TemporalMethod.LOMA
@@ -91,13 +91,16 @@ class FixedUnrolling:
     run: Run = field(default_factory=Run)
 
     def __call__(self, problem: LayerProblem) -> LayerCost | None:
-        """Raises UsageError where `uneven` does not know the objective, InputError where not the accounting."""
+        """Return the cost of the best mapping, or None if none fits.
+
+        Raises UsageError if `uneven` does not support the objective, InputError if it does not support the accounting.
+        """
         widened = with_groups_unrolled(problem)
         mapping = self.result(widened).answer
         return None if mapping is None else layer_cost(widened, mapping, self.accounting)
 
     def result(self, problem: LayerProblem) -> Result[LayerMapping]:
-        """That of which the cost is; the array must unroll what the rule says."""
+        """Return the mapping search's result; the array must allow the unrollings of the rule."""
         unrollings = self.unrollings(problem.layer, problem.accelerator)
         results = (self._unrolled(problem, unrolling) for unrolling in unrollings)
         first = next(results)

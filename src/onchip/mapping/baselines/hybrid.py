@@ -1,7 +1,7 @@
-"""`--method hybrid`: the rule of Timeloop's Hybrid mapper.
+"""`--method hybrid`: the search of Timeloop's Hybrid mapper.
 
-A thread draws a random tiling and goes through its orders of loops, of those that cost the same only one; it stops
-after a number of valid mappings in a row that were no better than its best. Threads differ by their seeds.
+A thread draws random tilings and tries their loop orders, one from each class of equal cost. It stops after `patience`
+consecutive valid mappings without an improvement. Threads differ in their seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def solve_as_hybrid(
     threads: int = THREADS,
     patience: int = PATIENCE,
 ) -> Result[LayerMapping]:
-    """The best of `threads` threads, one after the other; the same for a seed."""
+    """Return the best mapping of `threads` threads, run one after the other; deterministic for a seed."""
     best = Best(problem, objective)
     for thread in range(threads):
         random = Random(f"{run.limits.seed} {thread}")
@@ -65,7 +65,7 @@ def _drawn(random: Random, problem: LayerProblem) -> Iterator[LayerMapping]:
 
 
 def _orders(tiling: LevelSizes, level: int) -> list[list[str]]:
-    """One for each class of loops that may be innermost: the rest decides nothing about reuse."""
+    """Return one order for each loop class that can be innermost; the other loops do not affect reuse."""
     present = [(loop, own) for loop, own in zip(LOOPS, CLASSES, strict=True) if tiling.temporal[level].get(loop, 1) > 1]
     return [
         [loop for loop, own in present if own == innermost] + [loop for loop, own in present if own != innermost]

@@ -1,8 +1,8 @@
-"""`--method loma`: all orders of the loops' prime factors, memories filled from the units up (LOMA, AICAS 2021).
+"""`--method loma`: all orders of the loops' prime factors, memories filled from the MACs up (LOMA, AICAS 2021).
 
-As ZigZag (zigzag-dse 3.9.1) and DeFiNES do it. The smallest factors of the loop that has most are joined until
-`limit` are left. Each operand has its own cuts: of all ways to fill a memory with further loops the one by which least
-bits come from above.
+Follows ZigZag (zigzag-dse 3.9.1) and DeFiNES. The smallest factors of the loop with the most factors are joined until
+`limit` are left. Each operand has its own cuts. Among the ways to fill a memory with further loops, LOMA takes the one
+with the fewest bits from the level above.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ LIMIT: Final = 6
 ROWS: Final = 1024
 SECONDS_TO_BEGIN: Final = 0.003
 SECONDS_OF_A_ROW: Final = 2e-6
-"""To fill and to price it, where work is counted."""
+"""Work charged to fill and cost one row, in seconds."""
 ORDER: Final = ("N", "K", "G", "Q", "P", "C", "S", "R")
-"""Of loops with equally many factors ZigZag joins those of the first."""
+"""Among loops with equally many factors, ZigZag joins those of the first in this order."""
 ORDER_OF_DEFINES: Final = ("N", "K", "C", "P", "Q", "R", "S", "G")
-"""DeFiNES those of the first of these."""
+"""The same order in DeFiNES."""
 
 
 def solve_as_loma(
@@ -55,13 +55,13 @@ def solve_as_loma(
     *,
     has_stored_room: bool = False,
 ) -> Result[plan.LayerMapping]:
-    """The best of all orders; nothing is random, and nothing is proven.
+    """Return the best mapping over all orders; deterministic, without a proof.
 
-    `unrolling` says what stands on the array, as in ZigZag's mapping files; without it, as much as divides the bounds.
-    Where it does not divide a bound, the loop runs longer: INTERPRETER executes all of it, ZIGZAG and DEFINES count
-    energy with units in parts. With `has_stored_room` tiles have the room that `verify_mapping` asks for; without it
-    what the accounting counts, as those tools do, which is less where a stride skips rows. Of equally good mappings
-    DEFINES keeps the first, in the order in which DeFiNES goes through them.
+    `unrolling` fixes the spatial unrolling, as in ZigZag's mapping files; by default it is the largest that divides the
+    bounds. A loop whose bound it does not divide runs longer: INTERPRETER executes all iterations, ZIGZAG and DEFINES
+    count energy with fractional units. With `has_stored_room`, tiles take the capacity that `verify_mapping` requires.
+    Otherwise they take what the accounting counts, as those tools do, which is less if a stride skips rows. DEFINES
+    keeps the first of equally good mappings, in DeFiNES's order.
     """
     unrolled = unrolled_for(problem, unrolling)
     rank = FirstOfDefines() if _counts_as_defines(accounting) else None
@@ -76,9 +76,9 @@ def solve_as_loma(
 
 
 def front_of_loma(problem: LayerProblem, run: Run, limit: int = LIMIT) -> tuple[plan.LayerMapping, ...]:
-    """Of the mappings of all orders those of which none is at most as much as another in energy and in cycles.
+    """Return the Pareto front in energy and cycles of the mappings of all orders.
 
-    In ascending order of energy; of those seen until the run has to stop.
+    The front is in ascending order of energy. If the run stops early, it covers the orders costed until then.
     """
     unrolled = unrolled_for(problem, None)
     front = FrontOfRows(problem, unrolled)
@@ -92,17 +92,17 @@ def front_of_loma(problem: LayerProblem, run: Run, limit: int = LIMIT) -> tuple[
 
 
 def unrolled_for(problem: LayerProblem, unrolling: Unrolling | None) -> Unrolled:
-    """As asked, else greedily, in the order of `inside_first`."""
+    """Return the given unrolling, or a greedy one without it, in the order of `inside_first`."""
     if unrolling is None:
         return inside_first(problem, unrolled_greedily(problem.layer, problem.accelerator))
     return inside_first(problem, unrolled_as_asked(problem.layer, problem.accelerator, unrolling))
 
 
 def inside_first(problem: LayerProblem, unrolled: Unrolled) -> Unrolled:
-    """What stands beside each other within one memory stands inside what has memories apart.
+    """Sort spatial loops so that loops within one memory instance come inside loops across instances.
 
-    Else of a loop that stands on two dimensions an instance would have every second iteration, and not neighbours,
-    which take less room.
+    Otherwise, if a loop is unrolled on two dimensions, an instance would hold every second iteration instead of
+    neighbours, which take less space.
     """
     beside = sorted(unrolled.beside, key=lambda loop: last_apart(problem, str(loop.along)))
     return replace(unrolled, beside=tuple(beside))
@@ -116,7 +116,7 @@ def filled_orders(
     *,
     has_stored_room: bool = False,
 ) -> Iterator[Chosen]:
-    """The mappings of all orders, in arrays that are written again for the next ones."""
+    """Yield the mappings of all orders, in arrays that the next batch overwrites."""
     order = ORDER_OF_DEFINES if _counts_as_defines(accounting) else ORDER
     tiles = tiles_of(joined(unrolled.turns, limit, order))
     executed = problem.layer if accounting.units_in_parts else problem.layer.padded_to(unrolled.bounds)
@@ -134,7 +134,7 @@ def _counts_as_defines(accounting: Accounting) -> bool:
 
 
 def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -> list[Loop]:
-    """The prime factors; the two smallest of the loop that has most are joined, until `limit` or all are whole."""
+    """Return the prime factors; joins the two smallest of the loop with most factors until `limit` are left."""
     factors = {
         loop: sorted(prime for prime, count in prime_counts(turns[loop]).items() for _ in range(count))
         for loop in order
@@ -149,7 +149,7 @@ def joined(turns: Mapping[str, int], limit: int, order: Sequence[str] = ORDER) -
 
 
 def rows_for(problem: LayerProblem, unrolled: Unrolled, loops: int, rows: int) -> Chosen:
-    """Room for mappings of so many loops in time; what stands beside is filled in."""
+    """Return empty rows for mappings with `loops` temporal loops; the spatial loops are filled in."""
     along = list(array_of(problem.accelerator).sizes)
     chosen = empty_chosen(rows, max(loops, len(unrolled.beside)), len(problem.levels))
     chosen.spatial_count[:] = len(unrolled.beside)
@@ -186,7 +186,7 @@ def _orders_of(problem: LayerProblem, unrolled: Unrolled, tiles: Tiles, sized: T
 
 
 def kinds_of(tiles: Tiles) -> list[FactorKind]:
-    """The kinds of factors that make the tiles."""
+    """Return the kinds of prime factors from which the tiles are built."""
     return [
         FactorKind(loop=LOOPS.index(kind.dimension), size=kind.size, step=step, count=count)
         for kind, step, count in zip(tiles.kinds, tiles.steps, tiles.counts, strict=True)
@@ -200,7 +200,7 @@ def _adds_beside(serves: tuple[str, ...] | None, beside: tuple[Loop, ...]) -> bo
 
 
 def _held(problem: LayerProblem, level: MemoryLevel) -> list[int]:
-    """In the order of the file, which decides between ways to fill the memory that are equally good."""
+    """Return the operands held, in file order, which breaks ties between ways to fill the memory."""
     own = [
         list(Operand).index(operand)
         for operand in level.memory.holds
@@ -211,7 +211,10 @@ def _held(problem: LayerProblem, level: MemoryLevel) -> list[int]:
 
 
 def last_apart(problem: LayerProblem, along: str) -> int:
-    """The last level of inputs of which instances stand along a dimension: such a loop stands right above its tile."""
+    """Return the last level of inputs with several instances along a dimension, or -1.
+
+    A loop along that dimension comes right above the level's tile.
+    """
     keepers = problem.keepers(Operand.INPUT)
     apart = [
         number
@@ -226,7 +229,7 @@ def _number_of_orders(tiles: Tiles) -> int:
 
 
 class FrontOfRows:
-    """Costs rows of mappings of one layer and keeps their front; of rows that are alike the first."""
+    """The Pareto front of mappings of one layer, given as rows; of equal rows the first is kept."""
 
     def __init__(self, problem: LayerProblem, unrolled: Unrolled) -> None:
         self._problem = problem
@@ -235,11 +238,11 @@ class FrontOfRows:
 
     @property
     def mappings(self) -> tuple[LayerMapping, ...]:
-        """Return the mappings of the front in ascending order of energy, and so in descending order of cycles."""
+        """Return the front's mappings in ascending order of energy, that is, in descending order of cycles."""
         return tuple(mapping for _, _, mapping in self._kept)
 
     def offer(self, chosen: Chosen) -> None:
-        """The rows that are on the front are kept, and what they dominate is forgotten."""
+        """Add the non-dominated rows to the front and remove the mappings that they dominate."""
         costs = costs_of_rows(self._costs, chosen, self._problem)
         fit = np.flatnonzero(np.isfinite(costs.energy_pj))
         order = fit[np.lexsort((costs.cycles[fit], costs.energy_pj[fit]))]

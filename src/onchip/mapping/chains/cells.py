@@ -1,4 +1,4 @@
-"""Cells of a lattice's dimension: ranges of coordinates, and how they are made finer."""
+"""Cells of one grid dimension: ranges of coordinates, and their refinement."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ Range: TypeAlias = tuple[int, int]  # the first coordinate of a cell and the las
 
 
 def cells_of(starts: Sequence[int]) -> list[Range]:
-    """Return the cells between starts, the last of which is past the end."""
+    """Return the cells between consecutive starts; the last start is past the end."""
     return [(one, two - 1) for one, two in pairwise(starts)]
 
 
 def all_cells(bound: int, units: Units, coarseness: float = 0.0) -> list[Range]:
-    """Return the cells of a loop, each so much greater than the one before; of places that are few, one of each."""
+    """Return the cells of a loop.
+
+    Each cell begins at least `1 + coarseness` times higher than the one before. If units are idle, each number of
+    iterations has one cell.
+    """
     if has_idle_places(bound, units):
         return [(first, last) for _, first, last in idle_places(bound, units)]
     starts = starts_of(bound, units)
@@ -26,7 +30,7 @@ def all_cells(bound: int, units: Units, coarseness: float = 0.0) -> list[Range]:
 
 
 def with_any_of(cells: Sequence[Range], left: Sequence[Range]) -> list[Range]:
-    """Return the cells in which any coordinate is that is left, and the last one."""
+    """Return the cells that intersect a range of `left`, and the last cell."""
     return [
         (first, last)
         for at, (first, last) in enumerate(cells)
@@ -35,7 +39,7 @@ def with_any_of(cells: Sequence[Range], left: Sequence[Range]) -> list[Range]:
 
 
 def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float) -> list[Range]:
-    """Ranges of coordinates in parts, each so much greater than the one before."""
+    """Split ranges into cells that each begin at least `1 + coarseness` times higher than the one before."""
     if has_idle_places(bound, units):
         return with_any_of(all_cells(bound, units), ranges)
     finest, found = starts_of(bound, units), list[Range]()
@@ -51,9 +55,9 @@ def parted(bound: int, units: Units, ranges: Sequence[Range], coarseness: float)
 def split_further(
     bound: int, ranges: Sequence[Range], units: Units, only: Container[Range] | None = None
 ) -> list[Range]:
-    """Each range's first coordinate, and the others in two; of units that are all at work whole turns.
+    """Split off each range's first coordinate and halve the rest, in whole iterations if all units are at work.
 
-    Of some ranges only, if it says so; the others stay.
+    With `only`, other ranges remain unsplit.
     """
     if has_idle_places(bound, units):
         return list(ranges)

@@ -1,7 +1,7 @@
-"""One operand's boundaries in some ways to use the array: how many elements cross them, how large its tiles are.
+"""Traffic and tile sizes at one operand's memory boundaries, for a set of spatial unrollings.
 
-All by cell of a lattice: that of the place in the nest up to which a tile stays, the loops right above its cut along
-which the same tile is used again included.
+All values are arrays by cell of a lattice. A cell covers positions in the nest up to which a tile stays resident. The
+position includes the loops right above the cut that reuse the same tile.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 def asked_once(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
-    """Keep what a method says with the lattice: energy and time ask it, and memories that serve the same."""
+    """Cache a method's result in the lattice: energy, time, and memories that serve the same units share it."""
     return _kept(method, lambda lattice: lattice.known)
 
 
 def asked_once_of_any(method: Callable[Concatenate[OperandChain, P], T]) -> Callable[Concatenate[OperandChain, P], T]:
-    """Keep it also for the lattice where no tile stays: of what does not depend on that."""
+    """Cache a result that does not depend on resident tiles, also for the lattice in which no tile stays."""
     return _kept(method, lambda lattice: lattice.known_of_any)
 
 
@@ -53,7 +53,7 @@ def _kept(
 
 @dataclass(frozen=True)
 class OperandChain:
-    """How an operand's tiles fall, whatever the order of loops."""
+    """The tiles of an operand, independent of the loop order."""
 
     way: UnrolledWays
     lattice: Lattice
@@ -61,9 +61,9 @@ class OperandChain:
 
     @asked_once
     def moved(self, served: Served, below: Served | None = None) -> Along:
-        """Return how many elements move in all, to or from instances of so many units each, at least.
+        """Return a lower bound on the elements that move in total, to or from instances of the given units.
 
-        Of the input `below` says of how many units the memory's instances are whose tiles they are.
+        For the input, `below` gives the units of the memory instances that hold the tiles.
         """
         again = self.lattice.parts(OTHERS[self.operand], served)
         if self.lattice is self.way.at_units:
@@ -73,7 +73,7 @@ class OperandChain:
 
     @asked_once_of_any
     def elements(self, served: Served, below: Served | None = None) -> Along:
-        """Return how many move if each tile moves once."""
+        """Return a lower bound on the elements that move if each tile moves once."""
         if self.operand is not Operand.INPUT:
             return np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in LEADING[self.operand])))
         found: Along = np.full((1,) * len(LOOPS), float(prod(self.way.bounds[at] for at in CHANNELS)))
@@ -91,9 +91,9 @@ class OperandChain:
 
     @asked_once_of_any
     def _blocks(self, number: int, served: Served, below: Served | None) -> list[PartsAlike]:
-        """Return the parts of an axis, by number, alike ones together.
+        """Return the parts of the axis with this number, grouped by length.
 
-        Where no units are apart in the memory whose tiles they are, `below`, each is a block.
+        Each part is a contiguous block if no units of the memory that holds the tiles, `below`, are apart.
         """
         rows, sides, loops = list(self._sides(served))[number]
         own = self._most_parts_of(*loops, served)
@@ -108,9 +108,9 @@ class OperandChain:
 
     @asked_once_of_any
     def tiles_alike(self, served: Served, below: Served | None = None) -> list[PartsAlike]:
-        """Return all tiles if each moves once, in sets: how many at most, and what all of a set have at least.
+        """Return sets of equal tiles if each tile moves once: the maximum count and the minimum size of each set.
 
-        Of no tile more is counted than the longest; of one way where no dimension is shared out.
+        No tile counts more than the longest. Valid for a single unrolling without shared-out dimensions.
         """
         loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
         tiles = self.lattice.parts_alike(loops, served)
@@ -121,26 +121,26 @@ class OperandChain:
         return tiles
 
     def has_as_many(self, tiles: Along, served: Served) -> NDArray[np.bool_]:
-        """Return whether so many tiles are all there, each with an element."""
+        """Return True if all of that many tiles exist, each with at least one element."""
         found: NDArray[np.bool_] = self.lattice.parts(LEADING[self.operand], served) >= tiles
         return found & (self.operand is not Operand.INPUT or all(rows.all_are_stored for rows in self.way.rows))
 
     @asked_once_of_any
     def whole_size(self, served: Served) -> Along:
-        """Return a number of elements of which any tile has a multiple."""
+        """Return a number of elements that divides the size of every tile."""
         loops = LEADING[self.operand] if self.operand is not Operand.INPUT else CHANNELS
         return self.lattice.whole_size(loops, served)
 
     @property
     @asked_once
     def may_stay(self) -> NDArray[np.bool_]:
-        """Return whether tiles may stay where loops end short."""
+        """Return True for each cell in which tiles may stay resident where loops end short."""
         found: NDArray[np.bool_] = self.lattice.stays(LEADING[self.operand]) > 0
         return found
 
     @asked_once
     def _elements_but_at_the_end(self, served: Served, below: Served | None) -> Along:
-        """Without those that lie where a tile may stay instead of coming again."""
+        """Return the elements without those at positions where a tile may stay resident instead of moving again."""
         lattice = self.lattice
         if self.operand is not Operand.INPUT:
             return self.elements(served) * (1 - lattice.stays(LEADING[self.operand]))
@@ -152,7 +152,7 @@ class OperandChain:
         return found
 
     def _sides(self, served: Served) -> Iterator[tuple[AxisRows, tuple[Along, Along], tuple[int, int]]]:
-        """The input's axes, the most outputs and taps of a tile, and the loops of both."""
+        """Yield for each input axis its rows, the maximum outputs and taps of a tile, and the indices of both loops."""
         for rows in self.way.rows:
             output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
             sides = self.lattice.most_size((output,), served), self.lattice.most_size((tap,), served)
@@ -160,9 +160,9 @@ class OperandChain:
 
     @asked_once_of_any
     def largest(self, served: Served, *, is_block: bool = False) -> Along:
-        """Return how many elements the largest tile has, at least, of those that so many units share.
+        """Return a lower bound on the elements of the largest tile shared by the given units.
 
-        A tile in the memory of these units is a block; what their tiles below have together is none.
+        A tile in the memory of these units is a contiguous block; the union of tiles below them need not be.
         """
         if self.operand is not Operand.INPUT:
             return self.lattice.least_size(LEADING[self.operand], served)
@@ -179,7 +179,7 @@ class OperandChain:
 
     @asked_once_of_any
     def at_once(self, served: Served) -> Along:
-        """Return how many elements move at once at most."""
+        """Return the maximum number of elements that move at once."""
         if self.operand is not Operand.INPUT:
             return self.lattice.most_size(LEADING[self.operand], served)
         found = self.lattice.most_size(CHANNELS, served)
@@ -190,24 +190,24 @@ class OperandChain:
     @property
     @asked_once_of_any
     def tiles(self) -> Along:
-        """Return how many different tiles one instance has, at least."""
+        """Return a lower bound on the number of different tiles of one instance."""
         return self.lattice.parts(LEADING[self.operand], self.way.whole)
 
     @property
     @asked_once
     def comes_again(self) -> Along:
-        """Return how often each tile comes on average, at least."""
+        """Return a lower bound on the average number of times that each tile moves."""
         again = self.lattice.parts(OTHERS[self.operand], self.way.whole)
         return 1 + (again - 1) * (1 - self.lattice.places_that_stay(LEADING[self.operand]))
 
     @asked_once_of_any
     def is_incomplete(self, above: Served) -> NDArray[np.bool_]:
-        """Return whether sums leave before all is added up, for an instance above of so many units."""
+        """Return True for cells in which sums leave for an instance of the given units before they are complete."""
         found: NDArray[np.bool_] = self.lattice.parts(ADDING, above) > 1
         return found
 
     def _may_add_on(self, lower: int) -> NDArray[np.bool_]:
-        """Return whether sums may cross the boundary above a memory as `adds_on` says."""
+        """Return True for cells in which sums may cross the boundary above a memory as `adds_on` requires."""
         if self.operand is not Operand.OUTPUT or self.way.adds_on is None or lower == len(self.way.adds_on):
             return np.ones((1,) * len(LOOPS), np.bool_)
         above = self.way.served(self.way.memories(self.operand)[lower + 1])
@@ -218,20 +218,20 @@ class OperandChain:
 
     @asked_once_of_any
     def bits_above(self, above: Served) -> Along:
-        """Return the bits of an element, at least, where it comes to or from, in an instance of so many units."""
+        """Return the minimum bits of an element at its source or destination, an instance of the given units."""
         layer = self.way.problem.layer
         if self.operand is not Operand.OUTPUT:
             return np.full((1,) * len(LOOPS), float(layer.bits(self.operand)))
         return np.where(self.is_incomplete(above), float(layer.partial_bits), float(layer.output_bits))
 
     def bits(self, lower: int, above: Served) -> Along:
-        """Return its bits, at least, in the memory number `lower` of its chain, up to which it stays."""
+        """Return an element's minimum bits in memory number `lower` of the operand's chain, where it stays resident."""
         if self.operand is Operand.OUTPUT and self._is_added_to(lower):
             return np.full((1,) * len(LOOPS), float(self.way.problem.layer.partial_bits))
         return self.bits_above(above)
 
     def _is_added_to(self, lower: int) -> bool:
-        """Return whether sums are known to come to a memory before all is added up."""
+        """Return True if sums certainly arrive at a memory before they are complete."""
         if lower > 0:
             return self.way.adds_on is not None and self.way.adds_on[lower - 1]
         nearest = self.way.served(self.way.memories(self.operand)[0])
@@ -239,7 +239,7 @@ class OperandChain:
 
     @asked_once_of_any
     def room_bits(self, lower: int) -> Along:
-        """Return what the largest tile takes at least of the memory of that number; twice if another may come."""
+        """Return the minimum bits that the largest tile takes of a memory, doubled if the next may arrive meanwhile."""
         memories = self.way.memories(self.operand)
         level = self.way.levels[memories[lower]]
         largest = self.largest(self.way.served(memories[lower]), is_block=True)
@@ -250,9 +250,9 @@ class OperandChain:
 
     @asked_once_of_any
     def fits(self, lower: int) -> NDArray[np.bool_]:
-        """Return whether the largest tile has room in the memory of that number, if nothing else is there.
+        """Return True for cells in which the largest tile alone fits the memory with that number.
 
-        And whether it may stand there at all, in the kind of its way.
+        Also requires that the unrolling's case allows incomplete sums there.
         """
         memory = self.way.memories(self.operand)[lower]
         found: NDArray[np.bool_] = self.room_bits(lower) <= self.way.problem.room_bits(memory)

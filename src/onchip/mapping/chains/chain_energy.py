@@ -1,7 +1,7 @@
-"""What the boundaries of all operands take in energy, in some ways to use the array: what no order of loops is below.
+"""Lower bound on the energy of all operands' memory boundaries over all loop orders, for a set of unrollings.
 
-Sums that come to a memory are those that come back to it later and those that are finished. An instance that adds to a
-sum beside others begins its own part: what comes back below it is less by that (docs/mapping.md, section 9).
+Sums that arrive at a memory either return later or are finished. Instances that add to the same sums in parallel start
+their own partial sums, which saves returns below them (docs/mapping.md, section 9).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onchip.model.layer.limits import array_of
 
 @dataclass(frozen=True)
 class ChainEnergy:
-    """The energy of every mapping of a way is at least `least_pj`."""
+    """The energy bound of a set of unrollings: every mapping takes at least `least_pj`."""
 
     way: UnrolledWays
     lattice: Lattice
@@ -34,24 +34,24 @@ class ChainEnergy:
 
     @property
     def in_parts(self) -> ChainEnergy:
-        """Return the same with accesses as each tile takes them by itself: so they are linear in tiles that move."""
+        """Return the same bound with accesses counted per tile, which is linear in the number of tiles that move."""
         return replace(self, counts_tiles=False)
 
     @cached_property
     def least_pj(self) -> float:
-        """Return it, infinite where nothing fits."""
+        """Return the lower bound in pJ, infinite if nothing fits."""
         return self.fixed_pj + least_of(self.lattice, self.boundaries)
 
     @cached_property
     def fixed_pj(self) -> float:
-        """Return what multiply-accumulates take, and the memories nearest the units for them."""
+        """Return the energy in pJ of the multiply-accumulates and of the accesses that feed the MACs."""
         at_units = sum(float(own[0].max()) for own in self._of_operands.values())
         array = array_of(self.way.problem.accelerator)
         return self.way.problem.layer.macs * (array.mac_energy_pj or 0.0) + at_units
 
     @cached_property
     def boundaries(self) -> Boundaries:
-        """Return what the boundaries above memories take."""
+        """Return the energy in pJ of the boundaries above memories, infinite in cells that do not fit."""
         chains = {operand: OperandChain(self.way, self.lattice, operand) for operand in self._of_operands}
         return {
             (operand, at): np.where(chains[operand].fits(at), one, np.inf)
@@ -64,7 +64,7 @@ class ChainEnergy:
         return {one: self._boundaries(one) for one in map(Operand, self.way.problem.layer.operands)}
 
     def _boundaries(self, operand: Operand) -> list[Along]:
-        """That at the units, then those above each memory."""
+        """Return the energy at the MACs, then above each memory, from the MACs up."""
         memories = self.way.memories(operand)
         if operand is Operand.OUTPUT:
             return SumsEnergy(self.way, self.lattice, self.counts_tiles).boundaries()
@@ -87,14 +87,14 @@ class ChainEnergy:
 
 @dataclass(frozen=True)
 class SumsEnergy:
-    """The energy of all boundaries of outputs, from the units upwards."""
+    """The energy of all boundaries of outputs, from the MACs upwards."""
 
     way: UnrolledWays
     lattice: Lattice
     counts_tiles: bool = True
 
     def boundaries(self) -> list[Along]:
-        """Return that at the units, then those above each memory."""
+        """Return the energy in pJ at the MACs, then above each memory."""
         found = self._all(counts_returns=True)
         return found if all(np.isfinite(one).all() for one in found) else self._all(counts_returns=False)
 
@@ -103,12 +103,12 @@ class SumsEnergy:
         return self.way.memories(Operand.OUTPUT)
 
     def _beside(self, number: int) -> int:
-        """Instances of a memory below one of the next that add to the same sums."""
+        """Return the number of instances per instance of the next memory that add to the same sums."""
         lower, upper = (self.way.served(memory).most_apart for memory in self._memories[number : number + 2])
         return max(1, prod(lower[at] for at in ADDING) // prod(upper[at] for at in ADDING))
 
     def _all(self, *, counts_returns: bool) -> list[Along]:
-        """Without returns, of those below memories whose parts of sums are added up."""
+        """Return all boundaries; without `counts_returns`, omit returns below memories that merge partial sums."""
         parted = [at for at in range(len(self._memories) - 1) if self._beside(at) > 1]
         return [
             self._boundary(number, comes_back=counts_returns or not any(at >= number for at in parted),
@@ -117,7 +117,7 @@ class SumsEnergy:
         ]  # fmt: skip
 
     def _boundary(self, number: int, *, comes_back: bool, spares: bool) -> Along:
-        """Number 0 is at the units; `spares`: it lets less come back over those below it."""
+        """Return the energy above memory `number - 1`; 0 is at the MACs. If it `spares`, fewer sums return below it."""
         upper = self._memories[number]
         above = self.way.served(upper)
         chain = OperandChain(self.way, self.lattice if number else self.way.at_units, Operand.OUTPUT)
@@ -142,7 +142,7 @@ class SumsEnergy:
         return np.where(leaving >= spared, if_few, if_many) - outputs * back
 
     def _most_back_pj(self, number: int) -> float:
-        """Of a sum that comes back over a boundary, if nothing else moves with it."""
+        """Return the maximum energy in pJ of a sum that returns over a boundary alone."""
         bits, memories = self.way.problem.layer.partial_bits, self._memories
         moves = [(memories[number], True), *([(memories[number - 1], False)] if number else [])]
         accesses = [(access_of(self.way.problem.accelerator, memory), is_read) for memory, is_read in moves]
@@ -158,6 +158,6 @@ class SumsEnergy:
 
 
 def access_pj(access: Access, *, is_read: bool) -> float:
-    """Return the energy in pJ of one of the shortest accesses."""
+    """Return the energy in pJ of one access of the shortest length."""
     energy_pj = access.read_energy_pj if is_read else access.write_energy_pj
     return shortest_of(access) / access.access_bits * energy_pj

@@ -1,7 +1,7 @@
-"""Mappings whose tiles stand in the places of a chain: what a bound says is the least may be just that.
+"""Mappings whose tiles lie in the cells of a chain: they may attain a lower bound.
 
-A chain says up to which places tiles stay, not in which order loops stand inside one place and outside the one before.
-Units stand inside all loops in time, and a dimension has one loop between two places, or one loop in two parts.
+A chain fixes the position up to which each tile stays resident, but not the order of loops between two positions.
+Spatial loops are inside all temporal loops. Between two positions a dimension has one loop, or one loop in two parts.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from onchip.mapping.prove.unrolled_ways import UnrolledWays
 from onchip.model.layer.limits import array_of
 
 Place: TypeAlias = tuple[Operand, int]
-Turns: TypeAlias = tuple[int, ...]  # of the loops in time inside a place, by dimension
-Between: TypeAlias = Sequence[Sequence[Loop]]  # one place and the next, innermost first
+Turns: TypeAlias = tuple[int, ...]  # temporal iterations inside a position, by dimension
+Between: TypeAlias = Sequence[Sequence[Loop]]  # loops between consecutive positions, innermost first
 MOST_ORDERS: Final = 60
-"""Of loops between places, of one chain; of more some at random."""
+"""Maximum number of loop orders per chain; above it, orders are sampled."""
 MOST_PARTED_ORDERS: Final = 200
-"""The same where a loop may stand in two parts."""
+"""Maximum number of orders in which a loop may be in two parts."""
 MOST_PARTED: Final = 3
-"""Loops between two places, of which one may be parted."""
+"""Maximum number of loops between two positions if one of them is split in two."""
 SEED: Final = 1
 
 
 class TurnsChosen(Enum):
-    """Which turns of a cell: the most, the fewest that leave as few parts as these, or the fewest."""
+    """The iterations to take from a cell: the maximum, the fewest with the same number of parts, or the minimum."""
 
     EVEN = auto()
     FEWEST = auto()
@@ -42,20 +42,20 @@ class TurnsChosen(Enum):
 
 @dataclass(frozen=True)
 class LeastChain:
-    """Cells of places of one way, by operand and number of its memory: first and last coordinates by dimension."""
+    """A chain of cells of one unrolling: by operand and memory number, the coordinate range of each dimension."""
 
     least: float
     way: UnrolledWays
     cells: Mapping[Place, Sequence[tuple[int, int]]]
 
     def mappings(self) -> Iterator[LayerMapping]:
-        """Yield some that have their places there, or near where none is; room is not looked at."""
+        """Yield mappings with their tiles in these cells, or near them if there are none; capacity is not checked."""
         return self._ordered(_orders)
 
     def mappings_of_parted_loops(self) -> Iterator[LayerMapping]:
-        """Yield more, in which some loop stands in two parts, with others of the same two places in between.
+        """Yield further mappings, in which one loop is split in two around other loops between the same positions.
 
-        So a tile may be replaced for longer: how long is known where loops that lead to its elements end.
+        A split loop can lengthen the time in which a tile may be replaced: this time ends where a relevant loop ends.
         """
         return self._ordered(_parted_orders)
 
@@ -78,7 +78,7 @@ class LeastChain:
         return tuple(found)
 
     def _stops(self, turns: Sequence[Turns]) -> tuple[Turns, ...]:
-        """Each a multiple of the one before, the last one all."""
+        """Return for each position a multiple of the one before; the last covers all iterations."""
         found, before = list[Turns](), (1,) * len(LOOPS)
         whole = tuple(-(-bound // own.most) for bound, own in zip(self.way.bounds, self.way.units, strict=True))
         for own in [*turns, whole]:
@@ -129,7 +129,7 @@ def _outwards(turns: Mapping[Place, Turns]) -> list[Turns]:
 
 
 def _orders(between: Between) -> Iterator[Between]:
-    """All if they are few."""
+    """Yield all orders if there are at most MOST_ORDERS, else a random sample."""
     if prod(factorial(len(loops)) for loops in between) <= MOST_ORDERS:
         yield from product(*(permutations(loops) for loops in between))
         return
@@ -139,7 +139,7 @@ def _orders(between: Between) -> Iterator[Between]:
 
 
 def _parted_orders(between: Between) -> Iterator[Between]:
-    """Those with parts, all if they are few; where many loops stand between two places they stay as they are."""
+    """Yield the orders with a split loop: all, or a sample; more than MOST_PARTED loops keep their order."""
     each = [[*permutations(own), *_parted(own)] if len(own) <= MOST_PARTED else [tuple(own)] for own in between]
     orders: Iterable[Between] = product(*each)
     if prod(map(len, each)) > MOST_PARTED_ORDERS:
@@ -151,7 +151,7 @@ def _parted_orders(between: Between) -> Iterator[Between]:
 
 
 def _parted(loops: Sequence[Loop]) -> Iterator[tuple[Loop, ...]]:
-    """In every order, one of them in two parts that do not stand right beside each other."""
+    """Yield every order with one loop in two parts that are not adjacent."""
     for at, loop in enumerate(loops):
         for inner in (size for size in range(2, loop.size) if loop.size % size == 0):
             parts = Loop(loop.dimension, inner), Loop(loop.dimension, loop.size // inner)

@@ -1,7 +1,8 @@
-"""How long ports are busy with all boundaries, in some ways to use the array, whatever the order of loops.
+"""Lower bound on the cycles that ports are busy with all boundaries, over all loop orders of a set of unrollings.
 
-What comes first and goes last at a port comes before the loops and after them. While they run they take as long as the
-array's turns, or any port's transfers, or as the turns and what single transfers wait: no less than any mean of these.
+First loads and last stores lie before and after the loops. The loops take at least as long as the array's iterations,
+any port's transfers, or the iterations plus the stalls of single transfers. Any weighted mean of these is a lower bound
+too.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from onchip.mapping.prove.unrolled_ways import LEADING, UnrolledWays
 from onchip.model.layer.ports import port_for, ports_of
 
 Waits: TypeAlias = tuple[tuple[Along, Along], ...]
-"""Of transfers that are waited for one by one: how often at least, and how long each takes."""
+"""Transfers that stall one by one: minimum count and duration in cycles of each."""
 
 PortOf: TypeAlias = tuple[str, int]
 Place: TypeAlias = tuple[Operand, int]
 HIGHEST: Final = 2
-"""Of what takes time while the loops run, those joined with all ways to count what comes before them."""
+"""Number of in-loop criteria, highest weight first, that are combined with every count of first transfers."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """What the loops take with their stalls, at least: `fixed`, and what boundaries cost.
+    """A lower bound on the cycles of the loops with their stalls: `fixed` plus the costs of boundaries.
 
-    Of a `port` whose transfers are counted `totals` are those with what comes first or goes last.
-    Of transfers that are waited for one by one in memories with room for one tile, `waits` say how often and how long.
+    If the transfers of a `port` are counted, `totals` include first loads and last stores. `waits` gives count and
+    duration of transfers that stall one by one in memories with room for one tile.
     """
 
     fixed: float
@@ -51,7 +52,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What comes before the loops and after them, by boundary; `port` is the only one at which that is counted."""
+    """Cycles before and after the loops, by boundary; `port` is the only port at which they are counted."""
 
     costs: Boundaries
     port: PortOf | None = None
@@ -59,7 +60,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class ChainTime:
-    """The cycles of every mapping of a way are at least `least_cycles`; no more is looked at than are `enough`."""
+    """The cycle bound of a set of unrollings: every mapping takes at least `least_cycles`.
+
+    The search for a higher bound stops at `enough`.
+    """
 
     way: UnrolledWays
     lattice: Lattice
@@ -67,7 +71,7 @@ class ChainTime:
 
     @cached_property
     def least_cycles(self) -> float:
-        """Return it: of the port that is busy longest, or of the turns of the array; infinite where nothing fits."""
+        """Return the bound: the maximum over the busiest port and the array's iterations; infinite if nothing fits."""
         if self.turning >= self.enough:
             return self.turning
         found, _ = self._mean_alone
@@ -76,23 +80,23 @@ class ChainTime:
         return max(found, self.turning)
 
     def least_with(self, energy: Criterion, slope: float, enough: float, vain: float) -> float:
-        """Return what cycles and `slope` times the pJ of `energy` are at least together, or what is enough.
+        """Return a lower bound on cycles plus `slope` times the pJ of `energy`, or `enough` if that is reached.
 
-        It is no less, but no more is looked for where some chain's are not above `vain`.
+        The bound stays valid if the search stops early because some chain is not above `vain`.
         """
         criteria = [energy, *self._alone, *self._joined_most]
         return highest_mean(self.lattice, self.no_room, criteria, enough, slope, vain)[0]
 
     @cached_property
     def turning(self) -> float:
-        """Return the cycles of the array's turns and of first and last elements, whatever else moves."""
+        """Return the cycles of the array's iterations and of the first and last elements, without other transfers."""
         return max(self._turns, *self._at_units.values(), 0.0) + first_and_last(self.way.problem)
 
     @cached_property
     def named(self) -> Sequence[tuple[Hashable, Running, Waiting]]:
-        """Return all criteria: what takes time while the loops run, with what comes before and after.
+        """Return all criteria: in-loop cycles together with cycles before and after the loops.
 
-        Each by a name that is the same on most lattices.
+        Each has a name that is the same on most lattices.
         """
         return [
             ((run.port, *run.costs, *run.waits, before.port, *before.costs), run, before)
@@ -102,17 +106,17 @@ class ChainTime:
 
     @cached_property
     def places_by_port(self) -> dict[PortOf, set[Place]]:
-        """Return the boundaries that have transfers at a port, of ports that the units have none at."""
+        """Return the boundaries with transfers at each port, for ports that do not feed the MACs."""
         return {port: set(own) for port, own in self._by_port.items() if port not in self._at_units}
 
     @cached_property
     def _runs_alone(self) -> Sequence[Running]:
-        """What says something by what boundaries cost."""
+        """Return the in-loop criteria with boundary costs."""
         return [run for run in self._running if run.costs or not run.waits]
 
     @cached_property
     def _alone(self) -> Sequence[Criterion]:
-        """Each with what comes before and after at its own port, or the first that is known of that."""
+        """Return each criterion with the first transfers at its own port, or the first known ones."""
         return [(run.fixed, self.joined(run, self._own(run) or self._before[0])) for run in self._runs_alone]
 
     @cached_property
@@ -121,7 +125,7 @@ class ChainTime:
 
     @cached_property
     def _joined_most(self) -> Sequence[Criterion]:
-        """What has most weight in the mean of those alone, as it is there and with all that comes before and after."""
+        """Return the criteria with the greatest weights in the mean, alone and with all counts of first transfers."""
         _, weights = self._mean_alone
         order = sorted((at for at, weight in enumerate(weights) if weight > 0), key=lambda at: -weights[at])
         heaviest = [self._runs_alone[at] for at in order[:HIGHEST]]
@@ -143,7 +147,7 @@ class ChainTime:
 
     @cached_property
     def _before(self) -> Sequence[Waiting]:
-        """Memory after memory of one operand, or all that comes first at one port; with what sums take at last."""
+        """Return counts of first transfers: one operand's memory after memory, or all at one port; plus last stores."""
         found = []
         for port, own in self._by_port.items():
             first = {at: one.first for at, one in own.items() if at[0] is not Operand.OUTPUT}
@@ -158,7 +162,7 @@ class ChainTime:
 
     @cached_property
     def _hops(self) -> dict[Place, Along]:
-        """By boundary, what the first or last transfer takes at the slower port."""
+        """Return by boundary the duration of the first or last transfer at the slower port."""
         found: dict[Place, Along] = {}
         for own in self._by_port.values():
             for at, one in own.items():
@@ -170,7 +174,7 @@ class ChainTime:
         return {at: one for at, one in self._hops.items() if at[0] is Operand.OUTPUT}
 
     def joined(self, run: Running, before: Waiting) -> Boundaries:
-        """Return both together: all transfers, where what is counted as first is no shorter than at the run's port."""
+        """Return both together: all transfers, if first transfers are counted at least as long as at the run's port."""
         found = _sum(run.costs, before.costs)
         for at, total in run.totals.items():
             if at in before.costs and self._is_no_shorter(at, before.port, run.port):
@@ -178,10 +182,10 @@ class ChainTime:
         return found
 
     def _is_no_shorter(self, at: Place, first: PortOf | None, port: PortOf | None) -> bool:
-        """Return whether a boundary's first transfer takes as long as at a port, or longer, as it is counted.
+        """Return True if a boundary's first transfer counts at least as long as at the given port.
 
-        Memory after memory it takes as long as at the slower port, and so do sums at last. A tile of inputs or weights
-        in an upper memory is no smaller than those below.
+        From memory to memory it takes as long as at the slower port, and so do the last stores. A tile of inputs or
+        weights in an upper memory is no smaller than the tiles below it.
         """
         operand, number = at
         if first in (None, port) or operand is Operand.OUTPUT or port is None or first is None:
@@ -192,7 +196,7 @@ class ChainTime:
         return (first[0], port[0]) == (upper, lower) and widths[0] <= widths[1]
 
     def _own(self, run: Running) -> Waiting | None:
-        """What comes first at the port whose transfers are counted, so that all of them are."""
+        """Return the first transfers at the port whose transfers are counted."""
         if run.port is None:
             return None
         first = {at: one.first for at, one in self._by_port[run.port].items() if at[0] is not Operand.OUTPUT}
@@ -200,7 +204,7 @@ class ChainTime:
 
     @cached_property
     def no_room(self) -> Boundaries:
-        """Return infinity where a tile has no room."""
+        """Return infinity for cells in which a tile does not fit."""
         operands = map(Operand, self.way.problem.layer.operands)
         chains = [OperandChain(self.way, self.lattice, operand) for operand in operands]
         return {
@@ -230,7 +234,7 @@ class ChainTime:
         return ports
 
     def _transfers(self, chain: OperandChain, number: int) -> Iterator[tuple[PortOf, PortCycles]]:
-        """Ports at the boundary above a memory, and how long they are busy."""
+        """Yield the ports at the boundary above a memory, with their busy cycles."""
         problem = self.way.problem
         lower, upper = self.way.memories(chain.operand)[number : number + 2]
         if chain.operand is Operand.INPUT and not work_of_all(problem.layer).inputs:
@@ -240,7 +244,7 @@ class ChainTime:
             problem.layer.bits(chain.operand), problem.layer.partial_bits * (chain.operand is Operand.OUTPUT)
         )
         below = self.way.served(lower)
-        block = chain.largest(below, is_block=True)  # at least so much comes from above at once
+        block = chain.largest(below, is_block=True)  # lower bound on the elements that come from above at once
         whole = OperandChain(self.way, self.lattice.with_whole_shares, chain.operand)
         if chain.operand is Operand.OUTPUT:
             moves = [
@@ -266,9 +270,9 @@ class ChainTime:
                 yield (memory, port), cycles.in_full_windows() if self.way.levels[lower].double_buffered else cycles
 
     def _window(self, chain: OperandChain, level: MemoryLevel) -> Along:
-        """Cycles in which a tile may be replaced, at most: one, if none of its loops leads to others of its elements.
+        """Return the maximum cycles for replacing a tile: one, unless a loop leads to others of its elements.
 
-        Of loops that are shared out it is not known which of them stand there.
+        For shared-out loops their position is unknown, so they get the longest window.
         """
         dimensions, leading = self.lattice.dimensions, LEADING[chain.operand]
         if level.double_buffered or any(dimensions[at].shared_out and dimensions[at].bound > 1 for at in leading):
@@ -286,10 +290,10 @@ def _sum(*tables: Boundaries) -> dict[Place, Along]:
 
 @dataclass(frozen=True)
 class PortCycles:
-    """Cycles of a port by cell: of what crosses a boundary while the loops `run`, and what comes `first` or goes last.
+    """Cycles of a port by cell: in-loop transfers (`run`), and first loads or last stores (`first`).
 
-    `total` is both together; `waiting` are those by which single transfers exceed the time in which their tiles may be
-    replaced, and `waits` these transfers, where that time may be shorter than it seems from their place alone.
+    `total` covers both. `waiting` is the excess of single transfers over the time in which their tiles may be replaced.
+    `waits` lists these transfers if that time may be shorter than the cell alone suggests.
     """
 
     run: Along
@@ -308,14 +312,14 @@ class PortCycles:
         )
 
     def in_full_windows(self) -> PortCycles:
-        """Return the same of a memory with room for two tiles: the next may come all the time."""
+        """Return the same for a double-buffered memory, where the next tile may arrive at any time."""
         return replace(self, waits=())
 
 
 def cycles_of(
     chain: OperandChain, longest: Along, most: Along, together: Along, window: Along, *, returns: bool
 ) -> PortCycles:
-    """Of tiles of which the largest takes from `longest` to `most`, and all of them together, each once."""
+    """Return the cycles of tiles whose largest takes `longest` to `most` cycles; `together` is all tiles once."""
     once = np.maximum(chain.tiles * longest, together)
     waiting = np.maximum(longest - window, 0.0)
     if returns:
@@ -328,5 +332,5 @@ def cycles_of(
 
 
 def _waits(times: Along, longest: Along) -> Waits:
-    """None of what takes a cycle: a window is no shorter."""
+    """Return no waits for transfers of one cycle: the replacement window is at least as long."""
     return ((times, longest),) if longest.max() > 1 and times.max() > 0 else ()

@@ -1,8 +1,8 @@
-"""One dimension of a lattice of places: its cells, and what is said of them for some units beside each other.
+"""A dimension of a lattice of tile sizes: its cells, and bounds by cell for the units that a memory serves.
 
-A coordinate is how many different indices of the dimension the whole array has met inside a place, where it has met
-most. Cells are ranges of coordinates, so that what falls along them is taken at their end, and what rises at their
-beginning.
+A coordinate is the number of different indices that the whole array covers inside a position of the nest, at its
+maximum. Cells are ranges of coordinates. Bounds that decrease with the coordinate are taken at a cell's end, bounds
+that increase at its beginning.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from onchip.mapping.prove.parts_alike import PartsAlike
 
 Cells: TypeAlias = NDArray[np.int64]
 MOST_ITERATIONS: Final = 64
-"""Of a loop whose last whole turn is looked for; of longer ones what is left over is at most a tile."""
+"""For longer loops, the remainder after the last whole iteration counts as up to a whole tile."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One loop's cells: `first` and `last` are the coordinates at their ends.
+    """The cells of one loop: `first` and `last` are the coordinates at their ends.
 
-    `turns` are the iterations in time that lead to a cell, at most: of all that ends short units may be idle.
-    `places` are the parts that loops in time outside a cell come to at most, those of all units together. `known_turns`
-    are those inside a place if all its parts but the last have as many, else 0; `fewest_turns` are executed in all, at
-    least. `units` stand beside each other at most.
-
-    What is said of it is kept: of ways in halves all dimensions but one are as before.
+    `turns` is the maximum number of temporal iterations that lead to a cell; units may be idle in the last. `places` is
+    the maximum number of parts that temporal loops outside a cell produce, for all units together. `known_turns` is the
+    number of temporal iterations inside a position if all parts but the last have as many, else 0. `fewest_turns` is a
+    lower bound on all iterations executed, `units` the maximum spatial unrolling. Results are cached: when a set of
+    unrollings is split, all dimensions but one stay the same.
     """
 
     bound: int
@@ -52,7 +51,7 @@ class Dimension:
     )
 
     def said(self, name: str, of: Said, served: int, apart: int) -> NDArray[np.float64]:
-        """Return what is said of it by that name, counted once; not to be written to."""
+        """Return the bound with this name, cached; the array is read-only."""
         at = (name, served, apart)
         if at not in self._said:
             found = of(self, served, apart)
@@ -61,7 +60,7 @@ class Dimension:
         return self._said[at]
 
     def parts(self, served: int, apart: int) -> NDArray[np.float64]:
-        """How many parts the dimension has at least; an instance serves so many units, and has so many apart."""
+        """Return a lower bound on the number of parts; an instance serves `served` units, and has `apart` others."""
         longest = self.most_length(served, apart)
         if self.shared_out:
             return self.bound / longest
@@ -69,39 +68,39 @@ class Dimension:
 
     @property
     def last_turns(self) -> NDArray[np.float64]:
-        """Return how many turns the last part takes at least."""
+        """Return a lower bound on the iterations of the last part."""
         known = np.maximum(self.known_turns, 1)
         return np.where(self.known_turns > 0, (self.fewest_turns - 1) % known + 1, 1).astype(np.float64)
 
     @property
     def turns_of_parts(self) -> NDArray[np.float64]:
-        """Return how many turns any part of a place but the last takes at least."""
+        """Return a lower bound on the iterations of any part but the last."""
         fewest = -(-self.first // self.units)
         return np.where(self.known_turns > 0, self.known_turns, fewest).astype(np.float64)
 
     @property
     def short_turns(self) -> NDArray[np.float64]:
-        """Return by cell how many turns a place's last part takes if these are fewer than those of the others.
+        """Return by cell the iterations of a position's last part if it has fewer than the other parts.
 
-        None if all take as many; infinite where that is not known, and where all lies inside.
+        Zero if all parts have equally many; infinite if unknown, or if all iterations are inside.
         """
         is_known = (self.known_turns > 0) & (self.first < self.bound)
         return np.where(is_known, self.fewest_turns % np.maximum(self.known_turns, 1), np.inf)
 
     def most_parts(self, apart: int) -> NDArray[np.float64]:
-        """Return how many parts it has at most, with so many units apart."""
+        """Return the maximum number of parts, with `apart` instances."""
         return np.minimum(self.places * apart, self.bound).astype(np.float64)
 
     def _all_parts(self, served: int, apart: int) -> PartsAlike:
-        """Return all parts, whatever their lengths."""
+        """Return one set with all parts, whatever their lengths."""
         together = np.full(len(self.first), float(self.bound))
         longest = self.most_length(served, apart)
         return PartsAlike.of_side(self.most_parts(apart), longest, together, self.whole_length(apart))
 
     def parts_alike(self, served: int, apart: int) -> list[PartsAlike]:
-        """Return all parts, alike ones together: those of as many turns as a place has and the last, where known.
+        """Return sets of equal parts, if known: the parts with all iterations of a position, and the last part.
 
-        What units that are idle in some turn lack may be missing in the ones or in the others.
+        Indices missing because units are idle may be missing in either set.
         """
         any_part, is_known = self._all_parts(served, apart), self.known_turns > 0
         turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
@@ -127,9 +126,9 @@ class Dimension:
         return [full, last] if rest.any() else [full]
 
     def whole_parts(self, served: int, apart: int) -> NDArray[np.float64]:
-        """How many parts have all indices that units can do in a place's turns, at least; zero where not known.
+        """Return a lower bound on the parts that have every index their iterations allow; zero if unknown.
 
-        An index that is missing is missing in one part.
+        A missing index is missing in one part only.
         """
         turns, units = np.maximum(self.known_turns, 1).astype(np.float64), served * apart
         all_turns = self.fewest_turns
@@ -137,33 +136,33 @@ class Dimension:
         return np.where(self.known_turns > 0, np.maximum(found, 0.0), 0.0)
 
     def whole_length(self, apart: int) -> NDArray[np.float64]:
-        """Return its length where a place holds all of it with no units apart, else 1."""
+        """Return the whole length if a position holds all of it in one instance, else 1."""
         return np.where(self.places * apart == 1, float(self.bound), 1.0)
 
     def least_length(self, apart: int) -> NDArray[np.float64]:
-        """Return how many indices the longest part has at least, with so many units apart.
+        """Return a lower bound on the indices of the longest part, with `apart` instances.
 
-        The first unit has one in each turn that is executed.
+        The first unit has one index in each executed iteration.
         """
         return np.maximum(-(-self.first // apart), self.known_turns).astype(np.float64)
 
     def most_length(self, served: int, apart: int) -> NDArray[np.float64]:
-        """Return how many indices any part has at most."""
+        """Return the maximum number of indices of any part."""
         return (self.last if apart == 1 else np.minimum(self.last, self.turns * served)).astype(np.float64)
 
 
 Said: TypeAlias = Callable[[Dimension, int, int], NDArray[np.float64]]
-"""Of a dimension by cell: an instance serves so many units, and has so many apart."""
+"""A bound on a dimension by cell, given the units that an instance serves and the number of other instances."""
 
 
 def dimension_of(bound: int, units: Units, cells: Sequence[Range], short: int) -> Dimension:
-    """Return a loop's dimension with these cells; of at most `short` iterations it is shared out."""
+    """Return a loop's dimension with these cells; it is shared out if it has at most `short` iterations."""
     return _dimension_of(bound, units, tuple(cells), short)
 
 
 @lru_cache(maxsize=1 << 12)
 def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int) -> Dimension:
-    """Of ways in halves all loops but one are as before."""
+    """Build the dimension; cached, since splitting a set of unrollings changes only one loop."""
     first, last = np.array([one for one, _ in cells]), np.array([one for _, one in cells])
     if units.are_full:
         last[:-1] = last[:-1] // units.most * units.most
@@ -183,16 +182,17 @@ def _dimension_of(bound: int, units: Units, cells: tuple[Range, ...], short: int
         return Dimension(bound, first, last, turns, none, places, True, np.zeros_like(first), bound, units.most)
     at_end, fewest = _at_end(bound, units), np.minimum(-(-first // units.most), turns)
     stays = np.array([at_end[low : high + 1].max() for low, high in zip(fewest, turns, strict=True)])
-    stays[first == bound] = 0.0  # no loop of it moves on outside
+    stays[first == bound] = 0.0  # no temporal loop of it runs outside
     if units.any_is_idle:
-        stays[:] = 0.0  # its outermost loop is over units: none in time ends short
+        stays[:] = 0.0  # its outermost loop is spatial: no temporal loop ends short
     return Dimension(bound, first, last, turns, stays, places, False, known, units.fewest_turns(bound), units.most)
 
 
 def _most_places(bound: int, units: Units, first: Cells, inside: Cells) -> Cells:
-    """By cell with so many turns at least: of those that are executed each part but the last has as many.
+    """Return by cell the maximum number of parts, given the minimum number of iterations in each.
 
-    All loops come to less than twice the bound, as the outermost is needed to its last iteration.
+    Of the executed iterations each part but the last has equally many. All loops together reach less than twice the
+    bound, since the outermost loop's last iteration is needed.
     """
     found = -(-(bound if units.turns is None else units.turns[1]) // inside)
     if units.most > 1:
@@ -201,11 +201,11 @@ def _most_places(bound: int, units: Units, first: Cells, inside: Cells) -> Cells
 
 
 def _known_turns(bound: int, units: Units, first: Cells, last: Cells) -> Cells:
-    """By cell: a place's turns, where units are all at work in places and it is known how many turns are executed.
+    """Return by cell the iterations of a position, 0 if unknown; requires a known number of executed iterations.
 
-    As a turn's first index rises from turn to turn, those that are executed are the first ones: parts have as many
-    turns as the place, but for the last. A place with all indices has all turns. If units are idle in some place, all
-    parts of a place have as many.
+    If no unit is idle, the first index rises from iteration to iteration, so the executed iterations come first. All
+    parts then have the position's iterations, except the last. A position with all indices has all iterations. If units
+    are idle at some position, all its parts have equally many iterations.
     """
     executed = units.known_turns(bound)
     if executed == 0:
@@ -218,17 +218,17 @@ def _known_turns(bound: int, units: Units, first: Cells, last: Cells) -> Cells:
 
 
 def most_turns(bound: int, units: Units) -> int:
-    """Return how many turns are executed at most, of units that are all at work in every place."""
+    """Return the maximum number of executed iterations if no unit is idle at any position."""
     return 1 if bound <= units.most else int(_most_turns(bound, units)[bound])
 
 
 @lru_cache(maxsize=1 << 12)
 def _most_turns(bound: int, units: Units) -> Cells:
-    """By coordinate, the greatest product of loops in time inside the place.
+    """Return by coordinate the greatest product of temporal loops inside the position.
 
-    All units are at work but for the last iteration of the dimension's outermost loop, which is needed. If that runs
-    over units, f of them, at least f - 1 of f parts of what the loops inside could reach are reached; if it runs in
-    time, all indices are.
+    All units are at work except in the last iteration of the dimension's outermost loop, which is needed. If that loop
+    is spatial with f iterations, f - 1 of its f parts cover all that the inner loops can reach. If it is temporal, all
+    indices are covered.
     """
     coordinates = np.arange(bound + 1)
     if units.most == 1 or units.least == 1:
@@ -244,10 +244,10 @@ def _most_turns(bound: int, units: Units) -> Cells:
 
 @lru_cache(maxsize=1 << 8)
 def _at_end(bound: int, units: Units) -> NDArray[np.float64]:
-    """By turns, the greatest part of indices past the last whole turn of a loop right above, in one tile.
+    """Return by iterations the greatest share of indices in one tile past a loop's last whole iteration.
 
-    The loop has two iterations or more of as many indices as the loops inside it lead through, units included that
-    stand inside; there is at least one whole turn.
+    The loop is right above and has at least two iterations. Each covers as many indices as the loops inside it,
+    including spatial loops there. At least one iteration is whole.
     """
     by_weight = _left_over(bound)
     beside = {1}
@@ -264,7 +264,10 @@ def _at_end(bound: int, units: Units) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=1 << 8)
 def _left_over(bound: int) -> NDArray[np.float64]:
-    """By indices that the loops inside lead through, the part past whole turns of some loop, if no more than these."""
+    """Return by indices inside the greatest share of a loop's remainder past its last whole iteration.
+
+    A remainder counts only if it has no more indices than the loops inside cover.
+    """
     found = np.zeros(bound + 1)
     for iterations in range(2, MOST_ITERATIONS):
         weights = np.arange(1, (bound - 1) // iterations + 1)

@@ -1,12 +1,11 @@
-"""How many accesses of a memory an element takes on average, at least: a tile's last access may be used in part only.
+"""Lower bound on the average number of memory accesses per element: a tile's last access may be partly used.
 
-Two things are known of tiles. Any tile has a multiple of the elements that it has of dimensions which are whole in all
-of them. And of all tiles that move once it may be known how many there are at most: if the largest takes so many
-accesses, a smaller one spares one only where it is smaller by what the last access has, and by a whole access for each
-further one. So what all tiles together lack of the largest spares no more than that, and what they take is a whole
-number. Where a dimension's parts are all known, full ones and the last, tiles with the one and tiles with the other
-are sets of their own; and where the parts of a set lack only a few indices, each combination of parts is a tile that
-takes what it takes.
+The bound uses two facts. First, the size of every tile is a multiple of its extent in the dimensions that it covers
+whole. Second, the maximum number of different tiles may be known. If the largest tile takes a given number of accesses,
+a smaller tile saves one access only if it lacks the elements of the last access, and one more for each further access
+width. So all tiles together save no more than their missing elements allow, and the total is a whole number. If all
+parts of a dimension are known (full ones and the last), tiles with each kind of part form separate sets. If the parts
+of a set lack only a few indices, the accesses of each combination of parts are computed exactly.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from onchip.mapping.prove.parts_alike import LackingSide, PartsAlike
 from onchip.mapping.prove.turn_accesses import accesses_of_turns
 
 MOST_AT_ONCE: Final = 256
-"""Times what any tile has a multiple of: in more at once a part of an access more or less is not counted."""
+"""Largest number of multiples in one transfer; above it, a partly used access is negligible."""
 MOST_LACKING: Final = 16
-"""Indices that all parts of a dimension lack; of more nothing is said of each."""
+"""Maximum number of indices missing along a dimension; above it, combinations are not computed."""
 ROUNDING: Final = 1e-12
-"""Of sums and products of real numbers, more than they are off."""
+"""Relative tolerance that covers the rounding of sums and products."""
 FEW: Final = 4
-"""Accesses that a smaller tile spares, looked at one by one."""
+"""Number of saved accesses that are examined one by one."""
 
 
 def shortest_of(access: Access) -> int:
-    """Return the bits of the shortest access."""
+    """Return the width of the shortest access, in bits."""
     return access.shortest_access_bits or access.access_bits
 
 
@@ -44,11 +43,12 @@ def shortest_of(access: Access) -> int:
 def element_accesses(
     chain: OperandChain, served: Served, bits: int, shortest: int, counts_tiles: bool, below: Served | None = None
 ) -> Along:
-    """Return shortest accesses by cell, for an instance of so many units; with `counts_tiles` of whole sets of tiles.
+    """Return by cell the number of shortest accesses per element, for an instance of the given units.
 
-    Each of the elements that `OperandChain.moved` says of the same instances `below` takes so many.
-    Where tiles may stay as loops end short no set is whole. Of several ways at once sets are not counted: their tiles
-    are too many to say more than `least_share` does, and half of all nodes are never looked into again.
+    The number applies to each element that `OperandChain.moved` counts for the same instances `below`. With
+    `counts_tiles`, whole sets of tiles are counted. No set is whole if tiles may stay where loops end short. Sets are
+    not counted for several unrollings at once: they rarely improve on `least_share`, and half of all nodes are never
+    expanded.
     """
     whole = chain.whole_size(served)
     found = least_share(chain.at_once(served), whole, bits, shortest)
@@ -60,7 +60,7 @@ def element_accesses(
 
 @asked_once_of_any
 def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int, below: Served | None) -> Along:
-    """Return what all tiles take if each moves once: each set of tiles that are alike by itself."""
+    """Return the accesses of all tiles if each moves once, summed over sets of equal tiles."""
     sets, elements = chain.tiles_alike(served, below), chain.elements(served, below)
     none_is_empty = chain.has_as_many(sum((one.parts for one in sets), np.zeros(1)), served)
     total: Along = np.zeros((1,) * len(LOOPS))
@@ -74,9 +74,9 @@ def _of_all_tiles(chain: OperandChain, served: Served, bits: int, shortest: int,
 
 
 def least_of_grid(alike: PartsAlike, bits: int, shortest: int) -> Along:
-    """Return what tiles take that lack a few indices along some dimensions, of each combination; zero where unknown.
+    """Return the accesses of tiles that lack a few indices along some dimensions, by combination; zero if unknown.
 
-    However many each part of a dimension lacks of those that all lack: together they spare no more than the best do.
+    The missing indices of a dimension are distributed over its parts so that they save the most accesses.
     """
     elements, times, is_known = alike.longest, alike.parts, np.ones(1, np.bool_)
     for side in alike.sides:
@@ -88,7 +88,7 @@ def least_of_grid(alike: PartsAlike, bits: int, shortest: int) -> Along:
 
 
 def _least_of_sides(sides: Sequence[LackingSide], elements: Along, bits: int, shortest: int) -> Along:
-    """Return what all parts of these dimensions take, of so many elements for each combination of their indices."""
+    """Return the accesses of all parts of these dimensions, with `elements` for each combination of indices."""
     if not sides:
         return np.ceil(np.round(elements) * bits / shortest)
     side = sides[0]
@@ -103,17 +103,17 @@ def _least_of_sides(sides: Sequence[LackingSide], elements: Along, bits: int, sh
 
 
 def whole_accesses(found: Along) -> Along:
-    """Return how many accesses tiles take that take so many at least: each takes a whole number."""
+    """Round up to a whole number of accesses."""
     return np.ceil(found * (1 - ROUNDING))
 
 
 def least_accesses(
     most: Along, tiles: Along, elements: Along, whole: Along, none_is_empty: NDArray[np.bool_], bits: int, shortest: int
 ) -> Along:
-    """Return what at most so many tiles take that have so many elements together, none counted beyond `most` of a tile.
+    """Return a lower bound on the accesses of at most `tiles` tiles, with `elements` in all and `most` per tile.
 
-    Sizes are multiples of `whole`. Below zero if tiles may be too many to say anything. Where none of so many is empty
-    each takes an access.
+    Sizes are multiples of `whole`. The result is negative if there may be too many tiles for a bound. If none is empty,
+    each tile takes at least one access.
     """
     of_the_largest = np.ceil(most * bits / shortest)
     unused, most_spared = of_the_largest * shortest - most * bits, np.where(none_is_empty, of_the_largest - 1, np.inf)
@@ -126,7 +126,7 @@ def least_accesses(
 
 
 def least_share(most: Along, whole: Along, bits: int, shortest: int) -> Along:
-    """Return what an element takes of any tile of at most so many, a multiple of `whole`."""
+    """Return the minimum accesses per element of a tile of at most `most` elements, a multiple of `whole`."""
     times = most / whole
     found = np.full(np.broadcast_shapes(most.shape, whole.shape), bits / shortest)
     for one in np.unique(whole) if whole.size > 1 else whole.flat:
@@ -137,7 +137,7 @@ def least_share(most: Along, whole: Along, bits: int, shortest: int) -> Along:
 
 @lru_cache(maxsize=1 << 10)
 def _shares(whole: int, bits: int, shortest: int) -> Along:
-    """By how many times `whole` elements move at once at most, from one on: the accesses that each takes at least."""
+    """Return the minimum accesses per element by the maximum multiple of `whole` in one transfer, from one on."""
     counts = np.arange(1, MOST_AT_ONCE + 1) * whole
     found: Along = np.minimum.accumulate(-(-counts * bits // shortest) / counts)
     return found

@@ -1,13 +1,13 @@
-"""How far the loops inside a place in a nest lead along each dimension, in cells, for some ways to use the array.
+"""The lattice of tile sizes inside positions of a loop nest, in cells, for a set of spatial unrollings.
 
-A coordinate is how many different indices of a dimension the whole array has met inside the place, where it has met
-most. Cells are ranges of coordinates, so that what falls along them is taken at their end, and what rises at their
-beginning.
+A coordinate is the number of different indices of a dimension that the whole array covers inside the position, at its
+maximum. Cells are ranges of coordinates. Bounds that decrease with the coordinate are taken at a cell's end, bounds
+that increase at its beginning.
 
-Where loops end short, a tile may stay where others of its operand move: if all its operand's loops above the cut have
-one iteration left, so at the end of some dimension. `stays` is the greatest part of its indices that lie there. A
-dimension of few indices is `shared_out` instead: what is counted along it is counted for each index, by the length of
-the part that it lies in, whichever place that ends at; parts that end short then need not be told apart.
+Where loops end short, a tile may stay resident while others of its operand move. This happens at the end of a
+dimension, if all loops of the operand above the cut have one iteration left. `stays` is the greatest share of indices
+that lie there. A dimension with few indices is `shared_out` instead. Its costs are counted per index, by the length of
+the part that contains the index, for each position independently. Parts that end short then need no separate case.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from onchip.mapping.chains.dimension import Dimension, Said, dimension_of
 from onchip.mapping.chains.starts import Units
 from onchip.mapping.prove.parts_alike import PartsAlike
 
-Along: TypeAlias = NDArray[np.float64]  # by cell, in the shape of the lattice or one that broadcasts to it
+Along: TypeAlias = NDArray[np.float64]  # by cell, in the lattice's shape or a shape that broadcasts to it
 Ranges: TypeAlias = Sequence[Sequence[Range]]
-"""By dimension, of coordinates."""
+"""Ranges of coordinates, by dimension."""
 SLIDING: Final = ("P", "Q")
-"""Tiles of an input have neighbours' positions along these, and fewer where padding is: they are not shared out."""
+"""Never shared out: input tiles overlap along these dimensions, and padding shortens them."""
 FINER: Final = 1.4
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """How many units of each loop one instance of a memory serves at most, and how many others stand beside it.
+    """The units of each loop that one instance of a memory serves at most, and the number of other instances.
 
-    `along` which dimensions of the array it serves all. Memories of one way that serve the same share one, by which
-    what is said of them is found: so it is compared by identity.
+    `along` marks the dimensions of the array that an instance serves whole. Memories of an unrolling that serve the
+    same units share one object, which is a cache key: comparison is by identity.
     """
 
     along: tuple[bool, ...]
@@ -49,15 +49,15 @@ class Served:
 
 
 ALONE: Final = Served((), (1,) * len(LOOPS), (1,) * len(LOOPS))
-"""One unit, for what depends on none."""
+"""A single unit, for bounds that do not depend on units."""
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """All places in nests of some ways to use the array.
+    """The positions in the nests of a set of spatial unrollings.
 
-    What is said of several dimensions together is kept, as several boundaries ask the same; and so is in `known` what
-    is said of an operand's tiles; in `known_of_any` what is the same if none of them may stay.
+    Bounds over several dimensions are cached, since several boundaries use them. `known` caches results for an
+    operand's tiles, `known_of_any` those that are the same if no tile may stay.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -69,10 +69,10 @@ class Lattice:
     def of(
         cls, bounds: Sequence[int], units: Sequence[Units], most_cells: int, short: int, left: Ranges = ()
     ) -> Lattice:
-        """Of at most so many cells, but two or three of each dimension in any case.
+        """Return a lattice of at most `most_cells` cells, but at least two or three per dimension.
 
-        Loops of at most `short` iterations are shared out. Where it is known which coordinates are `left`, only cells
-        with any of these, and the last of each dimension.
+        Loops of at most `short` iterations are shared out. If `left` is given, only cells that intersect its ranges
+        remain, and the last cell of each dimension.
         """
         sides = list(zip(bounds, units, strict=True))
 
@@ -90,12 +90,12 @@ class Lattice:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Return how many cells each dimension has."""
+        """Return the number of cells of each dimension."""
         return tuple(len(one.first) for one in self.dimensions)
 
     @cached_property
     def with_whole_shares(self) -> Lattice:
-        """Return the same with the longest part of a dimension that is shared out in place of any index's own."""
+        """Return the lattice with the longest part of each shared-out dimension instead of each index's own part."""
         wholes = (
             replace(one, last=np.full_like(one.last, one.bound), turns=np.full_like(one.turns, one.bound))
             if one.shared_out
@@ -106,13 +106,13 @@ class Lattice:
 
     @cached_property
     def where_all_move(self) -> Lattice:
-        """Return the same where no tile stays while loops move on that lead to none of its elements."""
+        """Return the lattice in which no tile stays while irrelevant loops advance."""
         moving = tuple(replace(one, stays=np.zeros_like(one.stays)) for one in self.dimensions)
         return Lattice(moving, known_of_any=self.known_of_any, _known=self._known)
 
     @classmethod
     def _of_ranges(cls, bounds: Sequence[int], units: Sequence[Units], ranges: Ranges, most_cells: int) -> Lattice:
-        """Of these coordinates alone, in as many cells as there may be; a range is one cell at least."""
+        """Return a lattice over these ranges only, as fine as `most_cells` allows, with at least one cell per range."""
         coarseness = 0.0
         while True:
             sides = zip(bounds, units, ranges, strict=True)
@@ -127,14 +127,14 @@ class Lattice:
         return cls(tuple(dimension_of(bound, side, own, 0) for bound, side, own in sides))
 
     def left(self, flags: Sequence[Sequence[int]]) -> list[list[Range]]:
-        """Return the ranges of some of its cells; the last of a dimension is always among them."""
+        """Return the coordinate ranges of the flagged cells; the last cell of a dimension is always included."""
         each = zip(self.cells, flags, strict=True)
         return [[own[at] for at, is_kept in enumerate(kept) if is_kept or at + 1 == len(kept)] for own, kept in each]
 
     def within(self, units: Sequence[Units], left: Sequence[Sequence[int]], most_cells: int) -> Lattice:
-        """Return some of its cells, each in as many as there may be.
+        """Return a finer lattice over the flagged cells, of at most `most_cells` cells.
 
-        Where that makes none of them finer, each is split further, if all of them together are no more than that.
+        If no cell becomes finer that way, each is split further, provided that the result has at most `most_cells`.
         """
         bounds = [own.bound for own in self.dimensions]
         found = Lattice._of_ranges(bounds, units, self.left(left), most_cells)
@@ -145,13 +145,13 @@ class Lattice:
         return Lattice._of_cells(bounds, units, parts) if prod(map(len, parts)) <= most_cells else found
 
     def is_part_of(self, other: Lattice) -> bool:
-        """Return whether all its cells are cells of the other."""
+        """Return True if all its cells are cells of the other lattice."""
         return all(set(own) <= set(others) for own, others in zip(self.cells, other.cells, strict=True))
 
     def split_at(
         self, units: Sequence[Units], left: Sequence[Sequence[int]], places: Iterable[Sequence[Range]]
     ) -> Lattice:
-        """Return some of its cells, of which those that some places are in are split further."""
+        """Return the flagged cells, with those that contain one of the `places` split further."""
         bounds, of_places = [own.bound for own in self.dimensions], [set(own) for own in zip(*places, strict=True)]
         sides = zip(bounds, self.left(left), units, of_places, strict=True)
         parts = [split_further(bound, cells, side, only) for bound, cells, side, only in sides]
@@ -159,41 +159,41 @@ class Lattice:
 
     @property
     def cells(self) -> list[list[Range]]:
-        """By dimension, the first and the last coordinates of its cells."""
+        """Return the first and last coordinate of each cell, by dimension."""
         return [list(zip(own.first.tolist(), own.last.tolist(), strict=True)) for own in self.dimensions]
 
     def along(self, loop: int, values: NDArray[np.float64]) -> Along:
-        """Return values by a loop's cells so that they broadcast."""
+        """Return values by a loop's cells in a shape that broadcasts over the lattice."""
         shape = [1] * len(LOOPS)
         shape[loop] = len(values)
         return values.reshape(shape)
 
     def parts(self, loops: Sequence[int], served: Served) -> Along:
-        """Return how many parts some dimensions have together, at least."""
+        """Return a lower bound on the number of parts over these loops together."""
         return self._product("parts", Dimension.parts, loops, served)
 
     def least_size(self, loops: Sequence[int], served: Served) -> Along:
-        """Return how many indices the largest tile has at least."""
+        """Return a lower bound on the indices of the largest tile."""
         return self._product("least", lambda one, _, apart: one.least_length(apart), loops, served)
 
     def most_size(self, loops: Sequence[int], served: Served) -> Along:
-        """Return how many indices any tile has at most."""
+        """Return the maximum number of indices of any tile."""
         return self._product("most", Dimension.most_length, loops, served)
 
     def most_parts(self, loops: Sequence[int], served: Served) -> Along:
-        """Return how many parts some dimensions have together, at most."""
+        """Return the maximum number of parts over these loops together."""
         return self._product("most parts", lambda one, _, apart: one.most_parts(apart), loops, served)
 
     def whole_parts(self, loops: Sequence[int], served: Served) -> Along:
-        """Return how many parts are as long as `least_size` says, at least; zero where that is not known."""
+        """Return a lower bound on the parts as long as `least_size`; zero if unknown."""
         return self._product("whole parts", Dimension.whole_parts, loops, served)
 
     def whole_size(self, loops: Sequence[int], served: Served) -> Along:
-        """Return how many indices of those dimensions of which a tile has all, in any tile, there are."""
+        """Return the product of the loops' bounds that every tile covers whole."""
         return self._product("whole", lambda one, _, apart: one.whole_length(apart), loops, served)
 
     def parts_alike(self, loops: Sequence[int], served: Served) -> list[PartsAlike]:
-        """Return tiles by the parts that they have of these loops, alike ones together."""
+        """Return sets of equal tiles, by their parts along these loops."""
         one: Along = np.ones((1,) * len(LOOPS))
         found = [PartsAlike(one, one, one, one)]
         for loop in loops:
@@ -205,15 +205,15 @@ class Lattice:
 
     @cached_property
     def shares_out(self) -> bool:
-        """Return whether any dimension is shared out."""
+        """Return True if a dimension is shared out."""
         return any(one.shared_out and one.bound > 1 for one in self.dimensions)
 
     def most_turns(self, loops: Sequence[int]) -> Along:
-        """Return how many iterations in time of these loops lead to a place, at most."""
+        """Return the maximum number of temporal iterations of these loops inside a position."""
         return self._product("turns", lambda one, _, __: one.turns.astype(np.float64), loops, ALONE)
 
     def stays(self, loops: Sequence[int]) -> Along:
-        """Return the greatest part of elements, led to by these loops, that lie where tiles may stay."""
+        """Return the greatest share of elements, over these loops, at positions where tiles may stay."""
         at = ("stays", *loops)
         if at not in self.known:
             found: Along = np.zeros((1,) * len(LOOPS))
@@ -225,7 +225,7 @@ class Lattice:
         return known
 
     def places_that_stay(self, loops: Sequence[int]) -> Along:
-        """Return the greatest part of places where tiles may stay; each such dimension has three at least."""
+        """Return the greatest share of positions where tiles may stay; each such dimension has at least three."""
         found: Along = np.zeros((1,) * len(LOOPS))
         for loop in loops:
             one = self.dimensions[loop]
@@ -234,7 +234,7 @@ class Lattice:
         return found
 
     def is_whole(self, loops: Sequence[int]) -> NDArray[np.bool_]:
-        """Return whether a tile may have all indices of these loops."""
+        """Return True for cells in which a tile may have all indices of these loops."""
         found = np.ones((1,) * len(LOOPS), np.bool_)
         for loop in loops:
             at_end = np.zeros(len(self.dimensions[loop].first))
@@ -257,5 +257,5 @@ class Lattice:
 
 @lru_cache(maxsize=1 << 14)
 def _cells_of(bound: int, units: Units, coarseness: float) -> tuple[Range, ...]:
-    """Cells that are so coarse: of ways in halves, all loops but one are as before."""
+    """Return a loop's cells at this coarseness; cached, since a split changes only one loop."""
     return tuple(all_cells(bound, units, coarseness))

@@ -1,4 +1,4 @@
-"""The least that boundaries cost together, and the least product of two such costs."""
+"""Minimum total cost of memory boundaries, and lower bounds on a maximum or product of two costs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from onchip.native import highest_mean as native_highest_mean
 from onchip.native import least_chain
 
 Boundaries: TypeAlias = Mapping[tuple[Operand, int], Along]
-"""Costs by operand, and by number from the units upwards; infinite where there is no room."""
+"""Costs by operand and boundary number, from the MACs upwards; infinite if a tile does not fit."""
 Criterion: TypeAlias = tuple[float, Boundaries]
-"""What is fixed, and what boundaries cost."""
+"""A fixed cost and the costs of boundaries."""
 SLOPES: Final = (1.0, 0.5, 2.0)
-"""What energy weighs beside cycles, in what is least of these by what is least of energy."""
+"""Weights of energy against cycles, relative to the ratio of both minima."""
 
 
 def least_of(lattice: Lattice, *tables: Boundaries) -> float:
-    """Return the least of the tables' sum over all orders of loops."""
+    """Return the minimum over all chains of the sum of the tables."""
     summed: dict[tuple[Operand, int], Along] = {}
     for table in tables:
         for at, own in table.items():
@@ -40,10 +40,10 @@ def highest_mean(
     slope: float | None = None,
     vain: float = 0.0,
 ) -> tuple[float, list[float]]:
-    """Return what the greatest of some criteria is at least over all orders of loops, or what is enough; and weights.
+    """Return a lower bound over all chains on the greatest criterion, or `enough` if reached; and weights.
 
-    These are of a mean of the criteria that is at least that. With a slope, it is of so many times the first criterion
-    plus the greatest of the others. No more is looked for where that of some order is not above `vain`.
+    The weights give a mean of the criteria that attains the bound. With `slope`, the bound is on `slope` times the
+    first criterion plus the greatest of the others. The search stops early if some chain's value is not above `vain`.
     """
     operands = list(Operand)
     places = sorted(room, key=lambda at: (operands.index(at[0]), at[1]))
@@ -53,9 +53,9 @@ def highest_mean(
 
 
 def least_product(first: float, second: float, slope: float, least_sum: float) -> float:
-    """Return what no product is below: of numbers not below `first` and `second`, nor `slope` times one plus the other.
+    """Return a lower bound on x * y for x >= `first`, y >= `second` and `slope` * x + y >= `least_sum`.
 
-    The least product is at a corner of what these three leave.
+    The minimum is at a corner of the region that these three constraints define.
     """
     if slope * first + second >= least_sum:
         return first * second

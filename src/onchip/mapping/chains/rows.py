@@ -1,8 +1,8 @@
-"""How many stored positions of an axis of the input tiles reach over, at least.
+"""Lower bounds on the stored input positions that tiles cover along one axis.
 
-So many outputs and taps meet at least `outputs + taps - 1` different positions, and more where a stride keeps taps
-apart: taps whose positions differ by no multiple of the stride never meet each other's. What padding takes away are at
-most the pairs of an output and a tap that meet nothing stored.
+A number of outputs and taps meets at least `outputs + taps - 1` different positions. A stride makes it more: taps whose
+positions differ by no multiple of the stride share none. Padding removes at most the (output, tap) pairs that meet
+nothing stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onchip.mapping.chains.lattice import Along
 
 @dataclass(frozen=True)
 class AxisRows:
-    """One axis with so many outputs and taps; those of a tile are neighbours unless units stand beside each other."""
+    """An input axis with its outputs and taps; those of a tile are neighbours unless they are spatially unrolled."""
 
     axis: Axis
     outputs: int
@@ -29,10 +29,10 @@ class AxisRows:
     all_are_neighbours: bool = False
 
     def moved(self, outputs: Along, taps: Along, *, taps_shared_out: bool) -> Along:
-        """Return positions of all tiles together that have at most so many outputs and taps.
+        """Return a lower bound on the positions of all tiles, given the maximum outputs and taps of a tile.
 
-        If taps are shared out, each counts as if all were in parts as long as its own; of padding it then bears as much
-        as any tap does.
+        If taps are shared out, each tap counts as if all parts were as long as its own, with the most padding of any
+        tap.
         """
         parts = np.ceil(self.outputs / outputs)
         of_taps = self._streams_of_all_taps[taps.astype(np.int64) - 1]
@@ -45,10 +45,10 @@ class AxisRows:
         return found
 
     def met(self, outputs: Along, taps: Along, most_output_parts: Along, most_tap_parts: Along) -> Along:
-        """Return the same; of no tile more than `block` positions count.
+        """Return the same bound for sets of tiles in which no tile counts more than `block` positions.
 
-        Outputs are parted among tiles, and taps: no two parts of either begin or end with the same. So of padding the
-        tiles meet no more than as if parts began with the first outputs and taps, and ended with the last.
+        Outputs and taps are partitioned among tiles: no two parts begin or end with the same one. So the tiles meet at
+        most the padding of parts that begin with the first outputs and taps and end with the last.
         """
         parts = np.ceil(self.outputs / outputs)
         of_taps = np.maximum(self._streams_of_all_taps[taps.astype(np.int64) - 1], np.ceil(self.taps / taps))
@@ -58,26 +58,26 @@ class AxisRows:
         return found
 
     def blocks(self, outputs: int, taps: int) -> Sequence[tuple[int, int]]:
-        """Return how many stored positions a part of neighbours reaches over, and how many parts do, most first.
+        """Return pairs of stored positions covered by a part of neighbours and the number of such parts, longest first.
 
-        All parts but the last have so many outputs, or taps.
+        All parts but the last have `outputs` outputs and `taps` taps.
         """
         return _blocks(self.axis, (self.outputs, self.taps), (outputs, taps))
 
     def reach_as_neighbours(self, taps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether parts meet no fewer positions than parts of neighbours with as many outputs would, by taps.
+        """Return by taps True if parts meet at least the positions of equally large parts of neighbours.
 
-        If the first part has the first output and the last part the last one: no other output is cut off then. All
-        parts of taps but the last have so many, where it is not 0, and each is as long as a stride.
+        This holds if the first part has the first output and the last part the last, since no other output is cut off.
+        All parts of taps but the last have `taps` (unless 0), and each is at least a stride long.
         """
         axis, each = self.axis, np.maximum(taps, 1)
         found: NDArray[np.bool_] = np.minimum(each, (self.taps - 1) % each + 1) >= axis.stride
         return found & (axis.dilation == 1 and axis.stride >= max(axis.padding, self._beyond))
 
     def in_blocks(self, taps: Along, most_blocks: Along, most_tap_parts: Along) -> Along:
-        """Return positions of all tiles together, if each is the union of blocks; of all there are at most so many.
+        """Return a lower bound on the positions of all tiles if each is a union of at most `most_blocks` blocks.
 
-        Outputs are parted among blocks, and each has what lies between any two that are next to each other in it.
+        Outputs are partitioned among blocks; each block includes the positions between its adjacent outputs.
         """
         blocks = np.minimum(most_blocks, self.outputs)
         of_outputs = self.axis.stride * self.outputs - (self.axis.stride - 1) * blocks
@@ -87,7 +87,7 @@ class AxisRows:
         return found
 
     def block(self, outputs: Along, taps: Along) -> Along:
-        """Return how many stored positions so many neighbours meet at most."""
+        """Return the maximum number of stored positions that neighbouring outputs and taps meet."""
         reach = (outputs - 1) * self.axis.stride + (taps - 1) * self.axis.dilation + 1
         met = max(self._met, default=0) - min(self._met, default=0) + 1
         found: Along = np.minimum(np.minimum(reach, outputs * taps), float(met))
@@ -95,13 +95,13 @@ class AxisRows:
 
     @property
     def _beyond(self) -> int:
-        """How many positions the last output's last tap is beyond what is stored; below zero if it is short of that."""
+        """Return the positions by which the last output's last tap exceeds the stored input; negative if inside."""
         axis = self.axis
         return (self.outputs - 1) * axis.stride + (self.taps - 1) * axis.dilation - axis.padding - axis.size + 1
 
     @cached_property
     def _outside_of_parts(self) -> NDArray[np.float64]:
-        """By so many parts of outputs and of taps, positions outside that they meet at most."""
+        """Return the maximum number of padding positions met, by number of parts of outputs and of taps."""
         axis = self.axis
         output, tap = np.arange(self.outputs)[:, None] * axis.stride, np.arange(self.taps)[None] * axis.dilation
         first, last = np.maximum(axis.padding - output - tap, 0), np.maximum(self._beyond - output - tap, 0)
@@ -109,7 +109,7 @@ class AxisRows:
         return found
 
     def moved_but_at_the_end(self, outputs: Along, taps: Along, outputs_at_end: Along, taps_at_end: Along) -> Along:
-        """Return positions of tiles without those that lie in such parts of outputs and of taps at their ends."""
+        """Return the positions of tiles without the given shares of outputs and taps at their ends."""
         before = self.outputs * (1 - outputs_at_end)
         parts = before / outputs
         of_taps = self._streams_of_all_taps[taps.astype(np.int64) - 1]
@@ -117,9 +117,9 @@ class AxisRows:
         return np.maximum(met * (1 - taps_at_end) - max(self._outside, self._most_outside), 0.0)
 
     def largest(self, outputs: Along, taps: Along, parts: Along) -> Along:
-        """Return positions of the largest tile, wherever it lies; so many `parts` have so many outputs, at least.
+        """Return a lower bound on the positions of the largest tile; at least `parts` tiles have that many outputs.
 
-        One has in any case, and one so many taps.
+        At least one tile has that many outputs, and at least one that many taps.
         """
         if self._outside == self.outputs * self.taps:
             return 0.0 * outputs * taps
@@ -130,16 +130,16 @@ class AxisRows:
         return found
 
     def _amidst(self, outputs: Along, parts: Along) -> Along:
-        """Return how many outputs of a part lie amidst what is stored: all, if of so many parts not each has others."""
+        """Return a part's outputs whose taps are all stored: all of them if too few others exist for every part."""
         others = self.outputs - self._outputs_amidst
         found: Along = np.where(parts > others, outputs, np.maximum(outputs - others, 1.0))
         return found
 
     def largest_block(self, outputs: Along, taps: Along, parts: Along) -> Along:
-        """Return the same of tiles in one instance: each is a block from its first position to its last.
+        """Return the same bound for tiles of one instance, each a block from its first to its last position.
 
-        Of the tile with most outputs no more is cut off than lies outside of all; and a tile in which some outputs lie
-        amidst what is stored reaches from the first of these to the last.
+        At most all padding cuts the tile with the most outputs. A tile that contains outputs with all taps stored
+        reaches from the first of these to the last.
         """
         if self.all_are_neighbours:
             return self._largest_of_parts[outputs.astype(np.int64) - 1, taps.astype(np.int64) - 1]
@@ -155,10 +155,10 @@ class AxisRows:
 
     @cached_property
     def _largest_of_parts(self) -> NDArray[np.float64]:
-        """By outputs and taps of a part, stored positions that the largest of parts as long or longer reaches over.
+        """Return by outputs and taps of a part a lower bound on the positions of the largest part, or of longer ones.
 
-        All parts but the last are as long. Up to the first that begins with what is stored, they are no shorter the
-        farther in they lie; from it on no longer. So one of two is the largest, of each part of taps.
+        All parts but the last have equal length. Up to the first part that begins with stored positions, parts get no
+        shorter; after it, no longer. So for each part of taps one of two candidates is the largest.
         """
         axis, found = self.axis, np.zeros((self.outputs, self.taps))
         outputs, taps = np.arange(1, self.outputs + 1)[:, None], np.arange(1, self.taps + 1)[None]
@@ -177,7 +177,7 @@ class AxisRows:
         return found
 
     def most(self, outputs: Along, taps: Along) -> Along:
-        """Return how many positions any tile reaches over at most, that has at most so many outputs and taps."""
+        """Return the maximum number of positions of any tile with at most that many outputs and taps."""
         one_output = min(self.axis.size, (self.taps - 1) * self.axis.dilation + 1)
         several = np.where(outputs == 1, float(one_output), float(self.axis.size))
         found: Along = np.where((outputs == 1) & (taps == 1), 1.0, several)
@@ -185,12 +185,12 @@ class AxisRows:
 
     @property
     def all_are_stored(self) -> bool:
-        """Return whether every output meets something stored through every tap."""
+        """Return True if every output meets a stored position through every tap."""
         return self._outside == 0
 
     @cached_property
     def positions(self) -> int:
-        """Return how many different stored positions the layer meets."""
+        """Return the number of different stored positions that the layer reads."""
         return len(set(self._met))
 
     @cached_property
@@ -209,7 +209,7 @@ class AxisRows:
 
     @cached_property
     def _outputs_amidst(self) -> int:
-        """Of which every tap meets something stored."""
+        """Return the number of outputs for which every tap is stored."""
         axis = self.axis
         first = range(-axis.padding, (self.outputs - 1) * axis.stride - axis.padding + 1, axis.stride)
         reach = (self.taps - 1) * axis.dilation
@@ -217,22 +217,22 @@ class AxisRows:
 
     @property
     def _most_outside(self) -> int:
-        """If each tap had as many pairs that meet nothing as any has."""
+        """Return the padding pairs of all taps if each equalled the worst tap."""
         return self.taps * max(self.outputs - one for one in self.stored_through_taps)
 
     @cached_property
     def stored_through_taps(self) -> list[int]:
-        """Return by tap how many outputs meet something stored through it."""
+        """Return by tap the number of outputs that meet a stored position through it."""
         return [len(AxisRows(self._seen_through(tap), self.outputs, 1)._met) for tap in range(self.taps)]
 
     @cached_property
     def _positions_of_taps(self) -> list[int]:
-        """By tap, how many different stored positions all outputs meet through it."""
+        """Return by tap the number of different stored positions that all outputs meet through it."""
         return [AxisRows(self._seen_through(tap), self.outputs, 1).positions for tap in range(self.taps)]
 
     @cached_property
     def first_through_taps(self) -> list[int]:
-        """Return by tap the first output that meets nothing before what is stored through it."""
+        """Return by tap the first output that meets no position before the stored ones."""
         axis = self.axis
         return [max(-((tap * axis.dilation - axis.padding) // axis.stride), 0) for tap in range(self.taps)]
 
@@ -241,7 +241,7 @@ class AxisRows:
 
     @cached_property
     def _streams(self) -> NDArray[np.float64]:
-        """By number of taps, at least how many of them differ by no multiple of the stride."""
+        """Return by number of taps the minimum number of taps that differ by no multiple of the stride."""
         streams = [tap * self.axis.dilation % self.axis.stride for tap in range(self.taps)]
         if not self.taps_are_neighbours:
             most = max(streams.count(one) for one in set(streams))
@@ -254,7 +254,7 @@ class AxisRows:
 
     @cached_property
     def _streams_of_all_taps(self) -> NDArray[np.float64]:
-        """By most taps of a tile, streams of all tiles' taps together, at least."""
+        """Return by maximum taps of a tile a lower bound on such taps, summed over all tiles."""
         share = self._streams / np.arange(1, self.taps + 1)
         found: NDArray[np.float64] = np.minimum.accumulate(share) * self.taps
         return found
@@ -262,7 +262,7 @@ class AxisRows:
 
 @lru_cache(maxsize=1 << 12)
 def _blocks(axis: Axis, all_of_both: tuple[int, int], parts: tuple[int, int]) -> Sequence[tuple[int, int]]:
-    """As `AxisRows.blocks`, of so many outputs and taps in all."""
+    """Return `AxisRows.blocks` for these totals and part sizes; cached."""
     (first, last), (first_tap, last_tap) = (
         (starts, np.minimum(starts + part, end) - 1)
         for end, part in zip(all_of_both, parts, strict=True)

@@ -1,4 +1,4 @@
-"""Which places of one dimension may stand inside each other, and between which no loop of it may stand."""
+"""Nesting constraints of one dimension: positions that can be inside each other, and cells without a loop between."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from onchip.mapping.prove.idle_turns import has_idle_places
 
 
 def may_stand_inside(cells: Dimension) -> list[int]:
-    """Return by inner and outer cell, the outer fastest, whether a place in one may stand inside one in the other."""
+    """Return for inner and outer cell, outer fastest, whether a position of one can be inside one of the other."""
     return list(_divisible(tuple(cells.turns_of_parts.astype(int).tolist()), tuple(cells.turns.tolist())))
 
 
 def single_cells(cells: Dimension, units: Units) -> list[int]:
-    """Return by cell whether no loop may stand between two places in it: it takes twice as many turns at least.
+    """Return by cell True if no loop fits between two of its positions: that needs at least twice the iterations.
 
-    By a turn at least where the outermost loop ends short; a cell of one number of turns that are all executed has no
-    other place.
+    If the outermost loop ends short, it needs at least one more iteration. A cell with one fully executed number of
+    iterations has only one position.
     """
     is_one = cells.first == cells.last
     if has_idle_places(cells.bound, units):
@@ -29,10 +29,10 @@ def single_cells(cells: Dimension, units: Units) -> list[int]:
 
 @lru_cache(maxsize=1 << 10)
 def _divisible(fewest: tuple[int, ...], turns: tuple[int, ...]) -> bytes:
-    """By inner and outer cell, whether loops in time of the one may be inside those of the other.
+    """Return by inner and outer cell True if the inner cell's temporal loops can be inside the outer's.
 
-    The loops that lead to a cell take from `fewest` up to so many `turns`; those of an outer place are a multiple of an
-    inner one's, but where a dimension ends, as the outermost loop may end short.
+    The loops of a cell take between `fewest` and `turns` iterations. An outer position's iterations are a multiple of
+    an inner one's, except at the end of a dimension, where the outermost loop may end short.
     """
     found = bytearray()
     for at, least_inside in enumerate(fewest):

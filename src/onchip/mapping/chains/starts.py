@@ -1,4 +1,4 @@
-"""Where the cells of one dimension of a lattice begin, for some units beside each other."""
+"""First coordinates of the cells of one lattice dimension, for a range of spatial unrollings."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from math import ceil
 from typing import Final
 
 MOST_BREAKPOINTS: Final = 512
-"""Of each kind: the smallest, and those of fewest parts."""
+"""Maximum number of breakpoints of each kind: the smallest, and those with the fewest parts."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """How many units of a loop stand beside each other, at least and at most; `sizes` by dimension where known.
+    """The minimum and maximum spatial unrolling of a loop; `sizes` are the factors by array dimension, if known.
 
-    Of one number of units it may be known that they are `full`, all at work in every place, or that any is idle in
-    some place, which takes more turns; and then how many `turns` are executed, at least and at most.
+    For a single unrolling, more may be known. `are_full`: no unit is idle at any position. `any_is_idle`: some unit is
+    idle at some position, which takes more iterations. `turns` is the range of executed temporal iterations.
     """
 
     least: int
@@ -28,38 +28,38 @@ class Units:
     any_is_idle: bool = False
 
     def fewest_turns(self, bound: int) -> int:
-        """Return how many turns are executed at least."""
+        """Return a lower bound on the executed temporal iterations."""
         needed = -(-bound // self.most) if self.turns is None else self.turns[0]
         return max(needed, self.fewest_idle_turns(bound)) if self.any_is_idle else needed
 
     def known_turns(self, bound: int) -> int:
-        """Return how many turns are executed, zero where that is not known."""
+        """Return the number of executed temporal iterations, or zero if unknown."""
         if self.turns is None:
             return bound if self.most == 1 else 0
         return self.turns[0] if self.turns[0] == self.turns[1] else 0
 
     def may_take(self, turns: int) -> bool:
-        """Return whether so many turns may be executed, as far as that is known."""
+        """Return True if that number of iterations is possible."""
         return self.turns is None or self.turns[0] <= turns <= self.turns[1]
 
     def fewest_idle_turns(self, bound: int) -> int:
-        """Return from how many turns on a place's coordinate may be another than units times turns inside, or all.
+        """Return the fewest iterations with which a position can miss indices, that is, leave units idle.
 
-        If t of T turns are inside a place, its last index has UT - 1 - (T - t) at most, as the loops in time outside
-        have steps of t and more. It is missing only if UT - bound, what is not executed, is more than T - t; and of T,
-        t is all or no more than half.
+        Otherwise its coordinate is units times the iterations inside, or the bound. If t of T iterations are inside a
+        position, its last index is at most UT - 1 - (T - t), since outer temporal loops have steps of at least t. An
+        index is missing only if UT - bound, the surplus, exceeds T - t; and t is T or at most half of T.
         """
         return 2 * bound // (2 * self.most - 1) + 1
 
 
 def starts_of(bound: int, units: Units) -> tuple[int, ...]:
-    """Return coordinates from which on there are fewer parts, or more turns; one more past the end."""
+    """Return the coordinates at which the number of parts falls or the iterations rise, and one past the end."""
     return _starts_of_turns(bound, units.most) if units.are_full else _breakpoints(bound, units)
 
 
 @lru_cache(maxsize=1 << 12)
 def _starts_of_turns(bound: int, units: int) -> tuple[int, ...]:
-    """Coordinates of whole turns from which on there are fewer parts; the bound, and one more past the end."""
+    """Return whole-iteration coordinates at which the number of parts falls, then the bound and one past the end."""
     found = set(range(1, min(ceil(bound / units), MOST_BREAKPOINTS) + 1))
     for inside in range(1, units + 1):
         if units % inside == 0:
@@ -69,9 +69,9 @@ def _starts_of_turns(bound: int, units: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
-    """Coordinates from which on there are fewer parts, or more turns; one more past the end.
+    """Return the coordinates at which the number of parts falls or the iterations rise, and one past the end.
 
-    The first is how many units are at work at once at least.
+    The first is the minimum number of units at work at once.
     """
     at_work = units.least // 2 + 1 if units.least > 1 else 1
     most = min(bound, MOST_BREAKPOINTS)
@@ -83,7 +83,7 @@ def _breakpoints(bound: int, units: Units) -> tuple[int, ...]:
 
 
 def thinned(starts: tuple[int, ...], own: Units, coarseness: float) -> tuple[int, ...]:
-    """Some of them, each so much greater than the one before; the ends, and where more than one turn begins, stay."""
+    """Return starts that each rise by the coarseness; keeps both ends and the start of the second iteration."""
     inner, units = starts[1:-2], own.most
     second_turn = 2 * units if own.are_full else units + 1
     stays = bisect_left(inner, second_turn)

@@ -1,4 +1,4 @@
-"""CoSA's schedule, and of those that are equal to CoSA the one that costs least."""
+"""CoSA's schedule, with ties in its objective broken by the cost model."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from onchip.search.budget.limits import Run
 def solve_as_cosa_by_cost(
     problem: LayerProblem, objective: MappingObjective, run: Run, weights: CosaWeights | None = None
 ) -> Result[LayerMapping]:
-    """Break ties by the cost model; a mapping that does not fit costs infinitely much.
+    """Return CoSA's optimum with the least cost in the cost model; a mapping that does not fit costs infinity.
 
-    Raises what `solve_as_cosa` does, AcceleratorError where the accelerator says too little for the cost model.
+    Raises the errors of `solve_as_cosa`, and AcceleratorError if the accelerator lacks data for the cost model.
     """
     try:
         batch = LayerCosts(problem)
     except AcceleratorError:
         raise
-    except InputError:  # loops too long for it
+    except InputError:  # loops too long for the cost model
         return solve_as_cosa(problem, run, weights=weights)
 
     def costs(mappings: Sequence[LayerMapping]) -> list[float]:

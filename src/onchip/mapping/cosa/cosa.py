@@ -1,4 +1,4 @@
-"""`--method cosa`: the schedule that CoSA's formulation finds best (Huang et al., ISCA 2021)."""
+"""`--method cosa`: the optimum of CoSA's mixed-integer program (Huang et al., ISCA 2021)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from onchip.search.budget.limits import Run
 from onchip.search.mip import MipOutcome, solve_mip
 
 TieBreak = Callable[[Sequence[LayerMapping]], Sequence[float]]
-"""The costs of some mappings; infinite for one that does not really fit."""
+"""Costs of mappings; infinite for a mapping that does not fit."""
 MOST_TIES: Final = 100
-"""How many schedules are looked at; 500 take three times as long and save a thousandth of ResNet-50's cycles."""
+"""Maximum number of tied schedules; 500 take three times as long and save a thousandth of ResNet-50's cycles."""
 SAME: Final = 1e-9
-"""Objectives that differ by less are equal: only the order of summation differs."""
+"""Tolerance for equal objectives, which differ only by the order of summation."""
 
 METHOD: Final = "cosa"
 VALUE_PER_BIT: Final = 10_000
-"""`objective_value` and `lower_bound` are CoSA's objective in this unit; a proof is within one of them."""
+"""`objective_value` and `lower_bound` are CoSA's objective in this unit; proofs have a tolerance of one unit."""
 
 
 def solve_as_cosa(
@@ -44,14 +44,13 @@ def solve_as_cosa(
     largest_prime: int | None = None,
     weights: CosaWeights | None = None,
 ) -> Result[LayerMapping]:
-    """Solve the formulation; raises AcceleratorError for a machine that is no chain of levels.
+    """Solve the program; raises AcceleratorError if the memories are no chain of levels.
 
-    Raises InputError where operands lie whole in a memory, or tiles may not take all of one: CoSA knows neither.
-
-    Of schedules with the same objective, some hundred, the one with the least `tie_break` is answered (infinite for
-    one that another model refuses: CoSA counts capacities its own way). Bounds are padded until no prime factor is
-    above `largest_prime`; without it they stay as they are, as in the paper. Without `weights` the
-    objective has those of the authors' program.
+    Raises InputError if operands reside whole in a memory, or tiles may not take all of a memory: CoSA models neither.
+    Among up to a hundred schedules with equal objective, returns the one with the least `tie_break` (infinite for a
+    schedule that another model refuses, since CoSA counts capacity differently). Bounds are padded until no prime
+    factor exceeds `largest_prime`; by default they are unchanged, as in the paper. The default `weights` are those of
+    the authors' program.
     """
     if problem.room_bytes or any(problem.homes):
         raise InputError("CoSA's tiles have all memories to themselves", place="layer", expected="operands in DRAM")
@@ -62,7 +61,7 @@ def solve_as_cosa(
 
 
 def _answered(model: CosaModel, outcome: MipOutcome, run: Run, tie_break: TieBreak | None) -> Result[LayerMapping]:
-    """What the solver found, held against CoSA's own objective and capacities."""
+    """Check the solver's solution against CoSA's objective and capacities, and return it as a result."""
     machine = model.machine
     bound = (outcome.lower_bound - model.offset) / model.objective_per_bit
     if outcome.values is None:
@@ -95,9 +94,9 @@ def _padded(layer: Layer, largest_prime: int) -> Layer:
 def best_of_equals(
     machine: CosaMachine, placement: FactorPlacement, tie_break: TieBreak, most: int = MOST_TIES
 ) -> FactorPlacement:
-    """The least `tie_break` of up to `most` placements with the same objective, each one exchange from another.
+    """Return the placement with the least `tie_break` among up to `most` reached by exchanges at equal objective.
 
-    CoSA's objective does not see which of two loops gives a factor of 2 to a place that counts for both alike, nor the
+    CoSA's objective ignores which of two loops gives a factor of 2 to a place that counts equally for both, and the
     order of loops outside the global buffer. The real costs of its optima differ by tens of per cent.
     """
     exchanges = Exchanges.of(machine, placement)
@@ -121,7 +120,7 @@ def best_of_equals(
 
 
 def _equals(exchanges: Exchanges, near: CosaSchedule, objective: float) -> Iterator[CosaSchedule]:
-    """What fits and costs CoSA the same, after an exchange of factors or of two neighbouring loops of a level."""
+    """Yield feasible schedules of equal objective, one exchange of factors or of adjacent loops of a level away."""
     shared = exchanges.machine.shared
     moved = exchanges.moved(near.counts)
     is_equal = np.abs(exchanges.objectives(moved, near.order(shared)) - objective) <= SAME

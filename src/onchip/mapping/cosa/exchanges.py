@@ -1,7 +1,8 @@
-"""Schedules one exchange of factors apart, many at a time: what CoSA thinks of each, and whether it fits.
+"""CoSA schedules one factor exchange apart, evaluated in batches for objective and capacity.
 
-A schedule is a row of counts, one for each column: a factor at a place that may hold it. Tiles, capacities and all of
-Eq. 12 but two terms are then sums over columns; `cosa_objective` says the same of one placement, term by term.
+A schedule is a row of counts, one per column; a column is a factor at a place that may hold it. Tiles, capacities and
+all terms of Eq. 12 but two are linear in the counts. `cosa_objective` computes the same for one placement, term by
+term.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ Column: TypeAlias = tuple[Factor, Place]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CosaSchedule:
-    """A placement as a row of counts; `orders` are those of `Placement`."""
+    """A placement as a row of counts; `orders` is as in `FactorPlacement`."""
 
     counts: Counts
     orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[bytes, frozenset[tuple[int, tuple[str, ...]]]]:
-        """The same for the same schedule."""
+        """Return a hashable key that identifies the schedule."""
         return self.counts.tobytes(), frozenset(self.orders.items())
 
     def order(self, level: int) -> tuple[str, ...]:
@@ -44,12 +45,14 @@ class CosaSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """`target[c, d]` is the column of c's factor at d's place, -1 where it may not be; `factor[c]` numbers factors.
+    """The coefficient tables of all schedules of the same factors.
 
-    `linear` is what a copy adds to the objective, but for the window and for the loops that reuse. A row of `tiles`
-    is one operand in one memory, one of `sides` a dimension of the array, one of `shared` a loop at the global buffer:
-    what a copy adds to the logarithm of its size; `most` and `most_units` are the greatest there may be. `windows`
-    has for R and S whether a copy is an output inside the input buffer, a tap on the chip, and a tap's logarithm.
+    `target[c, d]` is the column of c's factor at d's place, -1 if not allowed; `factor[c]` numbers factors. `linear` is
+    a copy's contribution to the objective, without the window and the loops that reuse. Each row of `tiles` is one
+    operand in one memory, of `sides` one dimension of the array, of `shared` one loop at the global buffer. Entries are
+    a copy's contribution to the logarithm of the size; `most` and `most_units` are the upper limits. For R and S,
+    `windows` marks the copies that are outputs inside the input buffer and taps on the chip, and gives each tap's
+    logarithm.
     """
 
     machine: CosaMachine
@@ -66,7 +69,7 @@ class Exchanges:
 
     @classmethod
     def of(cls, machine: CosaMachine, placement: FactorPlacement) -> Exchanges:
-        """For schedules of the same factors; a factor of 1 stays where it is."""
+        """Return the tables for schedules with the placement's factors; a factor of 1 keeps its place."""
         factors = list(dict.fromkeys(factor for factor, _ in placement.counts))
         held = [key for key in placement.counts if key[0][1] == 1]
         free = [(f, p) for f, p in product(factors, machine.places) if f[1] > 1 and machine.may_hold(p, *f)]
@@ -95,12 +98,12 @@ class Exchanges:
         return CosaSchedule(np.array([placement.counts.get(column, 0) for column in self.columns]), placement.orders)
 
     def placement(self, schedule: CosaSchedule) -> FactorPlacement:
-        """Return the placement that the counts of a schedule say."""
+        """Return a schedule's counts as a placement."""
         held = np.flatnonzero(schedule.counts).tolist()
         return FactorPlacement({self.columns[at]: int(schedule.counts[at]) for at in held}, schedule.orders)
 
     def moved(self, counts: Counts) -> Counts:
-        """A row for each copy that may move, and for each two copies of one prime that may change places."""
+        """Return a row for each single move of a copy, and for each swap of two copies of the same prime."""
         primes = np.array([factor[1] for factor, _ in self.columns])
         held = np.flatnonzero((counts > 0) & (primes > 1))
         sources, places = np.nonzero(
@@ -116,7 +119,7 @@ class Exchanges:
         return np.concatenate([moves, exchanges])
 
     def objectives(self, rows: Counts, order: Sequence[str]) -> Reals:
-        """Eq. 12 of each, the loops at the global buffer being in this order."""
+        """Return Eq. 12 for each row, with this order of loops at the global buffer."""
         at_shared = rows @ self.shared.T[:, [GIVEN_ORDER.index(loop) for loop in order]]
         saved = np.zeros(len(rows))
         for operand in self.machine.layer.operands:
@@ -126,7 +129,7 @@ class Exchanges:
         return np.asarray(rows @ self.linear - saved - window_weight(self.machine) * self._windows(rows))
 
     def fits(self, rows: Counts) -> NDArray[np.bool_]:
-        """Whether tiles fit their memories and side-by-side factors the array."""
+        """Return True for rows whose tiles fit their memories and whose spatial factors fit the array."""
         tiles = rows @ self.tiles.T
         memories = [(level, operand) for level, entries in enumerate(self.machine.entries) for operand in entries]
         if (self.machine.input_level, INPUT) in memories:
@@ -134,7 +137,7 @@ class Exchanges:
         return np.asarray((tiles <= self.most).all(axis=1) & (rows @ self.sides.T <= self.most_units).all(axis=1))
 
     def _windows(self, rows: Counts) -> Reals:
-        """What R and S add to the logarithm of the input buffer's tile."""
+        """Return the contribution of R and S to the logarithm of the input buffer's tile."""
         total = np.zeros(len(rows))
         for outputs, taps, sizes in self.windows:
             total += np.where(rows @ outputs > 0, rows @ taps, rows @ sizes)
@@ -153,13 +156,13 @@ def _windows(machine: CosaMachine, columns: Sequence[Column]) -> Iterator[tuple[
 
 
 def _in_tile(machine: CosaMachine, column: Column, level: int, operand: str) -> float:
-    """What a copy adds to the logarithm of an operand's tile, its stride with it."""
+    """Return a copy's contribution to the logarithm of an operand's tile, including its stride."""
     (loop, prime), place = column
     return log2(prime * machine.step(operand, loop)) * (place.level <= level and loop in RELATED[operand])
 
 
 def _changed(counts: Counts, moves: Sequence[tuple[Counts, Counts]]) -> Counts:
-    """A row for each entry of the moves, which one copy leaves from the first column for the second."""
+    """Return a row for each move of one copy from the first column to the second."""
     rows = np.tile(counts, (len(moves[0][0]), 1))
     each = np.arange(len(rows))
     for sources, targets in moves:

@@ -1,4 +1,4 @@
-"""An accelerator and a layer as CoSA sees them: a chain of levels, each with its share of the array."""
+"""An accelerator and a layer in CoSA's terms: a chain of levels, each with its share of the array."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ RELATED: Final[Mapping[str, tuple[str, ...]]] = {
     INPUT: ("P", "Q", "C", "N", "G"),
     OUTPUT: ("P", "Q", "K", "N", "G"),
 }
-"""A of CoSA's Table IV: R and S reach the input through its halo alone. G, which CoSA does not know, leads anywhere."""
+"""Matrix A of CoSA's Table IV: R and S affect the input by its halo only. G, which CoSA lacks, is relevant to all."""
 WINDOWS: Final[Mapping[str, str]] = {"R": "P", "S": "Q"}
-"""Which output loop slides over the input with which filter loop."""
+"""The output loop that slides over the input with each filter loop."""
 EXACT: Final = 1e-9
-"""Tenths that differ by less are the same."""
+"""Tolerance for multiples of a tenth."""
 INPUT_SHARE_BESIDE_OUTPUT: Final = 0.25
-"""Of a memory that holds inputs and outputs; outputs have the rest (the program's partition ratios)."""
+"""Input's share of a memory that holds inputs and outputs; outputs get the rest (the program's partition ratios)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a factor runs: at a level, one after the other or, `along` a dimension of the array, side by side.
+    """The place of a factor: temporal at a level, or spatial `along` a dimension of the array.
 
-    Levels count memories from the MACs; DRAM is the one after the last.
+    Levels count memories from the MACs; DRAM is the level after the last.
     """
 
     level: int
@@ -41,9 +41,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class CosaWeights:
-    """What utilisation, compute and traffic count in Eq. 12, in tenths: by default as in the authors' program.
+    """The weights of utilisation, compute and traffic in Eq. 12; the defaults are those of the authors' program.
 
-    The paper chooses them for an architecture by a micro-benchmark.
+    Weights are multiples of a tenth. The paper chooses them for an architecture by a micro-benchmark.
     """
 
     utilisation: float = 0.1
@@ -58,10 +58,11 @@ class CosaWeights:
 
 @dataclass(frozen=True, slots=True)
 class CosaMachine:
-    """`entries` says for each level how many elements of each operand fit (B and M of the paper).
+    """A layer and an accelerator as the constants of CoSA's program.
 
-    `units` says how many factors side by side have room at a place (S), `loops` whose factors may be there; `weights`
-    are those of the objective.
+    `entries` is the number of elements of each operand that fit at each level (B and M of the paper). `units` is the
+    maximum product of spatial factors at a place (S), `loops` the loops allowed there, `weights` the objective's
+    weights.
     """
 
     layer: Layer
@@ -73,9 +74,9 @@ class CosaMachine:
 
     @classmethod
     def of(cls, layer: Layer, accelerator: Accelerator, weights: CosaWeights | None = None) -> CosaMachine:
-        """Without the memories that have no room for anything.
+        """Return the machine without memories that are too small for any operand.
 
-        Raises AcceleratorError where there is no array, or the memories are no chain of ever fewer instances.
+        Raises AcceleratorError if there is no array, or the memories are no chain with ever fewer instances.
         """
         accelerator = LayerProblem(layer, accelerator).without_memories_of_no_use().accelerator
         array = accelerator.array
@@ -109,35 +110,35 @@ class CosaMachine:
 
     @property
     def shared(self) -> int:
-        """The level of the global buffer: the last on the chip, where the order of loops counts."""
+        """Return the global buffer's level: the last on the chip, where the loop order counts."""
         return len(self.names) - 1
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return all places for factors: the levels, DRAM among them, then the units."""
+        """Return all places for factors: the levels including DRAM, then the units."""
         return (*(Place(level) for level in range(self.dram + 1)), *self.units)
 
     @property
     def input_level(self) -> int | None:
-        """The last memory of inputs below the global buffer: the only one where CoSA counts a halo."""
+        """Return the last memory of inputs below the global buffer, the only one for which CoSA counts a halo."""
         return self._last_below_shared(INPUT)
 
     @property
     def weight_level(self) -> int | None:
-        """The last memory of weights below the global buffer."""
+        """Return the last memory of weights below the global buffer."""
         return self._last_below_shared(WEIGHT)
 
     def may_hold(self, place: Place, loop: str, prime: int) -> bool:
-        """Whether a factor of a loop may be there at all.
+        """Return True if a factor of a loop may be at the place.
 
-        A factor of 1 matters as far as an input tile spans it: of places that are the same to it there is one.
+        A factor of 1 matters only if an input tile spans it; of equivalent places only one is allowed.
         """
         if prime == 1:
             return place.along is None and place.level in (*self._input_levels(loop), self.dram)
         return place.along is None or (loop in self.loops[place] and prime <= self.units[place])
 
     def step(self, operand: str, loop: str) -> int:
-        """How far apart in an operand neighbouring iterations of a loop are: CoSA counts strides per factor."""
+        """Return the distance in an operand between neighbouring iterations of a loop; CoSA strides each factor."""
         return {"P": self.layer.stride[0], "Q": self.layer.stride[1]}.get(loop, 1) if operand == INPUT else 1
 
     def _input_levels(self, loop: str) -> tuple[int, ...]:
@@ -159,7 +160,7 @@ def _serves_at_least(level: MemoryLevel, served: set[str], needed: set[str]) -> 
 
 
 def _entries(layer: Layer, level: MemoryLevel, kept: Collection[str], *, is_last: bool) -> dict[str, int]:
-    """Sums in the making are counted in the global buffer as if they were finished."""
+    """Return the capacity of each operand; the global buffer counts partial sums with the width of finished ones."""
     held = [operand for operand in layer.operands if operand in kept]
     shares = {operand: 1 / len(held) for operand in held}
     if set(held) == {INPUT, OUTPUT}:

@@ -1,7 +1,7 @@
-"""CoSA's formulation over integer counts, constraint by constraint; `docs/cosa.md` says where it departs.
+"""CoSA's mixed-integer program over integer counts; `docs/cosa.md` lists the differences.
 
-The paper has one boolean per prime factor and place. Copies of one prime of one loop are alike, so here an integer
-says how many of them are at a place: the same schedules without their permutations. Logarithms are integers, in
+The paper has one boolean per prime factor and place. Equal primes of one loop are interchangeable, so an integer here
+counts the copies at a place. This gives the same schedules without their permutations. Logarithms are integers, in
 millionths of a bit or finer.
 """
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from ortools.math_opt.python import mathopt
 
 LEAST_PER_BIT: Final = 10**6
-"""Logarithms are integers in units of this or a tenth, hundredth ... of it, as fine as capacities ask for."""
+"""Minimum resolution of logarithms, in units per bit; multiplied by 10 as capacities require."""
 OBJECTIVE_PER_UNIT: Final = 10
-"""The objective is an integer in tenths of these units: its weights are, where they meet variables."""
+"""Resolution of the objective: its weights are multiples of a tenth."""
 FINE_OBJECTIVE_PER_UNIT: Final = 1000
-"""The same where inputs and weights share a buffer, whose factor the window's weight then has."""
+"""Resolution if inputs and weights share a buffer, whose factor then scales the window's weight."""
 REUSED: Final[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]] = (
     ("PQN", {WEIGHT: ("P", "Q", "N")}),
     ("RSK", {INPUT: ("R", "S", "K"), OUTPUT: ("R", "S")}),
     ("RSC", {INPUT: ("R", "S"), OUTPUT: ("R", "S", "C")}),
 )
-"""Which loops stand innermost at the global buffer, and for which loops each operand then stays where it is.
+"""The innermost loops at the global buffer, and the loops for which each operand then stays resident.
 
-No other order saves more: what is related to all of them ends the reuse, and after R and S either K or C does.
+No other order saves more: a loop that is relevant to all ends the reuse, and after R and S comes K or C.
 """
 
 
 class CosaModel:
-    """Minimises Eq. 12, raised by `offset` so that it is never below 0."""
+    """The program that minimises Eq. 12, raised by `offset` to be non-negative."""
 
     def __init__(self, machine: CosaMachine, factors: Mapping[Factor, int]) -> None:
         from ortools.math_opt.python import mathopt
@@ -60,7 +60,7 @@ class CosaModel:
         self._minimise_the_weighted_sum()
 
     def placement(self, outcome: MipOutcome) -> FactorPlacement:
-        """Return where a solution of the program places each factor."""
+        """Return the placement of factors in a solution of the program."""
         counts = {key: outcome.integer(variable) for key, variable in self.placed.items()}
         order = _order(self.innermost, outcome)
         return FactorPlacement({key: count for key, count in counts.items() if count}, {self.machine.shared: order})
@@ -76,29 +76,29 @@ class CosaModel:
         self.innermost = {name: self.model.add_binary_variable() for name, _ in REUSED}
 
     def _each_factor_has_one_place(self) -> None:
-        """The sum over places of each factor's copies is how many there are (Eq. 3)."""
+        """Add Eq. 3: the copies of each factor over all places sum to their number."""
         for factor, count in self.factors.items():
             terms = [variable for (name, _), variable in self.placed.items() if name == factor]
             self.model.add_linear_constraint(self._total(terms) == count)
 
     def _factors_side_by_side_fit_the_array(self) -> None:
-        """The sum of log(prime) * copies at a spatial place <= log(S) (Eq. 4)."""
+        """Add Eq. 4: the sum of log(prime) * copies at a spatial place <= log(S)."""
         for place, units in self.machine.units.items():
             terms = [self._bits(f) * variable for (f, where), variable in self.placed.items() if where == place]
             if terms:
                 self.model.add_linear_constraint(self._total(terms) <= self._bound(units))
 
     def _tiles_fit_their_memories(self) -> None:
-        """U[I,v] = the sum of log(prime) A[j,v] B[I,v] * copies up to level I <= log(M[I,v]) (Eqs. 1 and 2)."""
+        """Add Eqs. 1 and 2: U[I,v] = sum of log(prime) A[j,v] B[I,v] * copies up to level I <= log(M[I,v])."""
         for level, entries in enumerate(self.machine.entries):
             for operand, most in entries.items():
                 self.model.add_linear_constraint(self._tile(level, operand) <= self._bound(most))
 
     def _filter_taps_widen_the_window(self) -> None:
-        """The halo: each factor of R (S) counts as 2 if any of P (Q) is in the input buffer, else as itself.
+        """Add the halo: each factor of R (S) counts as 2 if a factor of P (Q) is in the input buffer, else as itself.
 
-        `counted_as_two` are the copies of such a factor if any of P (Q) is inside, else 0: sums of small integers,
-        since CP-SAT may try the values of a variable that stands for a logarithm one after the other.
+        `counted_as_two` are the copies of such a factor if one of P (Q) is inside, else 0. They are sums of small
+        integers, since CP-SAT may enumerate the values of a variable that represents a logarithm.
         """
         most_level = self.machine.input_level or 0
         self.window: dict[str, mathopt.LinearBase] = {}
@@ -120,9 +120,12 @@ class CosaModel:
             self.window[taps] = self._total(terms)
 
     def _one_order_of_loops_is_chosen(self) -> None:
-        """Y[v,z] (Eq. 9) leaves three orders of the global buffer's loops; `reused` is what the chosen one saves.
+        """Choose one of the three orders of the global buffer's loops that Y[v,z] (Eq.
 
-        It adds up, of each factor there, the copies that the chosen order saves: at most all, and of one order only.
+        9) leaves; `reused` is its saving.
+
+        The saving sums the copies of each factor there that the chosen order reuses: at most all, and for one order
+        only.
         """
         self.model.add_linear_constraint(self._total(self.innermost.values()) == 1)
         terms: list[mathopt.LinearTypes] = []
@@ -142,9 +145,9 @@ class CosaModel:
         self.reused = self._total(terms)
 
     def _minimise_the_weighted_sum(self) -> None:
-        """-w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear but for the loops that reuse (Eq. 10).
+        """Minimise -w_U Util + w_C Comp + w_T Traf (Eq. 12); Traf is linear except for the loops that reuse (Eq. 10).
 
-        What is reused is never more than the iterations it is taken off, so that `offset` need not cover it.
+        The reuse never exceeds the iterations from which it is subtracted, so `offset` need not cover it.
         """
         costs = {key: round(self.objective_per_bit * added_by(self.machine, *key)) for key in self.placed}
         terms = [cost * self.placed[key] for key, cost in costs.items()]
@@ -156,7 +159,7 @@ class CosaModel:
         self.model.minimize(self._total([*terms, *widened, reused, float(self.offset)]))
 
     def _product(self, variable: mathopt.Variable, flag: mathopt.Variable) -> mathopt.Variable:
-        """Another variable: the first where the flag is 1, else 0."""
+        """Return a new variable equal to `variable` if the flag is 1, else 0."""
         most = variable.upper_bound
         product = self.model.add_integer_variable(lb=0, ub=most)
         self.model.add_linear_constraint(product <= variable)
@@ -196,10 +199,10 @@ class CosaModel:
 
 
 def _per_bit(machine: CosaMachine, factors: Mapping[Factor, int]) -> int:
-    """So many units that a sum of rounded logarithms tells a product of `most` from one of `most` + 1.
+    """Return a resolution that separates a product of `most` from one of `most` + 1 in rounded logarithms.
 
-    Each logarithm but those of 2, 4, ... is off by half a unit at most; the bound is that of `most` + 1/2, and
-    log2(1 + 0.5 / most) is 0.72 / most.
+    Each logarithm except of 2, 4, ... has a rounding error of at most half a unit. The bound is that of `most` + 1/2,
+    and log2(1 + 0.5 / most) is 0.72 / most.
     """
     most = max((size for entries in machine.entries for size in entries.values()), default=1)
     steps = max(machine.layer.stride)

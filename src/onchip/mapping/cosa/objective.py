@@ -1,7 +1,7 @@
-"""CoSA's objective and capacities of one placement, equation by equation; `cosa_model` finds the least.
+"""CoSA's objective and capacities for one placement, equation by equation; `cosa_model` minimises it.
 
-All sums are of binary logarithms. The constants beside the equations are those of the authors' program, with which
-the paper's schedules were made; docs/cosa.md lists them.
+All sums are of binary logarithms. The constants are those of the authors' program, which made the paper's schedules;
+docs/cosa.md lists them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from onchip.mapping.cosa.machine import RELATED, WINDOWS, CosaMachine, CosaWeigh
 from onchip.mapping.cosa.placement import Factor, FactorPlacement
 
 WEIGHT_BUFFER_FACTOR: Final = 1.01
-"""The buffer that weights reach straight from DRAM counts this much more."""
+"""Factor for the buffer that weights enter straight from DRAM."""
 WEIGHTS_FROM_DRAM_FACTOR: Final = 1.01
 BELOW_DRAM_FACTOR: Final = 0.99
-"""Data sizes and spatial factors count this much less than iterations."""
+"""Factor for data sizes and spatial factors, relative to iterations."""
 NEAREST_LEVEL_FACTOR: Final = 0.8
 FACTOR_PER_LEVEL: Final = 0.04
-"""A data size counts more where its factor is farther from the MACs."""
+"""Weight of a data size at the nearest level, and its increase per level away from the MACs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CosaObjective:
-    """The three terms, in bits."""
+    """The three terms of CoSA's objective, in bits."""
 
     utilisation: float
     compute: float
@@ -35,19 +35,19 @@ class CosaObjective:
 
     @property
     def total(self) -> float:
-        """What is minimised (Eq. 12)."""
+        """Return the minimised sum (Eq. 12)."""
         weights = self.weights
         return -weights.utilisation * self.utilisation + weights.compute * self.compute + weights.traffic * self.traffic
 
 
 def objective_of(machine: CosaMachine, placement: FactorPlacement) -> CosaObjective:
-    """The terms of Eq. 12."""
+    """Return the terms of Eq. 12."""
     terms = utilisation(machine, placement), compute(machine, placement), traffic(machine, placement)
     return CosaObjective(*terms, machine.weights)
 
 
 def tile_elements(machine: CosaMachine, placement: FactorPlacement, level: int, operand: str) -> int:
-    """Of an operand in a memory: its factors up to this level (Eq. 1); strides multiply for each factor."""
+    """Return the elements of an operand's tile: its factors up to this level (Eq. 1), with strides per factor."""
     inside = [place for place in machine.places if place.level <= level]
     sizes = placement.sizes(inside)
     steps = prod(machine.step(operand, loop) ** placement.copies(loop, inside) for loop in RELATED[operand])
@@ -56,9 +56,9 @@ def tile_elements(machine: CosaMachine, placement: FactorPlacement, level: int, 
 
 
 def window(machine: CosaMachine, placement: FactorPlacement) -> int:
-    """What R and S add to the input buffer's tile: 2 per factor on the chip if outputs are inside, else the factor.
+    """Return the factor of R and S in the input buffer's tile: 2 per on-chip factor if outputs are inside, else itself.
 
-    The program counts here all factors that are not at DRAM, those at the global buffer too.
+    As in the program, all factors below DRAM count, including those at the global buffer.
     """
     if machine.input_level is None:
         return 1
@@ -72,7 +72,7 @@ def window(machine: CosaMachine, placement: FactorPlacement) -> int:
 
 
 def fits(machine: CosaMachine, placement: FactorPlacement) -> bool:
-    """Whether tiles fit their memories (Eq. 2) and side-by-side factors the array (Eq. 4)."""
+    """Return True if tiles fit their memories (Eq. 2) and spatial factors fit the array (Eq. 4)."""
     return all(
         tile_elements(machine, placement, level, operand) <= most
         for level, entries in enumerate(machine.entries)
@@ -81,7 +81,7 @@ def fits(machine: CosaMachine, placement: FactorPlacement) -> bool:
 
 
 def utilisation(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """The logarithms of all tiles below the global buffer (Eq. 5)."""
+    """Return the sum of the logarithms of all tiles below the global buffer (Eq. 5)."""
     return sum(
         log2(tile_elements(machine, placement, level, operand))
         * (WEIGHT_BUFFER_FACTOR if level == machine.weight_level else 1)
@@ -91,17 +91,17 @@ def utilisation(machine: CosaMachine, placement: FactorPlacement) -> float:
 
 
 def window_weight(machine: CosaMachine) -> float:
-    """What a bit of the window counts in Eq. 12, negated: it is in the input buffer, where weights may lie, too."""
+    """Return the negated weight of a bit of the window in Eq. 12; the input buffer may also hold weights."""
     return machine.weights.utilisation * (WEIGHT_BUFFER_FACTOR if machine.input_level == machine.weight_level else 1)
 
 
 def compute(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """The iterations one after the other (Eq. 6)."""
+    """Return the logarithm of the temporal iterations (Eq. 6)."""
     return log2(prod(placement.sizes(Place(level) for level in range(machine.dram + 1)).values()))
 
 
 def traffic(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """Data size, spatial factors and iterations of each operand (Eq. 11), and the iterations at DRAM."""
+    """Return each operand's data size, spatial factors and iterations (Eq. 11), and the iterations at DRAM."""
     from_dram = log2(prod(placement.sizes((Place(machine.dram),)).values()))
     return sum(
         BELOW_DRAM_FACTOR * (data_size(machine, placement, operand) + spatial_size(machine, placement))
@@ -112,7 +112,7 @@ def traffic(machine: CosaMachine, placement: FactorPlacement) -> float:
 
 
 def data_size(machine: CosaMachine, placement: FactorPlacement, operand: str) -> float:
-    """What moves at once to below the global buffer (Eq. 7), each level with its factor."""
+    """Return the data size moved at once to below the global buffer (Eq. 7), weighted by level."""
     total = 0.0
     for level in range(machine.shared):
         sizes = placement.sizes(place for place in machine.places if place.level == level)
@@ -121,18 +121,18 @@ def data_size(machine: CosaMachine, placement: FactorPlacement, operand: str) ->
 
 
 def level_factor(level: int) -> float:
-    """The weight of a factor at a level within Eq. 7."""
+    """Return the weight of a factor at a level within Eq. 7."""
     return NEAREST_LEVEL_FACTOR + FACTOR_PER_LEVEL * level
 
 
 def spatial_size(machine: CosaMachine, placement: FactorPlacement) -> float:
-    """The factors side by side at the global buffer (Eq. 8; the program leaves A out, so unrelated ones count too)."""
+    """Return the spatial factors at the global buffer (Eq. 8; as in the program without A, so all loops count)."""
     spatial = (place for place in machine.units if place.level == machine.shared)
     return log2(prod(placement.sizes(spatial).values()))
 
 
 def iterations(machine: CosaMachine, placement: FactorPlacement, operand: str) -> float:
-    """The global buffer's loops from the innermost related one on outwards (Eqs. 9 and 10)."""
+    """Return the global buffer's iterations from the innermost relevant loop outwards (Eqs. 9 and 10)."""
     sizes = placement.sizes((Place(machine.shared),))
     total, moves = 0.0, False
     for loop in placement.order(machine.shared):
@@ -142,7 +142,7 @@ def iterations(machine: CosaMachine, placement: FactorPlacement, operand: str) -
 
 
 def added_by(machine: CosaMachine, factor: Factor, place: Place) -> float:
-    """What one copy of a factor at a place adds to Eq. 12, but for the window and for the loops that reuse."""
+    """Return a copy's contribution to Eq. 12 at a place, without the window and the loops that reuse."""
     (loop, prime), own = factor, log2(factor[1])
     used = moved = 0.0
     for level in range(place.level, machine.shared):

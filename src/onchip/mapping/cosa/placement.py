@@ -1,4 +1,4 @@
-"""A schedule in CoSA's terms: how many copies of each prime of each loop are at each place."""
+"""A schedule in CoSA's terms: the number of copies of each loop's primes at each place."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from onchip.mapping.cosa.machine import CosaMachine, Place
 from onchip.model.unrolling.factors import prime_counts
 
 Factor = tuple[str, int]
-"""A loop and one of its primes; 1 for a loop of R, S, P, Q that runs once, as its place counts too."""
+"""A loop and one of its primes; 1 for a loop of R, S, P, Q with bound 1, since its place counts too."""
 GIVEN_ORDER: Final = ("R", "S", "P", "Q", "C", "K", "N", "G")
-"""Of temporal loops within a level, innermost first, where CoSA leaves it open."""
+"""Order of temporal loops within a level, innermost first, where CoSA leaves it open."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactorPlacement:
-    """`orders` are those of a level's temporal loops, innermost first, where they are not GIVEN_ORDER.
+    """The place of each factor; `orders` holds the levels' temporal loop orders that differ from GIVEN_ORDER.
 
-    CoSA decides the global buffer's alone.
+    Orders are innermost first. CoSA decides only the order at the global buffer.
     """
 
     counts: Mapping[tuple[Factor, Place], int]
     orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def order(self, level: int) -> tuple[str, ...]:
-        """All loops, in the order in which they would run at a level, innermost first."""
+        """Return all loops in their order at a level, innermost first."""
         return self.orders.get(level, GIVEN_ORDER)
 
     def sizes(self, places: Iterable[Place]) -> dict[str, int]:
-        """The product of each loop's factors at these places, loops in GIVEN_ORDER."""
+        """Return the product of each loop's factors at these places, with loops in GIVEN_ORDER."""
         wanted, sizes = set(places), dict.fromkeys(GIVEN_ORDER, 1)
         for ((loop, prime), place), count in self.counts.items():
             if place in wanted:
@@ -40,12 +40,12 @@ class FactorPlacement:
         return sizes
 
     def copies(self, loop: str, places: Iterable[Place]) -> int:
-        """How many factors of a loop are at these places, factors of 1 among them."""
+        """Return the number of a loop's factors at these places, including factors of 1."""
         wanted = set(places)
         return sum(count for ((name, _), place), count in self.counts.items() if name == loop and place in wanted)
 
     def mapping(self, machine: CosaMachine) -> LayerMapping:
-        """The even mapping; at each level what runs side by side stands inside."""
+        """Return the even mapping; at each level spatial loops are inside."""
         levels = [(name, self._loops(machine, level)) for level, name in enumerate(machine.names)]
         holders = {
             str(operand): [name for level, name in enumerate(machine.names) if operand in machine.entries[level]]
@@ -66,7 +66,7 @@ class FactorPlacement:
 
 
 def factors_of(bounds: Mapping[str, int]) -> dict[Factor, int]:
-    """How many copies of each factor have to be placed."""
+    """Return the number of copies of each factor that must be placed."""
     factors: dict[Factor, int] = {}
     for loop in GIVEN_ORDER:
         primes = prime_counts(bounds[loop])

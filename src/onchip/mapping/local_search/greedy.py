@@ -1,8 +1,8 @@
-"""A mapping in a few milliseconds, without a search: the array as full, and the tiles as large, as they easily get.
+"""A heuristic mapping in a few milliseconds: a high array utilisation and large tiles.
 
-Loops stand side by side as LOMA has them, as far as memories have room for what they then keep; those in time run in
-one of a few orders, and each memory, from the nearest on, has the longest part of them of which its operands' tiles fit
-together. The best of these few is taken.
+Spatial loops follow LOMA, as far as memories have capacity for the unrolled tiles. Temporal loops run in one of a few
+orders. Each memory, from the nearest on, keeps the longest prefix of them for which its operands' tiles fit together.
+The best of these mappings is returned.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ORDERS: Final = (
     ("S", "R", "C", "Q", "P", "K", "G", "N"),
     ("S", "R", "C", "K", "Q", "P", "G", "N"),
 )
-"""Innermost first. Sums stay near the MACs; then weights do for longer, or inputs."""
+"""Orders of temporal loops, innermost first. Both keep sums near the MACs; then weights or inputs stay longer."""
 
 
 def greedy_mapping(problem: LayerProblem, objective: MappingObjective) -> LayerMapping | None:
-    """The best of a few, one product after the other among them; None where none fits.
+    """Return the best of a few mappings, including `one_by_one`; None if none fits.
 
-    Raises AcceleratorError where the accelerator says too little, InputError for loops of more than 65,535.
+    Raises AcceleratorError if the accelerator's description is incomplete, InputError for loops of more than 65,535.
     """
     unrolled, costs = _unrolled(problem), LayerCosts(problem)
     full = [_in_order(problem, unrolled, order, fills_all=True) for order in ORDERS]
@@ -43,7 +43,7 @@ def greedy_mapping(problem: LayerProblem, objective: MappingObjective) -> LayerM
 
 
 def _unrolled(problem: LayerProblem) -> Unrolled:
-    """As LOMA does it, of what all memories have room for in one turn of the array."""
+    """Return LOMA's spatial unrolling, limited to tiles of one array iteration that fit all memories."""
 
     def may_stand(beside: Sequence[Loop]) -> bool:
         return all(_has_room(problem, level, beside, dict.fromkeys(held, ())) for level, held in keeping)
@@ -55,14 +55,14 @@ def _unrolled(problem: LayerProblem) -> Unrolled:
 def _has_room(
     problem: LayerProblem, level: MemoryLevel, beside: Sequence[Loop], turns: Mapping[str, Sequence[Loop]]
 ) -> bool:
-    """Whether a memory has room for tiles that span what stands beside each other on its units and, each, turns."""
+    """Return True if a memory can hold the tiles of its spatial loops and of each operand's temporal loops."""
     apart = [loop for loop in beside if level.serves is None or loop.along in level.serves]
     spanned = ((one, _spanned(problem, (*apart, *own))) for one, own in turns.items())
     return sum(_elements(problem, one, sizes) * _bits(problem, one) for one, sizes in spanned) <= _room(problem, level)
 
 
 def _cheapest(costs: LayerCosts, mappings: Iterable[LayerMapping], objective: MappingObjective) -> LayerMapping | None:
-    """None where none fits."""
+    """Return the best mapping that fits, or None."""
     found = list(dict.fromkeys(mappings))
     figures = costs.of(found)
     valued = [
@@ -74,7 +74,10 @@ def _cheapest(costs: LayerCosts, mappings: Iterable[LayerMapping], objective: Ma
 
 
 def _in_order(problem: LayerProblem, unrolled: Unrolled, order: Sequence[str], *, fills_all: bool) -> LayerMapping:
-    """Without `fills_all` only the memory farthest from the MACs is filled: instances below may fill it too full."""
+    """Return a mapping with this loop order, each memory filled as far as possible.
+
+    Without `fills_all` only the memory farthest from the MACs is filled, since tiles of memories below can overfill it.
+    """
     turns = [Loop(name, prime) for name in order for prime in _primes(unrolled.turns[name])]
     cuts: dict[str, list[int]] = {operand: [] for operand in Operand}
     for level in problem.levels:
@@ -101,9 +104,9 @@ def _cuts(
     turns: Sequence[Loop],
     below: Mapping[str, Sequence[int]],
 ) -> Mapping[str, int]:
-    """How many of the turns tiles span of each operand that a memory keeps: those of the memory below, at least.
+    """Return for each operand a memory keeps the number of temporal loops its tiles span.
 
-    Then further ones, all operands the same, as long as there is room for all.
+    Starts from the spans of the memory below and extends all operands together while their tiles fit.
     """
     own = {operand: below[operand][-1] if below[operand] else 0 for operand in _kept_by(problem, level)}
     found = own
@@ -120,7 +123,7 @@ def _kept_by(problem: LayerProblem, level: MemoryLevel) -> list[str]:
 
 
 def _room(problem: LayerProblem, level: MemoryLevel) -> int:
-    """Bits, beside what lies whole in a memory; of half of it, if a second tile comes while the first is in use."""
+    """Return the bits left for tiles besides operands that reside whole; half of them in a double-buffered memory."""
     layer, name = problem.layer, level.memory.name
     whole = (one for one in layer.operands if problem.home(one) == name)
     room = problem.usable_bits(name) - sum(layer.elements(one) * _bits(problem, one) for one in whole)
@@ -151,7 +154,10 @@ def _elements(problem: LayerProblem, operand: str, spanned: dict[str, int]) -> i
 def _nest(
     problem: LayerProblem, unrolled: Unrolled, turns: Sequence[Loop], cuts: Mapping[str, Sequence[int]]
 ) -> tuple[tuple[Loop, ...], Mapping[int, int]]:
-    """The nest, and how many loops of it each cut spans: units side by side stand right above what they have apart."""
+    """Return the nest, and the number of its loops that each cut spans.
+
+    A spatial loop comes right above the tiles of the last memory with several instances along its dimension.
+    """
     keepers = problem.keepers(Operand.INPUT)
     cut_at = {problem.levels.index(level): cut for level, cut in zip(keepers, cuts[Operand.INPUT], strict=True)}
     beside: dict[int, list[Loop]] = {}

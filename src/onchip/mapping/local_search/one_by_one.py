@@ -1,4 +1,4 @@
-"""The mapping that any layer has where there is room for an element of each operand: one product after the other."""
+"""The serial mapping: one product after the other, with a single element of each operand in each memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from onchip.arch.memory import Operand
 
 SUMMED: Final = ("S", "R", "C")
 INNERMOST_FIRST: Final = (*SUMMED, "Q", "P", "K", "G", "N")
-"""Loops over what is summed up come first, so that sums in the making stay near the MACs."""
+"""Reduction loops are innermost, so that partial sums stay near the MACs."""
 
 
 def one_by_one(problem: LayerProblem) -> LayerMapping:
-    """One multiply-accumulate after the other; each memory keeps an element of what it holds, whether it has room."""
+    """Return the serial mapping; each memory keeps one element of each operand it holds, without a capacity check."""
     bounds = problem.layer.bounds
     loops = tuple(Loop(name, bounds[name]) for name in INNERMOST_FIRST if bounds[name] > 1)
     summed = sum(loop.dimension in SUMMED for loop in loops)

@@ -1,8 +1,8 @@
 """Results of mapping searches, cached between runs.
 
-A file for each problem of a layer, objective, method and version. A mapping that is read is verified and costed again.
-Nothing but a new search can check a cached bound or status: MODEL_VERSION is raised when older ones may be wrong.
-Faults of the folder or of a file cost time, and change no answer: a CacheWarning names them.
+The cache has a file for each layer, accelerator, objective, method and version. A mapping that is read is verified and
+costed again. Only a new search could check a cached bound or status: MODEL_VERSION is raised when older ones may be
+wrong. Faults of the folder or of a file cost time but change no answer: a CacheWarning names them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from math import inf, isfinite
+from math import inf, isclose, isfinite
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -29,16 +29,18 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 from onchip.whole_files import ensure_place, write_whole
 
-MODEL_VERSION: Final = 8
-"""Raised whenever the cost model, a mapspace or the search of `exact` changes."""
+MODEL_VERSION: Final = 9
+"""Version of results; raised whenever the cost model, a mapspace or the search of `exact` changes."""
+ROUNDING: Final = 1e-9
+"""Sums of the same energies differ by this share at most, by the order of adding."""
 LONGER: Final = 1.1
 """A search is repeated if it has this many times the seconds of the cached search.
 
-The same question twice has not quite the same time left: reading the files takes part of it.
+The tolerance covers the time to read files, which varies between runs of the same command.
 """
 GREATEST_FILE_BYTES: Final = 2**20
 _DAMAGE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, InputError)
-"""What reading, verifying and costing raise for a file that says something else than we wrote."""
+"""Errors raised by reading, verifying or costing a damaged file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,13 @@ class KeptResult:
 
 @dataclass(frozen=True, slots=True)
 class MappingCache:
-    """Cached results in a folder."""
+    """A cache of mapping results in a folder."""
 
     folder: Path
 
     @classmethod
     def opened(cls) -> Self | None:
-        """The user's cache; None where there is no folder for it. Warns where nothing can be kept."""
+        """Return the user's cache, or None without a folder for it. Warns if results cannot be written."""
         folder = cache_folder()
         if folder is None:
             _warn(f"there is no folder for kept mappings, as there is no home: {FOLDER_VARIABLE} may name one")
@@ -79,8 +81,8 @@ class MappingCache:
     ) -> Result[LayerMapping]:
         """Return the cached result, or search.
 
-        A search is repeated if it has more time than the cached one; of both results the better mapping and the higher
-        bound are returned and cached.
+        A search is repeated if it has more time than the cached one; the better mapping and the higher bound of both
+        results are returned and cached.
         """
         kept, given = self._kept(method, problem, objective, run), run.seconds_left
         if kept is None:
@@ -115,7 +117,7 @@ class MappingCache:
     def _keep(
         self, method: MappingMethod, problem: LayerProblem, objective: MappingObjective, kept: KeptResult
     ) -> None:
-        """Cache a proof, and any mapping of a method that says so."""
+        """Cache a proof, or any mapping if the method's `keeps_feasible` is set."""
         is_proven = method.is_proof and kept.result.status is Status.OPTIMAL
         if kept.result.answer is None or not (is_proven or method.keeps_feasible):
             return
@@ -138,7 +140,7 @@ def _key(method: str, problem: LayerProblem, objective: MappingObjective) -> str
     except PackageNotFoundError:
         release = "unreleased"
     parts = [release, str(MODEL_VERSION), method, str(objective), repr(problem)]
-    if leaves_something_out(problem.levels, problem.layer):  # once every memory had to keep what it holds
+    if leaves_something_out(problem.levels, problem.layer):  # older results kept every operand everywhere
         parts.append("without memories that have no room for an element")
     return sha256("\n".join(parts).encode()).hexdigest()
 
@@ -164,7 +166,7 @@ def combined(kept: Result[LayerMapping], found: Result[LayerMapping]) -> Result[
 
 
 def _write(path: Path, kept: KeptResult) -> None:
-    """Write the file; raises OSError if that fails. Anything but a file is left alone: a pipe would make us wait."""
+    """Write the file; raises OSError if that fails. Paths that are no regular files are skipped: a pipe would block."""
     result, mapping = kept.result, kept.result.answer
     if mapping is None or (path.exists() and not path.is_file()):
         return
@@ -189,7 +191,7 @@ def _write(path: Path, kept: KeptResult) -> None:
 def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method: str, run: Run) -> KeptResult | None:
     """Return the cached result, or None if there is no file.
 
-    Raises OSError, or one of _DAMAGE for a mapping that is illegal or has another cost, or a bound above its cost.
+    Raises OSError, or one of _DAMAGE if the mapping is illegal, its cost differs, or its bound exceeds its cost.
     """
     if not path.exists():
         return None
@@ -200,7 +202,7 @@ def _read(path: Path, problem: LayerProblem, objective: MappingObjective, method
     if verify_mapping(problem, mapping):
         raise ValueError("the mapping is illegal")
     cost = layer_cost(problem, mapping)
-    if value != round(objective.of(cost.energy_pj, cost.cycles)):
+    if not isclose(value, objective.of(cost.energy_pj, cost.cycles), rel_tol=ROUNDING, abs_tol=0.5):
         raise ValueError("the mapping has another cost")
     status, is_proven = Status(document["status"]), bound == value
     if not isinstance(bound, int) or not 0 <= bound <= value or (status is Status.OPTIMAL) is not is_proven:

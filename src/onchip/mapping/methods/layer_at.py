@@ -1,4 +1,4 @@
-"""The best mapping of a layer where its operands are, in the room that is left: what composes schedules asks."""
+"""The best mapping of a layer at given operand placements and free capacities, for schedule search."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from onchip.search.budget.limits import Run
 from onchip.verify.mapping import verify_mapping
 
 SECONDS_OF_LOMA: Final = 1.0
-"""Of a limited run: it mostly takes milliseconds."""
+"""Time limit of LOMA in a limited run, in seconds; it mostly takes milliseconds."""
 NODES_OF_A_FIRST_LOOK: Final = 100
-"""Tiles looked into: some hundredths of a second, and mostly within a few hundredths of the best."""
+"""Node limit of a first search: some hundredths of a second, and mostly within a few per cent of the best."""
 
 
 def map_layer_at(
@@ -28,12 +28,10 @@ def map_layer_at(
     method: str = "exact",
     cache: MappingCache | None = None,
 ) -> Result[LayerMapping]:
-    """Legal within the room of the problem, by one method of the registry; what is proven may be kept between runs.
+    """Return a mapping that fits the problem's free capacities; proofs are cached between runs.
 
-    `exact` is the best even mapping.
-
-    Raises UsageError for another method, AcceleratorError where the accelerator says too little, InputError for a
-    layer that the method refuses.
+    `exact` stands for the best even mapping. Raises UsageError for an unknown method, AcceleratorError if the
+    accelerator's description is incomplete, InputError for a layer that the method refuses.
     """
     return _asked(composing_method(method), problem, objective, run, cache)
 
@@ -41,18 +39,19 @@ def map_layer_at(
 def best_mapping_at(
     problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache | None = None
 ) -> Result[LayerMapping]:
-    """Return LOMA's mapping, or a better even one. OPTIMAL: no even mapping is better, and LOMA had the time to end.
+    """Return LOMA's mapping, or a better even mapping.
 
-    It is no worse than what either finds alone, since LOMA cuts operands at their own places and `exact` does not.
-    Raises AcceleratorError where the accelerator says too little, InputError for a layer that both refuse.
+    OPTIMAL means that no even mapping is better and that LOMA was not cut short. LOMA can beat `exact`, since it cuts
+    each operand separately. Raises AcceleratorError if the accelerator's description is incomplete, InputError for a
+    layer that both refuse.
     """
     return _asked(_EXACT_FROM_LOMA, problem, objective, run, cache)
 
 
 def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    """LOMA's mapping, or a better one that the first steps through the exact mapspace find: the same ones each time.
+    """Return LOMA's mapping, or a better one found by a short deterministic search for even mappings.
 
-    OPTIMAL: as `best_mapping_at` has it. Raises AcceleratorError where the accelerator says too little,
+    OPTIMAL is as in `best_mapping_at`. Raises AcceleratorError if the accelerator's description is incomplete,
     InputError for a layer that both refuse.
     """
     limits = replace(run.limits, node_limit=NODES_OF_A_FIRST_LOOK)
@@ -60,11 +59,11 @@ def first_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Ru
 
 
 def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-    """What the first dive into the exact mapspace finds, the same each time; LOMA's mapping where it finds none.
+    """Return the mapping of the first dive of the even search, or LOMA's if the dive finds none; deterministic.
 
-    It takes no longer than LOMA, some milliseconds, and mostly ends far below its mapping. OPTIMAL is never said: LOMA
-    may have a better one. Raises AcceleratorError where the accelerator says too little, InputError for a layer that
-    both refuse.
+    It takes no longer than LOMA, some milliseconds, and is mostly much better. The status is never OPTIMAL, since LOMA
+    may have a better mapping. Raises AcceleratorError if the accelerator's description is incomplete, InputError for a
+    layer that both refuse.
     """
     from onchip.mapping.tile_search.exact import solve_by_dive
 
@@ -82,10 +81,10 @@ def hurried_mapping_at(problem: LayerProblem, objective: MappingObjective, run: 
 
 
 def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping, ...]:
-    """Of LOMA's mappings those of which none is at most as much as another in energy and in cycles.
+    """Return the Pareto front in energy and cycles of LOMA's mappings, in ascending order of energy.
 
-    In ascending order of energy. Raises AcceleratorError where the accelerator says too little, InputError for a layer
-    that LOMA refuses, InternalError for a mapping that is not legal.
+    Raises AcceleratorError if the accelerator's description is incomplete, InputError for a layer that LOMA refuses,
+    InternalError for an illegal mapping.
     """
     from onchip.mapping.baselines.loma import front_of_loma
 
@@ -99,7 +98,7 @@ def mappings_of_front_at(problem: LayerProblem, run: Run) -> tuple[LayerMapping,
 def known_mapping_at(
     problem: LayerProblem, objective: MappingObjective, run: Run, cache: MappingCache
 ) -> Result[LayerMapping] | None:
-    """What `best_mapping_at` has proven in an earlier run; None where nothing is kept of it."""
+    """Return the cached result of `best_mapping_at`, or None if there is none."""
     return cache.known(_EXACT_FROM_LOMA, problem, objective, run)
 
 

@@ -1,4 +1,4 @@
-"""The mapping methods by name; whichever is asked, its mapping is verified before it is handed out."""
+"""The mapping methods by name; every returned mapping is verified."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Solve: TypeAlias = Callable[[LayerProblem, MappingObjective, Run], Result[LayerM
 
 @dataclass(frozen=True, slots=True)
 class MappingMethod:
-    """A named method. `objective_value` is in the unit of the objective, for `cosa` in CoSA's own.
+    """A named mapping method. `objective_value` is in the objective's unit, for `cosa` in CoSA's own.
 
-    `is_proof`: OPTIMAL results may be cached. `keeps_feasible`: FEASIBLE results may be cached, too, so that a longer
+    `is_proof`: OPTIMAL results may be cached. `keeps_feasible`: FEASIBLE results may be cached too, so that a longer
     search returns no worse ones.
     """
 
@@ -35,7 +35,7 @@ class MappingMethod:
     keeps_feasible: bool = False
 
     def __call__(self, problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
-        """Raises InternalError for a mapping that is not legal."""
+        """Return the method's result for a problem; raises InternalError for an illegal mapping."""
         result = self.solve(problem, objective, run)
         violations = verify_mapping(problem, result.answer) if result.answer is not None else ()
         if violations:
@@ -90,7 +90,7 @@ def _cosa(problem: LayerProblem, objective: MappingObjective, run: Run) -> Resul
 
 
 EVEN: Final = MappingMethod("exact-even", "the best even mapping, proven", _even, is_proof=True)
-"""What composes many mappings asks in place of `exact`: a proof takes milliseconds, a look beyond it a second."""
+"""The substitute for `exact` where many mappings are needed: a proof takes milliseconds instead of a second."""
 
 METHODS: Mapping[str, MappingMethod] = {
     method.name: method
@@ -109,11 +109,11 @@ METHODS: Mapping[str, MappingMethod] = {
 
 
 MAPPING_METHOD_PLUGINS: Final = PluginGroup[[], MappingMethod]("onchip.mapping_methods", MappingMethod)
-"""By name a function without arguments that returns the method; what it proves is not kept between runs."""
+"""Factories of methods by name; each takes no arguments. Proofs of plugins are not cached."""
 
 
 def method_named(name: str) -> MappingMethod:
-    """Return the method of that name; raises UsageError for an unknown one, PluginError for one that is broken."""
+    """Return the method of that name; raises UsageError for an unknown one, PluginError for a broken one."""
     if name in METHODS:
         return METHODS[name]
     plugin = MAPPING_METHOD_PLUGINS.find(name)
@@ -125,5 +125,5 @@ def method_named(name: str) -> MappingMethod:
 
 
 def composing_method(name: str) -> MappingMethod:
-    """Return what a method stands for where many mappings are composed; raises what `method_named` does."""
+    """Return the method to use where many mappings are composed; raises the errors of `method_named`."""
     return EVEN if name == "exact" else method_named(name)

@@ -1,4 +1,4 @@
-"""Blocks of an axis of the input's tiles, alike ones together: those at the border, those amidst, the last."""
+"""The blocks of an input axis, grouped by length: border blocks, inner blocks and the last one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from onchip.mapping.prove.parts_alike import PartsAlike
 from onchip.mapping.prove.unrolled_ways import UnrolledWays
 
 KINDS: Final = 4
-"""The longest, with blocks of a length of their own; all others count as one kind."""
+"""Maximum number of sets per cell: the longest lengths have a set each, all others share the last."""
 
 
 def blocks_alike(
     way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served, any_part: PartsAlike, *, is_block: bool
 ) -> list[PartsAlike]:
-    """Return an axis' parts by their lengths where they are known, else all as `any_part`, by cells of its two loops.
+    """Return an axis' parts grouped by length where lengths are known, else `any_part`, by cells of its two loops.
 
-    They are known where a cell is one coordinate, and all are neighbours or reach no less far; or, if an instance of
-    so many units has a block, as no arrangement of units has shorter ones. Parts that meet nothing stored are left out.
+    Lengths are known if a cell is one coordinate and all parts are contiguous or reach at least as far. They are also
+    known if an instance holds one block, since no arrangement of the units has shorter blocks. Parts that meet nothing
+    stored are omitted.
     """
     known = _known_lengths(way, rows, lattice, served, is_block=is_block)
     if not known:
@@ -42,7 +43,7 @@ def blocks_alike(
 
 
 def longest_blocks(way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served) -> NDArray[np.float64]:
-    """Return how many positions the longest part of an instance reaches over, at least; zero where not known."""
+    """Return a lower bound on the positions of an instance's longest part; zero if unknown."""
     shape = _shape(rows, lattice)
     found = np.zeros([shape[at] for at in _loops(rows)])
     for cell, lengths in _known_lengths(way, rows, lattice, served, is_block=True).items():
@@ -55,14 +56,14 @@ def _loops(rows: AxisRows) -> tuple[int, int]:
 
 
 def _shape(rows: AxisRows, lattice: Lattice) -> list[int]:
-    """The lattice's along an axis' two loops, and one cell along all others."""
+    """Return the lattice's shape along an axis' two loops, with one cell along all others."""
     return [len(own.first) if at in _loops(rows) else 1 for at, own in enumerate(lattice.dimensions)]
 
 
 def _known_lengths(
     way: UnrolledWays, rows: AxisRows, lattice: Lattice, served: Served, *, is_block: bool
 ) -> dict[tuple[int, int], Sequence[tuple[int, int]]]:
-    """By cells of outputs and taps, lengths of parts and how many have each, longest first."""
+    """Return by cells of outputs and taps the pairs of part length and count, longest first."""
     output, tap = _loops(rows)
     outputs, taps = (lattice.dimensions[at].known_turns for at in (output, tap))
     cells = list(zip(*np.nonzero(np.outer(outputs, taps)), strict=True)) if way.units[tap].most == 1 else []
@@ -89,7 +90,7 @@ def _of_arrangements(
 
 
 def _are_no_shorter_than_neighbours(way: UnrolledWays, rows: AxisRows, served: Served, taps: int) -> bool:
-    """Return whether parts of so many taps are known to reach as far as if units stood inside all loops in time."""
+    """Return True if parts with that many taps reach as far as with spatial loops inside all temporal loops."""
     if rows.all_are_neighbours:
         return True
     output = _loops(rows)[0]
@@ -99,14 +100,14 @@ def _are_no_shorter_than_neighbours(way: UnrolledWays, rows: AxisRows, served: S
 
 
 class _Table:
-    """Parts of one kind, by cells of outputs and of taps."""
+    """A set of parts, by cells of outputs and of taps."""
 
     def __init__(self, cells: tuple[int, int]) -> None:
         self.parts, self.longest, self.together = np.zeros(cells), np.zeros(cells), np.zeros(cells)
         self.whole, self.lacks = np.ones(cells), np.full(cells, np.inf)
 
     def set_all(self, parts: PartsAlike, shape: Sequence[int]) -> None:
-        """As one kind, in each cell."""
+        """Use one set of parts in every cell."""
         own = (
             np.broadcast_to(one, shape).reshape(self.parts.shape)
             for one in (parts.parts, parts.longest, parts.together)
@@ -114,7 +115,7 @@ class _Table:
         self.parts[:], self.longest[:], self.together[:] = own
 
     def set(self, cell: tuple[int, int], blocks: Sequence[tuple[int, int]]) -> None:
-        """Blocks of so many positions, and how many there are of each, longest first."""
+        """Set a cell's blocks, given as pairs of length and count, longest first."""
         self.parts[cell] = sum(count for _, count in blocks)
         self.longest[cell] = blocks[0][0] if blocks else 0
         self.together[cell] = sum(long * count for long, count in blocks)
@@ -122,6 +123,6 @@ class _Table:
         self.lacks[cell] = 0.0 if len(blocks) == 1 else np.inf
 
     def reshaped(self, shape: Sequence[int]) -> PartsAlike:
-        """Return them in the shape of a lattice."""
+        """Return the parts in the shape of a lattice."""
         found = PartsAlike.of_side(self.parts, self.longest, self.together, self.whole, self.lacks)
         return found.reshaped(tuple(shape))

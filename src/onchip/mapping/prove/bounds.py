@@ -1,8 +1,8 @@
-"""What no mapping is below: the least of all ways to use the array, by branch and bound over ways.
+"""Lower bound on all mappings without bypass: branch and bound over spatial unrollings.
 
-A node is some ways: of each loop a range of units along each dimension of the array. Its floor is that of chains of
-tiles (`chain_energy`, `chain_time`) with what is best for each part of them in the ranges. The node with the least
-floor is split until it is one way, and that is then looked into on finer lattices of places.
+A node is a set of spatial unrollings: for each loop a range of units along each dimension of the array. Its lower bound
+is that of tile-size chains (`chain_energy`, `chain_time`), with each term at its minimum over the ranges. The node with
+the least bound is split until it is a single unrolling, which is then bounded on finer lattices.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from onchip.model.layer.limits import array_of
 from onchip.search.budget.limits import Run
 
 STAGES: Final = ((2_000, (4,)), (12_000, (4, 0)), (8_000, ()), (20_000, ()), (8_000, ()), (20_000, ()))
-"""Cells of a lattice, and up to how many iterations loops are shared out: of ways at first, and of one way then.
+"""Lattice size in cells, and the iterations up to which loops are shared out, by stage: first several unrollings, then
+one.
 
-In the last stages chains are searched by all criteria together, on lattices without loops that are shared out; in the
-last but one where the search of the one before came to its end, among ever finer cells; in the very last, with more
-steps, where it did not.
+Later stages search chains by all criteria together, on lattices without shared-out loops. The last but one refines
+cells if the search before it completed; the last has more steps and is for searches that did not.
 """
 CELLS_AND_PAIRS: Final = 8_000_000
-"""Cells of the finest in the last stage but one times pairs of boundaries, as about so many are the criteria; of energy
-it is one.
+"""Maximum product of cells and pairs of boundaries in the last stage but one; the number of criteria grows with the
+pairs. For energy one pair counts.
 """
 MOST_CELLS: Final = 100_000
-"""In that stage."""
+"""Maximum number of cells in that stage."""
 STEPS: Final = {2: 1_000_000, 3: 4_000_000, 4: 4_000_000, 5: 20_000_000}
-"""Of a search by all criteria together, by stage."""
+"""Step limit of a search by all criteria, by stage."""
 ROUNDS: Final = {2: 3, 3: 3, 4: 200, 5: 6}
-"""Of such searches, each among the cells that the one before left."""
+"""Maximum number of searches per stage; each searches the cells that the one before left."""
 NODES: Final = {2: 1, 3: 4, 4: 16, 5: 16}
-"""That such a search counts as, by stage."""
+"""Nodes charged for such a search, by stage."""
 FIRST_OF_KINDS: Final = 2
-"""The first stage in which mappings of one way are told apart."""
+"""The first stage that splits the mappings of one unrolling into cases."""
 FIRST_OF_SUMS: Final = 3
-"""The same, by where sums are added to."""
+"""The first stage that also splits by the boundaries over which partial sums move."""
 OF_FINER_CELLS: Final = 4
-"""The last stage but one."""
+"""The last stage but one, which refines cells."""
 MOST_NODES: Final = 400
-"""Of a run without a limit; else time decides."""
+"""Node limit of a run without a time limit."""
 
 
 @dataclass(frozen=True, order=True)
@@ -70,9 +70,9 @@ class _Node:
 
 @dataclass(slots=True)
 class WayBounds:
-    """One run over the ways of a problem, those with the least floor first.
+    """A best-first search over the spatial unrollings of a problem.
 
-    `chains` are the least of single ways that were below what was enough then.
+    `chains` are the best chains of single unrollings whose bounds were below the target.
     """
 
     problem: LayerProblem
@@ -84,12 +84,10 @@ class WayBounds:
     _open: list[_Node] = field(default_factory=list)
 
     def bound(self, value: int, run: Run, nodes: float = np.inf) -> int:
-        """Return a lower bound of the mappings WITHOUT_BYPASS, in the objective's unit; goes on where it ended.
+        """Return a lower bound on the mappings WITHOUT_BYPASS, in the objective's unit; resumes the search.
 
-        It ends after about so many nodes.
-
-        The bound is at most `value`, that of a mapping; values that differ by less than one part in 10^9 count as
-        equal. Raises AcceleratorError where the accelerator says too little.
+        Stops after about `nodes` nodes. The bound is at most `value`, the value of a known mapping; values within one
+        part in 10^9 count as equal. Raises AcceleratorError if the accelerator's description is incomplete.
         """
         floor = floor_of_any(self.problem, self.objective)
         if self.problem.weight_is_an_input or floor >= value:
@@ -105,9 +103,9 @@ class WayBounds:
         return found
 
     def least(self, enough: float, run: Run, nodes: float = np.inf) -> float:
-        """Return a floor of all ways, no higher than what is enough asks for; goes on where it ended.
+        """Return a lower bound on all unrollings, capped at about `enough`; resumes the search.
 
-        Nor higher than was enough when coordinates were left out, as these may be of mappings above that.
+        It is also capped at the lowest `enough` with which coordinates were excluded: mappings above that may use them.
         """
         enough, until = min(enough, self._left_out_above), self.nodes + nodes
         if not self.nodes:
@@ -126,7 +124,7 @@ class WayBounds:
         return self._open[0].floor if self._open else np.inf
 
     def is_done(self, run: Run) -> bool:
-        """Return whether no more is looked into: all ways, or what may be of the least one, or as many nodes."""
+        """Return True if nothing is open, the best node has passed its last stage, or the node limit is reached."""
         is_last = not self._open or self._parts(self._open[0])[1] == len(STAGES)
         return is_last or not self._may_look(run)
 
@@ -134,7 +132,7 @@ class WayBounds:
         return run.deadline.is_set or self.nodes < self.most_nodes
 
     def _parts(self, node: _Node) -> tuple[Iterable[UnrolledWays], int]:
-        """All mappings of a node apart, and the stage at which they are looked into next."""
+        """Return the cases into which a node's mappings split, and the stage at which to bound them."""
         way, is_last = node.way, node.stage + 1 == len(STAGES)
         if not way.is_one:
             return self._halves(way), 0
@@ -144,9 +142,9 @@ class WayBounds:
         return (kinds, FIRST_OF_KINDS) if kinds else ([way], node.stage + 1)
 
     def _add(self, way: UnrolledWays, floor: float, stage: int, enough: float, run: Run, left: Ranges = ()) -> None:
-        """None of whose loops has more units than are at work; as one not looked into yet if the run has to stop.
+        """Bound an unrolling and add it to the open nodes, unless a loop would have more units than can be at work.
 
-        Of one way it may be known which coordinates are left.
+        If the run must stop, the node is added unbounded. For a single unrolling, `left` may restrict the coordinates.
         """
         if any(own.least > 1 and own.least // 2 >= bound for own, bound in zip(way.units, way.bounds, strict=True)):
             return
@@ -160,9 +158,9 @@ class WayBounds:
             found = self._together(way, stage, enough, run, left)
             own, left, self._left_out_above = max(floor, found.least), found.left, min(self._left_out_above, enough)
             if not found.had_time:
-                stage -= 1  # it is looked into again if there is more
+                stage -= 1  # bounded again when there is more time
             elif stage == OF_FINER_CELLS or (stage + 1 == OF_FINER_CELLS and not found.is_ended):
-                stage += 1  # with more steps it would say no more, or on more cells it would not end either
+                stage += 1  # more steps would not raise the bound, or finer cells would not complete
         if own < np.inf:
             heappush(self._open, _Node(own, self.nodes, way, stage, left))
 
@@ -200,7 +198,7 @@ class WayBounds:
         return UnrolledWays(self.problem, least, most)
 
     def _halves(self, way: UnrolledWays) -> Iterator[UnrolledWays]:
-        """The range that is widest in proportion, in two; the units of a dimension leave less for its other loops."""
+        """Yield two halves of the proportionally widest range; a dimension's units limit its other loops."""
         at, loop = np.unravel_index(np.argmax(way.most / way.least), way.most.shape)
         low, high = int(way.least[at, loop]), int(way.most[at, loop])
         middle = min(isqrt(low * high), high - 1)
@@ -215,7 +213,7 @@ class WayBounds:
 
 
 def cycles_at_least(times: Sequence[ChainTime]) -> float:
-    """Return cycles that no mapping of a way is below, on any of some lattices; no more than is enough for one."""
+    """Return the best cycle bound of an unrolling over several lattices; stops once one reaches `enough`."""
     found = 0.0
     for one in times:
         if found < one.enough:
@@ -224,9 +222,9 @@ def cycles_at_least(times: Sequence[ChainTime]) -> float:
 
 
 def least_energy_delay(energies: Sequence[ChainEnergy], enough: float = np.inf) -> float:
-    """Return pJ times cycles: no mapping has less of either, nor of their weighted sums.
+    """Return a lower bound in pJ times cycles, from the minima of both and of their weighted sums.
 
-    Energies are of one way on some lattices. No more is looked at than is enough.
+    All energies are of the same unrolling on different lattices. The search stops at `enough`.
     """
     energy_pj = max(one.least_pj for one in energies)
     if not 0 < energy_pj < np.inf:
@@ -249,5 +247,5 @@ def least_energy_delay(energies: Sequence[ChainEnergy], enough: float = np.inf) 
 
 
 def bound_of_all(problem: LayerProblem, objective: MappingObjective, value: int, run: Run) -> int:
-    """Return a lower bound of the mappings WITHOUT_BYPASS, at most `value`; `WayBounds.bound` has the details."""
+    """Return a lower bound on the mappings WITHOUT_BYPASS, at most `value`; see `WayBounds.bound`."""
     return WayBounds(problem.without_memories_of_no_use(), objective).bound(value, run)

@@ -1,4 +1,4 @@
-"""Parts of one dimension, or of several, that are alike: how many there are, and what all of them have together."""
+"""Sets of equal parts of one or several dimensions: their number and their total size."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class LackingSide:
-    """Of parts alike those of one dimension, by cell: how many there are, and what the longest has.
+    """A set's parts along one dimension, by cell: their number and the longest length.
 
-    All of them together lack so many indices of as many longest ones; infinite where that is not known.
+    `lacks` is the number of indices that all parts together lack to be as long as the longest; infinite if unknown.
     """
 
     parts: NDArray[np.float64]
@@ -22,10 +22,10 @@ class LackingSide:
 
 @dataclass(frozen=True)
 class PartsAlike:
-    """Some parts of a dimension, by cell: how many at most, their length at most, and what all have together.
+    """A set of parts of a dimension, by cell: maximum number, maximum length, and total length.
 
-    The length of each is a multiple of `whole`. Of several dimensions, `sides` are those along which they may lack
-    indices; along any other they lack none.
+    Each length is a multiple of `whole`. For several dimensions, `sides` are those along which parts may lack indices;
+    along the others they lack none.
     """
 
     parts: NDArray[np.float64]
@@ -43,12 +43,12 @@ class PartsAlike:
         whole: NDArray[np.float64],
         lacks: NDArray[np.float64] | float = np.inf,
     ) -> PartsAlike:
-        """Return those of one dimension."""
+        """Return the set for one dimension."""
         each = np.broadcast_to(lacks, np.broadcast_shapes(parts.shape, longest.shape))
         return cls(parts, longest, together, whole, (LackingSide(parts, longest, each),) if each.any() else ())
 
     def beside(self, other: PartsAlike) -> PartsAlike:
-        """Return tiles that have one of these along some dimensions and one of the others along others."""
+        """Return the tiles that combine one of these parts with one of the other's, along different dimensions."""
         return PartsAlike(
             self.parts * other.parts,
             self.longest * other.longest,
@@ -58,7 +58,7 @@ class PartsAlike:
         )
 
     def reshaped(self, shape: tuple[int, ...]) -> PartsAlike:
-        """Return the same in another shape of as many cells."""
+        """Return the set with its cells in another shape of the same size."""
         each = (self.parts, self.longest, self.together, self.whole)
         parts, longest, together, whole = (one.reshape(shape) for one in each)
         sides = (

@@ -1,4 +1,4 @@
-"""Mappings whose loops end short: found as those of a longer layer, then cut off where the layer ends."""
+"""Mappings whose loops end short: mappings of a longer layer, cut off at the layer's bounds."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from onchip.model.unrolling.unrolling import Unrolled
 from onchip.model.unrolling.ways import Ways, some_ways
 
 LARGEST_PRIME: Final = 5
-"""Of a loop in time, so that it may be cut somewhere."""
+"""Largest prime factor of a padded temporal loop, so that it can be split."""
 FACTORS: Final = 5
 WAYS_LOOKED_AT: Final = 400
 MIRRORED: Final = {"P": "Q", "Q": "P", "R": "S", "S": "R"}
 
 
 def ended_short(layer: Layer, mapping: LayerMapping) -> LayerMapping:
-    """A mapping of longer loops as one of the layer's: the outermost of each run no longer than they have to."""
+    """Cut a mapping of longer loops off at the layer's bounds; outermost loops shrink as far as possible."""
     nest, ragged = list(mapping.nest), []
     for name, bound in layer.bounds.items():
         own = [at for at, loop in enumerate(nest) if loop.dimension == name]
@@ -50,7 +50,7 @@ def ended_short(layer: Layer, mapping: LayerMapping) -> LayerMapping:
 
 
 def starts(problem: LayerProblem, objective: MappingObjective, ways: int) -> Iterator[tuple[Layer, LayerMapping]]:
-    """Longer layers, or the layer itself, each with LOMA's mapping for one of the ways that promise most."""
+    """Yield the layer, possibly padded, with LOMA's mapping for each of the most promising unrollings."""
     for way in _promising(problem, objective, ways):
         beside = [
             Loop(loop, int(size), name)
@@ -72,9 +72,9 @@ def starts(problem: LayerProblem, objective: MappingObjective, ways: int) -> Ite
 
 
 def _promising(problem: LayerProblem, objective: MappingObjective, most: int) -> Ways:
-    """Those of fewest turns, or of units that are cheapest to feed; of equal ones the first.
+    """Return the unrollings with the fewest iterations, or the cheapest accesses of the MACs; ties keep their order.
 
-    Of a layer that is the same on its side a way and its mirror image are one way, so that more others have a turn.
+    For a layer symmetric in height and width, mirror images count as one unrolling.
     """
     found = some_ways(problem, WAYS_LOOKED_AT)
     turns, fed_pj = turns_of(problem.layer, found), _fed_pj(problem, found)
@@ -90,14 +90,14 @@ def _promising(problem: LayerProblem, objective: MappingObjective, most: int) ->
 
 
 def _is_same_on_its_side(layer: Layer) -> bool:
-    """Whether height and width may change places."""
+    """Return True if height and width are interchangeable."""
     top, left, bottom, right = layer.padding
     pairs = (layer.p, layer.q), (layer.r, layer.s), layer.stride, layer.dilation, (top, left), (bottom, right)
     return all(one == other for one, other in pairs)
 
 
 def _without_mirror_images(ways: Ways) -> Ways:
-    """Without each way of which one before is the same but for P and Q, R and S."""
+    """Remove unrollings that equal an earlier one after swapping P with Q and R with S."""
     mirror = [LOOPS.index(MIRRORED.get(loop, loop)) for loop in LOOPS]
     seen: set[bytes] = set()
     kept = []
@@ -109,7 +109,7 @@ def _without_mirror_images(ways: Ways) -> Ways:
 
 
 def _fed_pj(problem: LayerProblem, ways: Ways) -> NDArray[np.float64]:
-    """Of one multiply-accumulate, about: what the memories nearest the units move for it, by way."""
+    """Return by unrolling the approximate energy in pJ of a multiply-accumulate with its nearest memories' accesses."""
     names = list(array_of(problem.accelerator).sizes)
     found = np.full(len(ways), problem.accelerator.array.mac_energy_pj or 0.0 if problem.accelerator.array else 0.0)
     for operand in (Operand(one) for one in problem.layer.operands):

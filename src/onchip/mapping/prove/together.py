@@ -1,9 +1,9 @@
-"""The least chain of places in one way to use the array, by all criteria at once and with the room of tiles together.
+"""The least tile-size chain of one spatial unrolling, by all criteria together and with shared memory capacity.
 
-What is least by each criterion alone is most often not the same chain. Here a chain is worth what its mapping would be
-at least: all operands stand in one order, tiles share the room of a memory, loops inside a place divide into those
-inside the next one, and time is the greatest of all its criteria. Of lattices without dimensions that are shared out:
-there each index has a chain of its own, and no chain is that of the mapping.
+The minima of single criteria are usually different chains. Here a chain's value is a lower bound on its mappings: all
+operands have one loop order, tiles share a memory's capacity, iterations inside a position divide those inside the
+next, and the time is the maximum over all criteria. Lattices have no shared-out dimensions: with these each index has a
+separate chain, and no chain is that of the mapping.
 """
 
 from __future__ import annotations
@@ -31,33 +31,34 @@ from onchip.native import least_chain_below
 from onchip.search.budget.limits import Run
 
 ROUNDS_IN_ANY_CASE: Final = 3
-"""Of searches, each among the cells that the one before left; further ones only as long as all come to their end."""
+"""Number of searches, each over the cells that the one before left, before further ones need complete searches."""
 MOST_IN_VAIN: Final = 2
-"""Times that the least chain's cells are split without a gain, before all others are."""
+"""Number of consecutive splits of the least chain's cells without a gain, after which all cells are split."""
 FINER: Final = 2
-"""Times the cells of a lattice that the next one has at most, but for the first number of cells."""
+"""Growth factor of the number of cells from one lattice to the next."""
 MOST_STEPS: Final = 1_000_000
 STEPS_IN_A_SECOND: Final = 2_000_000
-"""At least, so that a run with a limit takes no more than fit into its time."""
+"""Lower estimate of search speed, which keeps a limited run within its time."""
 LESS_THAN_A_CYCLE: Final = 0.5
 
 COUNTED: Final = {**LEADING, Operand.INPUT: CHANNELS}
-"""Dimensions of which a part is the same part of an operand's elements: rows of the input's tiles overlap."""
+"""Dimensions whose parts are the same share of an operand's elements; rows of input tiles overlap."""
 
 Tables = list[Along | None]
 ListedWaits = list[list[tuple[Along, Along]]]
 Row = tuple[float, Tables, Tables, Tables, bool, ListedWaits, int | None]
-"""Of a criterion: what is fixed, what boundaries add, what more if no tile stays, what beyond that, if it is linear;
-waits; the port that it counts all transfers of."""
+"""Row of a criterion: fixed cost, boundary costs, extra cost if no tile stays, further extra cost, True if linear,
+waits, and the port whose transfers it counts.
+"""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What no mapping is below, in the objective's unit, and the cells of each dimension in which one may be.
+    """A lower bound in the objective's unit, and the cells of each dimension in which better mappings may lie.
 
-    `chain` are the cells of the least chain's places, by dimension the first coordinate and the last; empty if unknown.
-    `is_ended`: the search was not cut short; `had_time`: not by the run's time. `left` are the ranges of the cells, by
-    dimension, and `criteria` the names of those of cycles that may be the greatest of such a mapping.
+    `chain` maps each position of the least chain to coordinate ranges by dimension; empty if unknown. `is_ended`: the
+    search completed. `had_time`: the run's time did not cut it short. `left` holds the cells' ranges by dimension,
+    `criteria` the names of cycle criteria that may be the maximum of such a mapping.
     """
 
     least: float
@@ -71,9 +72,10 @@ class Found:
 
 @dataclass(frozen=True)
 class ChainsTogether:
-    """Chains of one way on a lattice in which nothing is shared out; by criteria of cycles of these names `only`.
+    """The chains of one unrolling on a lattice without shared-out dimensions.
 
-    None is dropped where none has such a name: which ones may count was seen on another lattice.
+    With `only`, cycle criteria are limited to these names, found relevant on another lattice; all are kept if no name
+    matches.
     """
 
     energy: ChainEnergy
@@ -85,16 +87,16 @@ class ChainsTogether:
 
     @property
     def way(self) -> UnrolledWays:
-        """Return the way to use the array."""
+        """Return the spatial unrolling of these chains."""
         return self.energy.way
 
     @property
     def lattice(self) -> Lattice:
-        """Return the places that chains are searched over."""
+        """Return the lattice over which chains are searched."""
         return self.energy.lattice
 
     def least(self, objective: MappingObjective, limit: float, most_steps: int = MOST_STEPS) -> Found:
-        """Return what no mapping is below; the limit itself where none is below that."""
+        """Return a lower bound on all mappings, capped at the limit, which means that none is below it."""
         places = self._places
         if not places:
             return Found(0.0, [])
@@ -130,7 +132,7 @@ class ChainsTogether:
         return Found(limit if found >= below else found * unit, cells, chain, is_ended, criteria=names)
 
     def _criteria(self, objective: MappingObjective) -> list[tuple[Hashable, Row]]:
-        """By name."""
+        """Return the rows of the criteria with their names."""
         energy = [("", self._of_energy())] if objective is not MappingObjective.LATENCY else []
         return energy + (self._of_time() if objective is not MappingObjective.ENERGY else [])
 
@@ -148,24 +150,24 @@ class ChainsTogether:
         return self.way.memories(operand)[number]
 
     def _tiles(self, place: Place) -> tuple[Along, list[Along], bool]:
-        """Return what tiles take of room, how often they come, and whether there is room for two."""
+        """Return the capacity that tiles take, their number of arrivals, and True for a double-buffered memory."""
         return self._bits(place), self._comes(place), self.way.levels[self._memory(place)].double_buffered
 
     def _bits(self, place: Place) -> Along:
-        """Infinite where it may not stand."""
+        """Return the tile's bits by cell, infinite where it does not fit."""
         operand, number = place
         chain = OperandChain(self.way, self.lattice, operand)
         return np.where(chain.fits(number), chain.room_bits(number), np.inf)
 
     def _comes(self, place: Place) -> list[Along]:
-        """Return how often tiles come at least, as each of both memories sees it."""
+        """Return lower bounds on the arrivals of tiles, for each of the boundary's two memories."""
         operand, number = place
         sides = dict.fromkeys(self.way.served(one) for one in self.way.memories(operand)[number : number + 2])
         return [self.lattice.parts(OTHERS[operand], one) for one in sides]
 
     @cached_property
     def _all_move(self) -> ChainsTogether:
-        """The same where no tile stays as loops end short."""
+        """Return the same chains with no tile staying where loops end short."""
         lattice = self.lattice.where_all_move
         return ChainsTogether(ChainEnergy(self.way, lattice), ChainTime(self.way, lattice))
 
@@ -202,11 +204,11 @@ class ChainsTogether:
         return [list(waits.get(at, ())) for at in self._places]
 
     def _more(self, costs: Boundaries, moving: Boundaries) -> Tables:
-        """None of a boundary that costs the same."""
+        """Return the extra cost of moving tiles by boundary, None if there is none."""
         return [self._more_of(costs[place], moving[place]) if place in costs else None for place in self._places]
 
     def _more_of(self, costs: Along, moving: Along) -> Along | None:
-        """Many criteria have the same table; it is kept with both that it is of."""
+        """Return the extra cost, cached by identity: many criteria share tables, which the cache keeps alive."""
         known = self._known.get((id(costs), id(moving)))
         if known is None:
             more = None
@@ -228,11 +230,11 @@ def least_together(
     rounds: int,
     left: Ranges = (),
 ) -> Found:
-    """Return what no mapping of one way is below, on at most so many ever finer lattices; the limit if none is below.
+    """Return a lower bound on the mappings of one unrolling from ever finer lattices, capped at the limit.
 
-    The first has at most the first number of `cells`, all others the second. Where it is known which coordinates are
-    `left` only these are searched. If more than a few rounds may follow, cells of the least chain alone are split, as
-    long as that is not in vain. Of a run that has to stop zero, or what is known by then.
+    The first lattice has at most the first number of `cells`, later ones at most the second. If `left` is given, only
+    these coordinates are searched. With more than a few `rounds`, only cells of the least chain are split while that
+    raises the bound. If the run must stop, returns the bound so far, at least zero.
     """
     (first_cells, most_cells), in_vain = cells, 0
     lattice, best = Lattice.of(way.bounds, way.units, first_cells, 0, left), Found(0.0, [], left=left)

@@ -1,8 +1,8 @@
-"""How many accesses the inputs of all turns take, where no two units beside each other stand on taps.
+"""Lower bound on the accesses for the inputs of all iterations, if no taps are spatially unrolled.
 
-In each turn an instance has some outputs along each axis, all seen through one tap, and some channels; each combination
-of these is an input of its own, but for what padding has. Outputs are parted among turns and instances, and so are
-channels. At the border a turn has fewer inputs, which seldom spares an access.
+In each iteration an instance has some outputs along each axis, one tap per axis, and some channels. Each combination is
+a separate input, except in padding. Outputs and channels are partitioned among iterations and instances. At the border
+an iteration has fewer inputs, which seldom saves an access.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from onchip.mapping.chains.lattice import Served
 from onchip.mapping.prove.unrolled_ways import CHANNELS
 
 MOST_OUTPUTS: Final = 1024
-"""Of an instance in a turn: of more nothing is said."""
+"""Maximum number of outputs of an instance per iteration; above it, the bound is zero."""
 MOST_MISSING: Final = 256
-"""Of all groups together: of more only in proportion."""
+"""Maximum number of missing elements over all groups; above it, savings are bounded in proportion."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """At most so many groups, none of which has more than `most`; they have so many `together`."""
+    """A number of groups with at most `most` elements each and `together` in total."""
 
     number: int
     most: int
     together: int
 
     def least(self, costs: NDArray[np.float64]) -> float:
-        """Return what all cost together at least, by how many a group has; more cost no less."""
+        """Return a lower bound on the total cost, given non-decreasing costs by group size."""
         missing = self.number * self.most - self.together
         spared_by = costs[self.most] - costs[self.most :: -1]
         each = np.arange(1, self.most + 1)
@@ -51,11 +51,11 @@ class Groups:
         return max(self.number * float(costs[self.most]) - float(spared[missing]), 0.0)
 
 
-ByTaps = tuple[tuple[int, tuple[Groups, ...]], ...]  # of an axis: so many taps have outputs in such groups
+ByTaps = tuple[tuple[int, tuple[Groups, ...]], ...]  # for an axis, numbers of taps with the groups of their outputs
 
 
 def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: int) -> float:
-    """Return how many shortest accesses the inputs of all turns take, each once; zero where that is not known."""
+    """Return a lower bound on the shortest accesses for the inputs of all iterations; zero if unknown."""
     channels = chain.lattice.parts_alike(CHANNELS, served)
     sets = tuple(Groups(int(one.parts.max()), int(one.longest.max()), int(one.together.max())) for one in channels)
     axes = [_by_taps(chain, at, served) for at in range(len(chain.way.rows))]
@@ -71,7 +71,7 @@ def accesses_of_turns(chain: OperandChain, served: Served, bits: int, shortest: 
 
 
 def _by_arrangement(chain: OperandChain, axis: int, served: Served) -> NDArray[np.int64] | None:
-    """As `inputs_of_turns`, of one axis."""
+    """Return `inputs_of_turns` for one axis."""
     rows = chain.way.rows[axis]
     output = LOOPS.index(rows.axis.output_loop)
     units, beside = chain.way.units[output], chain.way.beside(output, served)
@@ -80,7 +80,7 @@ def _by_arrangement(chain: OperandChain, axis: int, served: Served) -> NDArray[n
 
 
 def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
-    """Return how an axis' outputs are parted among turns and instances, by tap; nothing where that is not known."""
+    """Return by tap the partition of an axis' outputs among iterations and instances; empty if unknown."""
     rows = chain.way.rows[axis]
     output, tap = LOOPS.index(rows.axis.output_loop), LOOPS.index(rows.axis.filter_loop)
     units = chain.way.units[output]
@@ -96,9 +96,10 @@ def _by_taps(chain: OperandChain, axis: int, served: Served) -> ByTaps:
 
 
 def _groups(number: int, most: int, stored: int, first: int) -> tuple[Groups, ...]:
-    """Of so many outputs that meet what is stored, from `first` on: if that is the second, the one before is in turn 0.
+    """Return the groups of `stored` outputs from `first` on; if that is the second, iteration 0 has the one before.
 
-    All units are at work in that, if there are as many outputs; it is asked where no other output meets nothing.
+    All units are at work in iteration 0 if there are enough outputs. `first` is nonzero only if no other output is in
+    padding.
     """
     if first != 1:
         return (Groups(number, most, stored),)
@@ -107,7 +108,7 @@ def _groups(number: int, most: int, stored: int, first: int) -> tuple[Groups, ..
 
 @lru_cache(maxsize=1 << 10)
 def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, shortest: int) -> float:
-    """Return the least of all: of both axes' groups each meets each, through each tap, and all channels."""
+    """Return a lower bound over the product of both axes' groups, through each tap, and all channels."""
     high, wide = (one[0][1][0].most for one in (first, second))
     of_channels = _of_numbers(sets, high * wide, bits, shortest)
     of_first = _by_number(wide, lambda one: _through_taps(first, of_channels[::one]))
@@ -116,13 +117,13 @@ def _of_grid(sets: Sequence[Groups], first: ByTaps, second: ByTaps, bits: int, s
 
 @lru_cache(maxsize=1 << 10)
 def _of_numbers(sets: Sequence[Groups], most: int, bits: int, shortest: int) -> NDArray[np.float64]:
-    """Return what all channels take at least, by how many positions they are read at together."""
+    """Return the minimum accesses for all channels, by the number of positions read together."""
     accesses = np.ceil(np.arange(most * max(one.most for one in sets) + 1) * bits / shortest)
     return _by_number(most, lambda one: sum(own.least(accesses[::one][: own.most + 1]) for own in sets))
 
 
 def _by_number(most: int, costs: Callable[[int], float]) -> NDArray[np.float64]:
-    """Return what so many cost each time; none cost nothing."""
+    """Return the costs of 0 to `most` elements; 0 elements cost nothing."""
     return np.array([0.0, *map(costs, range(1, most + 1))])
 
 

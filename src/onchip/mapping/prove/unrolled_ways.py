@@ -1,4 +1,4 @@
-"""Some ways to put loops beside each other on the array: units of each loop, and what memories serve of them."""
+"""Sets of spatial unrollings: the units of each loop, and the units that each memory serves."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from onchip.model.layer.limits import array_of
 from onchip.model.unrolling.ways import Ways
 
 MOST_APART: Final = 32
-"""Numbers of turns of units that are idle in some place, told apart at once."""
+"""Maximum number of iteration counts, with idle units, that are split into cases at once."""
 
 
 class Idleness(Enum):
-    """Whether any unit of a loop is idle in some place; if none is, the array meets units times turns there, or all.
+    """The case for a loop: some unit is idle at some position, none is, or unknown.
 
-    Mappings are told apart by the first loop that has what the others before it have not, so each is of one kind.
+    If none is idle, the array covers units times iterations there, or the bound. Cases are disjoint: each mapping
+    belongs to the first loop that leaves units idle.
     """
 
     UNKNOWN = auto()
@@ -42,13 +43,13 @@ class Idleness(Enum):
 
 @dataclass(frozen=True)
 class LoopKind:
-    """What is known of one loop; `turns` are executed, at least and at most, if mappings were told apart by that."""
+    """The case of one loop; `turns` is the range of executed iterations if cases were split by it."""
 
     idle: Idleness = Idleness.UNKNOWN
     turns: Range | None = None
 
     def units(self, least: int, most: int, sizes: tuple[int, ...] | None) -> Units:
-        """Return so many units of it, beside each other along the dimensions of the array."""
+        """Return this case's units for a range of spatial unrollings."""
         return Units(least, most, sizes, self.idle is Idleness.NONE, self.turns, self.idle is Idleness.SOME)
 
 
@@ -65,11 +66,11 @@ ADDING: Final = OTHERS[Operand.OUTPUT]
 
 @dataclass(frozen=True, eq=False)
 class UnrolledWays:
-    """Some ways to put a layer's loops beside each other: units of each loop along each dimension of the array.
+    """A set of spatial unrollings: the units of each loop along each dimension of the array.
 
-    `least` and `most` are by dimension and loop; where they are the same it is one way. Then only some of its mappings
-    may be meant: `kinds` says what is known of each loop, and `adds_on` where sums are added to farther from the units:
-    by boundary above a memory, but for the last, whether they cross it before all is added up.
+    `least` and `most` are by dimension and loop; if they are equal, it is a single unrolling. It may then stand for one
+    case of its mappings. `kinds` gives the case of each loop. `adds_on` says for each boundary above a memory but the
+    last, if partial sums cross it.
     """
 
     problem: LayerProblem
@@ -80,7 +81,7 @@ class UnrolledWays:
 
     @cached_property
     def is_one(self) -> bool:
-        """Return whether nothing is left to choose."""
+        """Return True if this is a single unrolling."""
         return bool((self.least == self.most).all())
 
     @cached_property
@@ -90,7 +91,7 @@ class UnrolledWays:
 
     @cached_property
     def units(self) -> tuple[Units, ...]:
-        """Return by loop how many units stand beside each other."""
+        """Return the range of spatial unrollings of each loop."""
         each = zip(self.least.T, self.most.T, self.kinds, strict=True)
         return tuple(
             kind.units(
@@ -102,21 +103,21 @@ class UnrolledWays:
         )
 
     def told_apart(self, *, further: bool = False) -> list[UnrolledWays]:
-        """Return all mappings of one way apart as `kinds.told_apart` does; nothing where they may not be."""
+        """Return the disjoint cases of a single unrolling (see `told_apart`), or an empty list."""
         return [replace(self, kinds=one) for one in told_apart(self.kinds, self.bounds, self.units, further=further)]
 
     def kinds_of_sums(self) -> list[UnrolledWays]:
-        """Return all its mappings apart, by where sums are added to."""
+        """Return the disjoint cases by the boundaries that partial sums cross."""
         return [replace(self, adds_on=one) for one in self._where_sums_are_added_to]
 
     @property
     def has_kinds_of_sums(self) -> bool:
-        """Return whether `kinds_of_sums` are several, and not told apart yet."""
+        """Return True if `kinds_of_sums` would yield several cases and was not applied yet."""
         return self.adds_on is None and len(self._where_sums_are_added_to) > 1
 
     @cached_property
     def _where_sums_are_added_to(self) -> list[tuple[bool, ...]]:
-        """What `adds_on` may be: outside a place where all is added up no more is, but for units beside each other."""
+        """Return the possible `adds_on`: outside a position where sums are complete, only parallel units still add."""
         memories = self.memories(Operand.OUTPUT)
         if all(self.bounds[at] == 1 for at in ADDING):
             return [(False,) * max(len(memories) - 2, 0)]
@@ -132,16 +133,16 @@ class UnrolledWays:
 
     @cached_property
     def whole(self) -> Served:
-        """Return what one instance of a memory serves that serves all."""
+        """Return the units of a memory instance that serves the whole array."""
         return Served((True,) * len(self.most), tuple(one.most for one in self.units), (1,) * len(LOOPS))
 
     @cached_property
     def levels(self) -> dict[str, MemoryLevel]:
-        """Return the memories on the chip by name."""
+        """Return the on-chip memories by name."""
         return {level.memory.name: level for level in self.problem.levels}
 
     def served(self, memory: str) -> Served:
-        """Return what one instance of a memory, or DRAM, serves."""
+        """Return the units that one instance of a memory, or DRAM, serves."""
         return self._served[memory]
 
     @cached_property
@@ -157,7 +158,7 @@ class UnrolledWays:
         return found
 
     def together(self, loops: Sequence[int], served: Served) -> int:
-        """Return how many units of these loops an instance serves at most: a dimension's are shared by its loops."""
+        """Return the maximum units of these loops per instance; loops along a dimension share its units."""
         others = [at for at in range(len(LOOPS)) if at not in loops]
         most, least = self.most[:, [*loops]].prod(axis=1), self.least[:, others].prod(axis=1)
         units = array_of(self.problem.accelerator).sizes.values()
@@ -165,28 +166,28 @@ class UnrolledWays:
         return prod(min(int(high), size // int(low)) for high, low, size, is_served in each if is_served)
 
     def beside(self, loop: int, served: Served) -> Beside:
-        """Return a loop's units along each dimension of the array, and whether an instance of so many serves them."""
+        """Return a loop's units along each dimension of the array, and True if an instance serves the dimension."""
         each = zip(self.most[:, loop], served.along, strict=True)
         return tuple((int(size), is_served) for size, is_served in each if size > 1)
 
     @cached_property
     def fewest_turns(self) -> list[int]:
-        """Return by loop how many turns it takes at least."""
+        """Return a lower bound on the temporal iterations of each loop."""
         return [own.fewest_turns(bound) for bound, own in zip(self.bounds, self.units, strict=True)]
 
     @property
     def least_turns(self) -> float:
-        """Return how often the array is at work, at least."""
+        """Return a lower bound on the array's iterations."""
         of_loops = self.fewest_turns
         return max(prod(of_loops), ceil(self.problem.layer.macs / self.together(range(len(LOOPS)), self.whole)))
 
     def memories(self, operand: Operand) -> Sequence[str]:
-        """Return those that keep tiles of an operand, nearest the units first, and its home."""
+        """Return the memories that keep an operand's tiles, nearest to the MACs first, and its home."""
         return self._memories[operand]
 
     @property
     def boundaries(self) -> int:
-        """Return how many boundaries between memories all operands cross together."""
+        """Return the number of memory boundaries of all operands together."""
         return sum(len(one) - 1 for one in self._memories.values())
 
     @cached_property
@@ -199,7 +200,7 @@ class UnrolledWays:
 
     @cached_property
     def at_units(self) -> Lattice:
-        """Return the one place inside all loops in time, where every unit has an element for a cycle."""
+        """Return the position inside all temporal loops, where every unit has one element for one cycle."""
         at, none, found = np.ones(1, np.int64), np.zeros(1), list[Dimension]()
         for bound, own in zip(self.bounds, self.units, strict=True):
             turns = bound if own.turns is None else own.turns[1]
@@ -225,15 +226,15 @@ class UnrolledWays:
 
 @lru_cache(maxsize=1 << 8)
 def _rows_of(axis: Axis, outputs: int, taps: int, taps_are_neighbours: bool, all_are_neighbours: bool) -> AxisRows:
-    """Return an axis' rows: of ways in halves most are as before, and what is known of them is kept."""
+    """Return an axis' rows, cached with their derived tables, since a split changes few of them."""
     return AxisRows(axis, outputs, taps, taps_are_neighbours, all_are_neighbours)
 
 
 def told_apart(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], *, further: bool) -> list[Kinds]:
-    """Return all mappings of one way apart; nothing where they may not be.
+    """Return the disjoint cases of a single unrolling, or an empty list if it cannot be split.
 
-    By the first loop that leaves units idle in some place, or none, then by how many turns are executed: each number by
-    itself if units are idle, else the fewest and all others. With `further` these others, too, and all other loops.
+    Cases split by the first loop that leaves units idle, then by executed iterations: each number separately if units
+    are idle, else the fewest and all others. With `further`, these others and all other loops are split as well.
     """
     unknown = [at for at, own in enumerate(kinds) if own.idle is Idleness.UNKNOWN and units[at].most > 1]
     known = [at for at, own in enumerate(kinds) if own.idle is not Idleness.UNKNOWN]
@@ -248,7 +249,7 @@ def told_apart(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], *, f
 
 
 def _by_idleness(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], loops: Sequence[int]) -> Iterator[Kinds]:
-    """Yield all mappings apart by the first of some loops that leaves units idle in some place, or none."""
+    """Yield the cases by the first of these loops that leaves units idle, then the case without idle units."""
     found = list(kinds)
     for at in loops:
         if idle_turns(bounds[at], replace(units[at], any_is_idle=True)):
@@ -258,7 +259,7 @@ def _by_idleness(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], lo
 
 
 def _by_turns(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], loops: Sequence[int]) -> Iterator[Kinds]:
-    """Yield all mappings apart by the first of some loops that takes more turns than the fewest, or none."""
+    """Yield the cases by the first of these loops with more than the fewest iterations, then the case without one."""
     possible = {at: possible_turns(bounds[at], units[at]) for at in loops}
     others = list(kinds)
     for at, own in possible.items():
@@ -274,7 +275,7 @@ def _by_turns(kinds: Kinds, bounds: Sequence[int], units: Sequence[Units], loops
 
 
 def possible_turns(bound: int, units: Units) -> Sequence[int]:
-    """Return how many turns a loop of which that is known may take, fewest first."""
+    """Return the possible numbers of iterations of a loop with a known case, fewest first."""
     if units.any_is_idle:
         return [one for one in idle_turns(bound, replace(units, turns=None)) if units.may_take(one)]
     fewest, most = units.turns or (units.fewest_turns(bound), most_turns(bound, units))

@@ -1,4 +1,4 @@
-"""`--method exact`: search and lower bound over all mappings WITHOUT_BYPASS, the even ones first."""
+"""`--method exact`: search and lower bound over all mappings WITHOUT_BYPASS, starting with even mappings."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ SEED: Final = 1
 BLOCK_BYTES: Final = 32 * 1000 * 1000
 
 SMALL_PRIMES: Final = (2, 3, 5)
-"""All that divide a longer loop, so that it may be cut in many places."""
+"""Prime factors of lengthened loops, so that they split in many ways."""
 MOST_LENGTHENED: Final = 6
-"""A loop is at most one part in so many longer."""
+"""A loop is lengthened by at most this fraction of its bound: 1 / MOST_LENGTHENED."""
 
 
 @dataclass(frozen=True, slots=True)
 class WideParams:
-    """Constants of the search beyond the even mappings."""
+    """Constants of the search beyond even mappings."""
 
     ways: int = 24
-    """Ways to use the array with loops that end short. Each is a start for steps."""
+    """Number of spatial unrollings with loops that end short; each is a start for local search."""
     mappings_of_a_way: int = 12_000
     """Mappings costed from such a start: some hundredths of a second."""
     mappings_of_the_best: int = 60_000
-    """Mappings costed from the best one known: some tenths of a second."""
+    """Mappings costed from the best known mapping: some tenths of a second."""
     mappings_at_once: int = 20_000
-    """Mappings between two looks at the clock."""
+    """Mappings costed between two checks of the clock."""
     first_tiles: int = 1_000
-    """Tiles that the search of even mappings looks into in its first turn: some tenths of a second."""
+    """Tiles that the even search expands in its first turn: some tenths of a second."""
 
 
 CLOSE: Final = 1e-9
-"""Values that differ by a smaller part count as equal."""
+"""Relative tolerance for equal values."""
 
 
 @dataclass(slots=True)
 class _Way:
-    """A way whose loops may end short: the longer layer, and its best mapping so far."""
+    """A start with loops that may end short: the longer layer, and its best mapping so far."""
 
     executed: Layer
     mapping: LayerMapping
@@ -74,7 +74,7 @@ class _Way:
 
 @dataclass(slots=True)
 class WideMapper:
-    """Strategies that look beyond the even mappings, prove the best of these, and bound all mappings."""
+    """A portfolio that searches beyond even mappings, proves the best even one, and bounds all mappings."""
 
     problem: LayerProblem
     objective: MappingObjective
@@ -83,7 +83,7 @@ class WideMapper:
     answer: LayerMapping | None = None
     params: WideParams = field(default_factory=WideParams)
     even: Result[LayerMapping] | None = None
-    """The best even mapping, once that is known."""
+    """The result of the search for the best even mapping, once it has ended."""
     _first: LayerMapping | None = None
     _ways: list[_Way] = field(default_factory=list)
     _bounds: WayBounds = field(init=False)
@@ -97,7 +97,7 @@ class WideMapper:
         self._incumbent = Incumbent(self.run)
 
     def solve(self) -> Result[LayerMapping]:
-        """Return the best mapping found, with a status and a bound that hold for all mappings WITHOUT_BYPASS."""
+        """Return the best mapping found; its status and bound hold for all mappings WITHOUT_BYPASS."""
         even = _EvenMappings(self)
         steps = Stepped("steps", self._incumbent, self.run, self._take_steps)
         strategies = [
@@ -114,15 +114,15 @@ class WideMapper:
         return self._result(stop)
 
     def _result(self, stop: Stop) -> Result[LayerMapping]:
-        """Return what is known; the bound is asked once more, as what was met last may be just what is proven."""
+        """Return the final result; the bound is updated once more, since the last mapping may equal it."""
         if self.answer is None:
             bound, stop = floor_of_any(self.problem, self.objective), self.run.stop or Stop.COMPLETED
             return Result(Status.UNKNOWN, None, None, bound, self.run.seconds, METHOD, stop, WITHOUT_BYPASS.name)
         value, seconds, space, even = round(self.value), self.run.seconds, WITHOUT_BYPASS.name, self.even
         bound = max(min(self._incumbent.lower_bound, value), self._bounds.bound(value, self.run.within(0.0)))
         found = Result(Status.FEASIBLE, self.answer, value, bound, seconds, METHOD, stop, space)
-        if bound >= value:
-            found = replace(found, status=Status.OPTIMAL, stopped_by=Stop.COMPLETED)
+        if bound >= value:  # the even optimum is no better, and may be more by rounding
+            return replace(found, status=Status.OPTIMAL, stopped_by=Stop.COMPLETED)
         if even is None or even.answer is None or even.objective_value is None:
             return found
         is_beaten = even.objective_value > round(self.value * (1 + CLOSE)) or even.objective_value <= bound
@@ -134,10 +134,10 @@ class WideMapper:
         return replace(found, answer=even.answer, objective_value=even.objective_value, optimal_among=among)
 
     def _begin(self, run: Run) -> None:
-        """Offer LOMA's mapping, and longer ones that are cut off where the layer ends.
+        """Offer LOMA's mapping, and mappings of longer layers cut off at the layer's bounds.
 
-        However little time there is, there is a mapping to begin with, and one way that ends short is seen: a prime
-        bound may have no even mapping near it.
+        Even with little time there is a first mapping and one unrolling that ends short: with a prime bound all even
+        mappings may be far worse.
         """
         by_loma = solve_as_loma(self.problem, self.objective, run).answer
         self._first = by_loma or greedy_mapping(self.problem, self.objective)
@@ -146,9 +146,9 @@ class WideMapper:
         self._begin_ways(run)
 
     def _take_steps(self, turn: Stepped) -> Iterator[None]:
-        """Take steps from the first mapping, and from ways that end short, and cost these cut off.
+        """Run local search from the first mapping and from unrollings that end short, and cost the results cut off.
 
-        The longer layer's cost says too little of that to choose by: of equal ones the worst is a sixth above the best.
+        The longer layer's cost does not suffice to choose: among equal ones the worst is a sixth above the best.
         """
         if self._first is not None:
             self._refine(self._first, self.params.mappings_of_the_best, turn.whole_run)
@@ -163,7 +163,7 @@ class WideMapper:
             yield
 
     def _begin_ways(self, run: Run) -> None:
-        """Each cut off as it begins: that takes milliseconds."""
+        """Offer each start, cut off, when it is generated; that takes milliseconds."""
         for executed, start in self._starts:
             self._offer(ended_short(self.problem.layer, start))
             self._ways.append(_Way(executed, start))
@@ -171,9 +171,9 @@ class WideMapper:
                 return
 
     def _look_at_longer(self, turn: Stepped) -> Iterator[None]:
-        """Best even mappings of layers with a loop longer than it has to be, cut off; again from one that is better.
+        """Offer the best even mappings of lengthened layers, cut off; repeat from the layer that improved.
 
-        With what is known as a limit most end at once.
+        With the best known value as a limit, most searches end at once.
         """
         layer = None if any(self.problem.homes) else self.problem.layer
         while layer is not None:
@@ -190,20 +190,20 @@ class WideMapper:
         limit = self.value / self._least_part(executed)
         try:
             found = ExactMapper(replace(self.problem, layer=executed), self.objective, run, best=limit).solve().answer
-        except InputError:  # it has too many tiles
+        except InputError:  # too many tiles
             return
         if found is not None:
             self._offer(ended_short(self.problem.layer, found))
 
     def _least_part(self, executed: Layer) -> float:
-        """About what is left of a longer layer's cost where it is cut off."""
+        """Return the approximate share of a longer layer's cost that remains when it is cut off."""
         part = self.problem.layer.macs / executed.macs
         return part * part if self.objective is MappingObjective.EDP else part
 
     def look_at_chains(self, value: int, run: Run) -> None:
-        """Chains that the bound met are mappings, if they are counted right: of the best steps are taken, too.
+        """Offer mappings of the chains that the bound met, and run local search from an improved one.
 
-        Where the bound has nothing left to look into loops are parted, too.
+        If the bound has finished, mappings with loops in two parts are offered, too.
         """
         before, chains = self.answer, self._bounds.chains_below(value)
         looks = [one.mappings() for one in chains]
@@ -220,13 +220,13 @@ class WideMapper:
             self._offer(ended_short(self.problem.layer, mapping))
 
     def take_even(self, even: Result[LayerMapping]) -> None:
-        """Keep what the search of even mappings has found, and take steps from it."""
+        """Store the result of the even search, and run local search from its mapping."""
         self.even = even
         if even.answer is not None:
             self.step_from(even.answer)
 
     def step_from(self, mapping: LayerMapping) -> None:
-        """Offer a mapping, and take steps from it."""
+        """Offer a mapping, and run local search from it."""
         self._offer(mapping)
         self._refine(mapping, self.params.mappings_of_the_best, self.run)
 
@@ -237,7 +237,7 @@ class WideMapper:
     def _offer(self, mapping: LayerMapping) -> None:
         try:
             cost = layer_cost(self.problem, mapping)
-        except MappingError:  # cut off, it may have no room
+        except MappingError:  # the cut-off mapping may not fit
             return
         value = self.objective.of(cost.energy_pj, cost.cycles)
         if value < self.value:
@@ -246,9 +246,9 @@ class WideMapper:
 
 
 class _EvenMappings(Strategy):
-    """The search for the best even mapping that is no worse than what is known; too many tiles end it.
+    """The search for the best even mapping that is no worse than the incumbent; too many tiles end it.
 
-    Until it is known whose answer stands, the bound of even mappings is not shown: it may not be of the answer.
+    The bound on even mappings is not reported, since the final answer may be a mapping that it does not cover.
     """
 
     name = "even mappings"
@@ -264,7 +264,7 @@ class _EvenMappings(Strategy):
         return self.ended_by is not None
 
     def advance(self, nodes: float) -> float:
-        """Look into about so many tiles; into all where nodes are counted, so that they are the same each time."""
+        """Expand about `nodes` tiles; all of them if nodes are counted, for deterministic results."""
         if self._mapper is None:
             self._begin()
         if self._mapper is None:
@@ -277,7 +277,7 @@ class _EvenMappings(Strategy):
         return self._mapper.nodes - before
 
     def _begin(self) -> None:
-        """Raise InputError for too many tiles if there is no other mapping."""
+        """Start the search; raises InputError for too many tiles if no other mapping is known."""
         owner, value = self._owner, self._owner.value
         limit = value + max(1.0, 2 * CLOSE * value) if value < inf else inf
         try:
@@ -290,7 +290,7 @@ class _EvenMappings(Strategy):
             self.ended_by = Stop.COMPLETED
 
     def end(self) -> None:
-        """End the search where it is; without any mapping it goes on for one."""
+        """End the search; without any mapping it first continues to one."""
         if self._mapper is None and self._owner.answer is None:
             self._begin()
         if self._mapper is not None and not self.has_ended:
@@ -300,7 +300,7 @@ class _EvenMappings(Strategy):
 
 
 class _BoundOfAll(Strategy):
-    """The bound on all mappings, whose nodes are ways to use the array; chains that it meets may be mappings."""
+    """The bound on all mappings, whose nodes are spatial unrollings; its chains may yield mappings."""
 
     name = "bound"
 
@@ -312,13 +312,13 @@ class _BoundOfAll(Strategy):
 
     @property
     def is_ready(self) -> bool:
-        """True once steps are taken from all ways, or half of the time is over: in a second they gain more."""
+        """True after local search from all unrollings, or at half of the time: in a second local search gains more."""
         run = self._owner.run
         is_late = run.deadline.is_set and run.seconds_left < run.deadline.seconds
         return self._owner.answer is not None and (is_late or self._has_stepped())
 
     def advance(self, nodes: float) -> float:
-        """Look into about so many nodes, and at the chains below the best mapping."""
+        """Expand about `nodes` nodes, and try the chains below the best mapping."""
         owner, before, value = self._owner, self._bounds.nodes, round(self._owner.value)
         self.incumbent.raise_bound(self._bounds.bound(value, self.run, nodes))
         owner.look_at_chains(value, self.run)
@@ -330,18 +330,19 @@ class _BoundOfAll(Strategy):
 def solve_widely(problem: LayerProblem, objective: MappingObjective, run: Run) -> Result[LayerMapping]:
     """Return the best mapping found; status and bound hold for all mappings WITHOUT_BYPASS.
 
-    `optimal_among` names EVEN_MAPPINGS if the answer is FEASIBLE, and the best of these is proven. INFEASIBLE is never
-    claimed. Raises AcceleratorError where the accelerator says too little, InputError for a layer that is too large.
+    `optimal_among` names EVEN_MAPPINGS if the answer is FEASIBLE and the proven best even mapping. INFEASIBLE is never
+    claimed. Raises AcceleratorError if the accelerator's description is incomplete, InputError for a layer that is too
+    large.
     """
     keep_freed_memory()
     return WideMapper(problem, objective, run).solve()
 
 
 def longer_layers(layer: Layer) -> Iterator[Layer]:
-    """Yield the layer with one of its loops longer, the least lengthened first.
+    """Yield the layer with one loop lengthened, the smallest extension first.
 
-    Even mappings of a longer loop may be better once they are cut off. Of 512 iterations no even mapping has a factor
-    of 3. Those of 540 have, and of them only 512 are executed.
+    An even mapping of a longer loop can be better once it is cut off. No even mapping of 512 iterations has a factor of
+    3. Mappings of 540 iterations have, and only 512 of them are executed.
     """
     lengthened = [
         (length / bound, loop, length)
@@ -363,10 +364,10 @@ def _products_of_small_primes(most: int) -> list[int]:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let the C library keep what is freed, up to about twice a block's size, instead of giving it back each time.
+    """Let the C library keep freed memory of up to about twice a block's size.
 
-    GNU's learns that from the largest block that was given back: this one, of which no page is touched. Elsewhere it
-    does nothing.
+    GNU libc learns the threshold from the largest freed block: this one, whose pages are never touched. Other C
+    libraries ignore it.
     """
     np.empty(BLOCK_BYTES, np.uint8)
 
@@ -379,9 +380,10 @@ def refined(
     mappings: int,
     run: Run,
 ) -> tuple[float, LayerMapping]:
-    """The best of about so many mappings and its value as `executed` costs it, `start` where none is better.
+    """Return the best value and mapping of a local search that costs about `mappings` mappings of `executed`.
 
-    Its loops are those of `executed`, which may be longer than the layer's. Raises MappingError for a start of others.
+    Returns `start` if nothing is better. Loops are those of `executed`, which may be longer than the layer's. Raises
+    MappingError if `start` has other loops.
     """
     array = array_of(problem.accelerator)
     search = ExactRefiner(

@@ -1,8 +1,8 @@
-"""`exact` with padded bounds: loops may run longer than they have to, so that a prime bound splits too.
+"""`exact` with padded bounds: loops may run longer than needed, so that a prime bound splits too.
 
-The rule: besides its own bound, a loop may have any that is at most so many per cent longer and without a prime factor
-above LARGEST_PRIME. A padded layer costs what that longer layer costs: its added iterations are computed, and its
-added weights, inputs and outputs are stored and moved, zeros as they are.
+A loop may have its own bound, or one that is at most a given percentage longer and has no prime factor above
+LARGEST_PRIME. A padded layer has the cost of that longer layer: the added iterations are computed, and the added zeros
+of weights, inputs and outputs are stored and moved.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from onchip.search.strategy.stage import without_bound
 MOST_PADDED_LAYERS: Final = 100_000
 NODES_AT_FIRST: Final = 100_000
 LEAST_SECONDS: Final = 0.5
-"""For each layer at first: a good mapping of any of them spares much of the others' search."""
+"""Minimum seconds for each layer in the first pass: a good mapping of any layer prunes most of the others' search."""
 
 
 def padded_bounds(bound: int, percent: int) -> tuple[int, ...]:
-    """Those a loop may have, ascending; a loop of one iteration stays."""
+    """Return the allowed bounds of a loop in ascending order; a loop of one iteration is not padded."""
     longer = range(bound + 1, bound + bound * percent // 100 + 1) if bound > 1 else ()
     return (bound, *(one for one in longer if max(prime_counts(one)) <= LARGEST_PRIME))
 
 
 def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
-    """The layer itself, then all others; raises InputError for more than MOST_PADDED_LAYERS."""
+    """Yield the layer itself, then its padded versions; raises InputError for more than MOST_PADDED_LAYERS."""
     choices = [padded_bounds(bound, percent) for bound in layer.bounds.values()]
     if (count := prod(map(len, choices))) > MOST_PADDED_LAYERS:
         expected = f"less padding: at most {MOST_PADDED_LAYERS}"
@@ -50,9 +50,9 @@ def padded_layers(layer: Layer, percent: int) -> Iterator[Layer]:
 
 
 def solve_padded(problem: LayerProblem, objective: MappingObjective, run: Run, percent: int) -> Result[LayerMapping]:
-    """The best mapping of all padded layers, OPTIMAL if none of any of them is better.
+    """Return the best mapping over all padded layers, OPTIMAL if proven over all of them.
 
-    Raises what `solve_exactly` and `padded_layers` do, and InputError for operands that lie whole in a memory, where
+    Raises the errors of `solve_exactly` and `padded_layers`, and InputError if operands reside whole in a memory, where
     nothing is padded.
     """
     if any(problem.homes):
@@ -66,7 +66,7 @@ def solve_padded(problem: LayerProblem, objective: MappingObjective, run: Run, p
 
 @dataclass(slots=True)
 class _PaddedMapper:
-    """Of each padded layer only mappings better than the best of all so far are searched."""
+    """A search over padded layers for mappings better than the best so far."""
 
     objective: MappingObjective
     run: Run
@@ -74,7 +74,7 @@ class _PaddedMapper:
     answer: LayerMapping | None = None
 
     def search(self, floors: list[tuple[float, LayerProblem]], *, is_first: bool) -> list[tuple[float, LayerProblem]]:
-        """Answers those that took longer, each with what none of its mappings is below; least floors come first."""
+        """Search the layers, least lower bound first; return the unproven ones with their lower bounds."""
         unproven, share = [], self.run.seconds_left / 2 / max(1, len(floors))
         for number, (floor, padded) in enumerate(sorted(floors, key=itemgetter(0)), start=1):
             if floor >= self.best:
@@ -98,7 +98,7 @@ class _PaddedMapper:
         return replace(self.run.within(max(LEAST_SECONDS, seconds)), limits=limits)
 
     def result(self, unproven: list[tuple[float, LayerProblem]]) -> Result[LayerMapping]:
-        """With the least floor of what is not searched through as its bound."""
+        """Return the result, bounded by the least lower bound of the layers not fully searched."""
         bound = min([self.best, *(floor for floor, _ in unproven)])
         stopped_by = self.run.stop or Stop.COMPLETED if unproven else Stop.COMPLETED
         if self.answer is None:

@@ -1,7 +1,7 @@
-"""In which order DeFiNES goes through the orders of loops: of mappings that are equally good it keeps the first.
+"""The order in which DeFiNES enumerates loop orders: it keeps the first of equally good mappings.
 
-All arrangements of a multiset by prefix shifts (A. Williams, "Loopless generation of multiset permutations using a
-constant number of variables by prefix shifts", SODA 2009), the one that falls nowhere first.
+It enumerates the arrangements of a multiset by prefix shifts (A. Williams, "Loopless generation of multiset
+permutations using a constant number of variables by prefix shifts", SODA 2009), from the non-increasing one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NAMES: Final = tuple(_THEIR_NAMES.get(loop, loop) for loop in LOOPS)
 
 
 def arrangements(items: Iterable[Factor]) -> Iterator[tuple[Factor, ...]]:
-    """Each arrangement once; the next one has one item moved to the front.
+    """Yield each arrangement once; each step moves one item to the front.
 
-    That is the first that is greater than the one before it, or the one behind, if that is no greater than the one
-    before both; where none is greater, the last.
+    The moved item is the first that exceeds its predecessor, or the item after it, if that does not exceed the
+    predecessor. If no item exceeds its predecessor, the last item moves.
     """
     row = sorted(items, reverse=True)
     last = len(row) - 1
@@ -38,15 +38,15 @@ def arrangements(items: Iterable[Factor]) -> Iterator[tuple[Factor, ...]]:
 
 @lru_cache(maxsize=64)
 def ranks(items: tuple[Factor, ...]) -> Mapping[tuple[Factor, ...], int]:
-    """The number of each arrangement, from 0."""
+    """Return the number of each arrangement in this order, from 0."""
     return {one: number for number, one in enumerate(arrangements(items))}
 
 
 class FirstOfDefines:
-    """A row's number among all orders of its loops, innermost first, under DeFiNES's names."""
+    """The rank of a row: its number among all orders of its loops, innermost first, with DeFiNES's loop names."""
 
     def __call__(self, chosen: Chosen, row: int) -> float:
-        """Rows of one layer have the same loops in another order."""
+        """Return a row's rank; rows of one layer differ only in loop order."""
         loops = chosen.temporal_loop[row, : chosen.temporal_count[row]].tolist()
         sizes = chosen.temporal_size[row, : chosen.temporal_count[row]].tolist()
         order = tuple(zip((NAMES[loop] for loop in loops), sizes, strict=True))

@@ -1,4 +1,4 @@
-"""The sets of mappings that the methods prove bounds for: a short name for tables, and the definition."""
+"""The mapping spaces for which methods prove bounds, each with a short name and a definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random splits of a layer's loops over the levels of an accelerator, and the mappings that they make."""
+"""Random tilings of a layer over the levels of an accelerator, and their mappings."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from onchip.model.unrolling.factors import prime_counts
 
 @dataclass(frozen=True, slots=True)
 class LevelSizes:
-    """Sizes of loops at each level, DRAM's last, and loops beside each other by the level at which they stand."""
+    """The loop sizes at each level, DRAM last, and the spatial loops at each level."""
 
     temporal: tuple[dict[str, int], ...]
     beside: tuple[tuple[Loop, ...], ...]
 
     def mapping(self, problem: LayerProblem, orders: Sequence[Sequence[str]]) -> LayerMapping:
-        """Loops innermost first, as `orders` says for each level."""
+        """Return the even mapping with these loop orders, innermost first, for each level."""
         parts = [
             [*beside, *(Loop(loop, sizes[loop]) for loop in order if sizes.get(loop, 1) > 1)]
             for sizes, beside, order in zip(self.temporal, self.beside, orders, strict=True)
@@ -37,7 +37,7 @@ class LevelSizes:
 
 
 def random_tiling(random: Random, problem: LayerProblem) -> LevelSizes:
-    """Each prime factor of each bound at any level, or along any dimension of the array that has room and takes it."""
+    """Return a random tiling: each prime factor at any level, or along any array dimension that can take it."""
     array = array_of(problem.accelerator)
     left, beside = dict(array.sizes), dict[tuple[str, str], int]()
     temporal: list[dict[str, int]] = [{} for _ in range(len(problem.levels) + 1)]
@@ -59,12 +59,12 @@ def random_tiling(random: Random, problem: LayerProblem) -> LevelSizes:
 
 
 def random_orders(random: Random, levels: int) -> list[list[str]]:
-    """Any order of the loops at each level."""
+    """Return a random order of the loops at each level."""
     return [random.sample(LOOPS, len(LOOPS)) for _ in range(levels)]
 
 
 def _level_of(problem: LayerProblem, along: str) -> int:
-    """Right below the loops of the first memory of inputs that serves a dimension; DRAM's if there is none."""
+    """Return the level below the first memory of inputs that serves a dimension, DRAM's if there is none."""
     start = 0
     for number, (level, kept) in enumerate(zip(problem.levels, problem.kept, strict=True)):
         if Operand.INPUT in kept:

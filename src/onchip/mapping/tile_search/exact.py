@@ -1,4 +1,4 @@
-"""`--method exact-even`: the mapping that costs least of all EVEN_MAPPINGS, proven. docs/mapping.md says why."""
+"""`--method exact-even`: the best of EVEN_MAPPINGS, with a proof; docs/mapping.md has the derivation."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ METHOD: Final = "exact"
 NO_LEVEL: Final = -1
 UNLIMITED: Final = 1 << 60
 WORK_A_SECOND: Final = 3_600_000
-"""What the compiled search does in a second, in what it counts."""
+"""Work units of the compiled search per second."""
 SECONDS_TO_BEGIN: Final = 0.004
-"""Of a search, before the first step."""
+"""Start-up time of a search, in seconds."""
 SECONDS_OF_FIRST: Final = 0.3
-"""Beyond a time limit, for any mapping at all, if nodes are not limited: it mostly takes some milliseconds."""
+"""Extra seconds for a first mapping beyond the time limit, without a node limit; it mostly takes milliseconds."""
 NODES_OF_A_DIVE: Final = 24
-"""Tiles looked into: the first dive mostly finds a mapping after ten or so."""
+"""Node limit of a dive; the first dive mostly finds a mapping after about ten tiles."""
 SECONDS_OF_A_DIVE: Final = 0.008
-"""Of counted work, at most: of few layers a tile takes as long as all of others."""
+"""Work limit of a dive in seconds; for a few layers one tile takes as long as a whole dive of others."""
 DEPTHS_OF_DIVES: Final = (1, 8, 64)
-"""Times a dive, one after the other, until one finds a mapping: in little room the first one may find none."""
+"""Multiples of a dive's limits, tried until a mapping is found: small memories may need a longer dive."""
 OBJECTIVES: Final = {
     MappingObjective.ENERGY: ExactObjective.ENERGY,
     MappingObjective.LATENCY: ExactObjective.LATENCY,
@@ -44,7 +44,7 @@ OBJECTIVES: Final = {
 
 @dataclass(slots=True)
 class ExactMapper:
-    """One run on one layer's problem, on the machine without the memories that have no room for anything."""
+    """A search on one layer's problem, without memories that are too small for any operand."""
 
     problem: LayerProblem
     objective: MappingObjective
@@ -60,7 +60,7 @@ class ExactMapper:
         self._search = CompiledMapper(space_of(self.problem), OBJECTIVES[self.objective])
 
     def solve(self, start: LayerMapping | None = None) -> Result[LayerMapping]:
-        """`start` is a mapping to improve on."""
+        """Return the best mapping; `start` is a mapping to improve on."""
         if start is not None:
             self._begin_with(start)
         run_watched(self._work, self._stop, self.run, self._report)
@@ -68,9 +68,9 @@ class ExactMapper:
         return self._ended()
 
     def go_on(self, turn: Run, nodes: float) -> bool:
-        """Begin or resume the search; return if it ended.
+        """Begin or resume the search; return True if it ended.
 
-        It is paused after about so many nodes, or as the turn ends.
+        The search pauses after about `nodes` nodes, or at the end of `turn`.
         """
         until = self.nodes + nodes
         if self._paused is None:
@@ -83,7 +83,7 @@ class ExactMapper:
         return has_ended
 
     def end(self) -> Result[LayerMapping]:
-        """Return what the search has found; end it if it has not ended."""
+        """Return the search's result; end the search if it is running."""
         if self._paused is None:
             return self.solve()
         if self.run.stop is None and not self._paused.has_ended:
@@ -102,7 +102,7 @@ class ExactMapper:
 
     @property
     def nodes(self) -> int:
-        """How many tiles were looked into."""
+        """Return the number of tiles expanded."""
         return self._search.nodes
 
     def _begin_with(self, start: LayerMapping) -> None:
@@ -122,7 +122,7 @@ class ExactMapper:
 
     @property
     def _most_work(self) -> int:
-        """As for time, enough for a first mapping where there is none, but with a node limit."""
+        """Return the work limit; without a node limit it suffices for a first mapping."""
         if not (self.run.counts_work and self.run.deadline.is_set):
             return UNLIMITED
         may_end = isfinite(self.best) or self.run.limits.node_limit is not None
@@ -130,7 +130,7 @@ class ExactMapper:
         return int(WORK_A_SECOND * max(self.run.seconds_left, least))
 
     def _stop(self) -> None:
-        """A time limit lets the first mapping be found."""
+        """Ask the search to stop; a time limit alone waits for the first mapping."""
         has_any = isfinite(min(self.best, self._search.best))
         if has_any or self.run.interrupt.is_set() or self.run.seconds_left < -SECONDS_OF_FIRST:
             self._token.ask()
@@ -159,7 +159,7 @@ class ExactMapper:
 
 
 def mapping_of(nest: ExactNest, problem: LayerProblem) -> LayerMapping:
-    """What the compiled search found, by names."""
+    """Return the compiled search's mapping with memory and loop names."""
     along = [*array_of(problem.accelerator).sizes]
     loops = [Loop(LOOPS[loop], size, along[at] if at >= 0 else None) for loop, size, at in nest.loops]
     names = [level.memory.name for level in problem.levels]
@@ -175,17 +175,17 @@ def solve_exactly(
 ) -> Result[LayerMapping]:
     """Return the best of EVEN_MAPPINGS; `start` is a mapping to improve on.
 
-    INFEASIBLE says that no even mapping fits. Raises AcceleratorError where the accelerator says too little,
+    INFEASIBLE means that no even mapping fits. Raises AcceleratorError if the accelerator's description is incomplete,
     InputError for a layer with too many tiles.
     """
     return ExactMapper(problem, objective, run).solve(start)
 
 
 def solve_by_dive(problem: LayerProblem, objective: MappingObjective, run: Run, depth: int = 1) -> Result[LayerMapping]:
-    """Return what the first dive into EVEN_MAPPINGS finds, the same each time; it mostly takes some milliseconds.
+    """Return the mapping of the first dive into EVEN_MAPPINGS; deterministic, mostly within milliseconds.
 
-    A dive is `depth` times as long. Without a mapping the status is UNKNOWN, or INFEASIBLE where no even mapping fits.
-    Raises as `solve_exactly`.
+    `depth` multiplies the dive's limits. Without a mapping the status is UNKNOWN, or INFEASIBLE if no even mapping
+    fits. Raises the errors of `solve_exactly`.
     """
     limits = replace(run.limits, node_limit=depth * NODES_OF_A_DIVE, time_limit_seconds=None)
     own = Run(limits, interrupt=run.interrupt).for_work(depth * SECONDS_OF_A_DIVE)

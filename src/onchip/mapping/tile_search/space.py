@@ -1,4 +1,4 @@
-"""What the exact mapper searches in, for its compiled part: bounds, who holds what, the ways to use the array."""
+"""The search space of the compiled exact mapper: bounds, memories of each operand, and spatial unrollings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ NO_CLASS: Final = 3
 CLASSES: Final = tuple(
     next((at for at, operand in enumerate(OPERANDS) if loop not in RELEVANT[operand]), NO_CLASS) for loop in LOOPS
 )
-"""Of each loop the operand that it does not lead through (K: input; N, P, Q: weight; C, R, S: output), G has none."""
+"""The operand to which each loop is irrelevant (K: input; N, P, Q: weight; C, R, S: output); G has none."""
 MOST_TILES: Final = 1 << 17
 
 
 def space_of(problem: LayerProblem) -> ExactSpace:
-    """Raises AcceleratorError where memories of an operand are no chain, InputError for a layer with too many tiles."""
+    """Return the search space of a problem.
+
+    Raises AcceleratorError if an operand's memories are no chain, InputError for a layer with too many tiles.
+    """
     layer, accelerator = problem.layer, problem.accelerator
     copies = [count for bound in layer.bounds.values() for count in prime_counts(bound).values()]
     if prod(count + 1 for count in copies) > MOST_TILES:
@@ -48,7 +51,7 @@ def space_of(problem: LayerProblem) -> ExactSpace:
 
 
 def ways_of(problem: LayerProblem) -> list[list[tuple[int, ...]]]:
-    """For each dimension of the array the ways to unroll loops along it, sizes as in LOOPS."""
+    """Return for each dimension of the array the possible unrollings along it, with sizes in LOOPS order."""
     array = array_of(problem.accelerator)
     ways = []
     for along, units in array.sizes.items():
@@ -75,7 +78,7 @@ def _held(problem: LayerProblem, operand: str) -> list[bool]:
 
 
 def _check_chain(levels: Sequence[MemoryLevel], held: Sequence[bool]) -> None:
-    """Of an operand's memories each serves at least what the one below it serves."""
+    """Raise AcceleratorError unless each of an operand's memories serves at least the units of the one below."""
     for lower, upper in pairwise(at for at, is_held in enumerate(held) if is_held):
         served, needed = levels[upper].serves, levels[lower].serves
         if served is not None and (needed is None or not set(needed) <= set(served)):

@@ -1,7 +1,7 @@
-"""The mapping of least energy as ZigZag or DeFiNES counts it, proven over all orders and all uneven cuts.
+"""The mapping of least energy in ZigZag's or DeFiNES's accounting, proven over all orders and uneven cuts.
 
-The mapspace: a given unrolling of the array; the loops in time in any factors and any order; each operand kept in every
-memory that holds it, each with its own cut anywhere. LOMA's mappings are among them, whatever its limit.
+The mapspace has a given spatial unrolling and temporal loops in any factors and order. Each operand is kept in every
+memory that holds it, with its own cut anywhere. It contains LOMA's mappings for any limit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from onchip.search.budget.limits import Run
 METHOD: Final = "uneven"
 TILES_AT_ONCE: Final = 256
 CLOSE: Final = 1e-9
-"""Values that differ by a smaller part count as equal."""
+"""Relative tolerance for equal values."""
 
 
 def solve_uneven(
@@ -51,11 +51,10 @@ def solve_uneven(
     *,
     has_stored_room: bool = False,
 ) -> Result[LayerMapping]:
-    """Starts from LOMA's mapping; stopped before the end, its answer is FEASIBLE with the bound of the first state.
+    """Search from LOMA's mapping; if stopped early, the answer is FEASIBLE with the root's bound.
 
-    With `has_stored_room` tiles have the room that `verify_mapping` asks for, else what the accounting counts.
-
-    Raises UsageError for another objective than energy, InputError for another accounting than theirs.
+    With `has_stored_room` tiles take the capacity that `verify_mapping` requires, else what the accounting counts.
+    Raises UsageError for an objective other than energy, InputError for an accounting other than ZIGZAG or DEFINES.
     """
     if objective is not MappingObjective.ENERGY:
         raise UsageError(f"{METHOD} does not know {objective}", place="--objective", expected="energy")
@@ -90,7 +89,7 @@ class _Search:
         self._search = _search_of(problem, self._tiles, self._cuts, self._least, best.value / FEMTO_PER_PICO)
 
     def result(self, run: Run) -> Result[LayerMapping]:
-        """The best of all, or of those seen until the time is over."""
+        """Return the proven optimum, or the best mapping found within the time."""
         root = sum(float(least[0, 0]) for least in self._least) + self._cuts.fixed_pj
         if root == inf:
             return self._best.proven(METHOD, run)
@@ -152,7 +151,7 @@ def _search_of(problem: LayerProblem, tiles: Tiles, cuts: Cuts, least: Sequence[
 
 
 def _native_cut(cut: Cut, shared: Sequence[int], tiles: Tiles) -> UnevenCut:
-    """What it needs of memories that others need too: where sums arrive incomplete, and where complete."""
+    """Return the cut's needs in shared memories, for sums that arrive incomplete and for complete ones."""
     nothing = [0] * tiles.number
     return UnevenCut(
         energy_pj=cut.energy_pj.tolist(),
@@ -165,7 +164,7 @@ def _native_cut(cut: Cut, shared: Sequence[int], tiles: Tiles) -> UnevenCut:
 
 
 def _open(cuts: Cuts, shared: Sequence[int]) -> list[list[bool]]:
-    """By cuts placed and shared memory: whether a cut that needs it is still to be placed."""
+    """Return by placed cuts and shared memory True if a cut that needs the memory is still to be placed."""
     placed = product(*(range(len(own) + 1) for own in reversed(cuts.of_operands)))
     return [
         [

@@ -1,8 +1,8 @@
-"""What every cut costs: an operand's boundary between two memories, for each tile that may be below it.
+"""The cost of every cut, an operand's boundary between two memories, for each tile below it.
 
-As ZigZag and DeFiNES count, energy is a sum over cuts of terms that depend on the tile alone: how large it is, how
-often it moves (the loops outside), whether sums are complete. A run of loops right above, along which the tile is used
-again, is inside it, so nothing else has to be known of the order.
+In the accounting of ZigZag and DeFiNES, energy is a sum over cuts of terms that depend on the tile alone: its size, the
+number of its moves (the loops outside), and whether its sums are complete. Loops right above the cut that reuse the
+tile count as inside it, so no further order matters.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from onchip.model.unrolling.tiles import SideBySide, TileElements, Tiles
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One boundary of an operand: energy in pJ, infinite where it cannot be, and bits that memories need for it.
+    """A boundary of an operand: its energy in pJ, infinite if impossible, and the bits it needs in memories.
 
-    `level` is that below; -1 is the units, which keep an operand for the loops that do not change it. `need_bits` are
-    those of a level where sums arrive incomplete, and where they arrive complete; `is_pending` says how they leave.
+    `level` is the memory below; -1 is the MACs, which keep an operand during irrelevant loops. `need_bits` maps a level
+    to the bits for sums that arrive incomplete, and for complete ones. `is_pending` is True if sums leave incomplete.
     """
 
     operand: int
@@ -41,9 +41,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """By operand, from the units up; no order changes what is fixed, nor whether sums leave the units complete.
+    """The cuts of each operand, from the MACs up, and the costs that do not depend on the order.
 
-    `fixed_bits` are those of sums that go from the units straight to the memory where all of them lie.
+    `fixed_bits` are the bits of sums that move from the MACs directly to the memory that holds all outputs.
+    `starts_complete` is True if sums leave the MACs complete, which no order changes.
     """
 
     of_operands: tuple[tuple[Cut, ...], ...]
@@ -53,7 +54,7 @@ class Cuts:
 
 
 class CutTables:
-    """Works them out for one layer on one accelerator."""
+    """The cost tables of one layer on one accelerator."""
 
     def __init__(self, sized: TileElements, problem: LayerProblem, sides: SideBySide) -> None:
         tiles = sized.tiles
@@ -66,7 +67,7 @@ class CutTables:
         self._episodes = tiles.iterations[-1] // tiles.iterations
 
     def cuts(self) -> Cuts:
-        """Of all operands; what units do not keep moves in every cycle, so that cut is fixed: sums never are kept."""
+        """Return the cuts of all operands; operands that the MACs do not keep, and sums, have a fixed lowest cut."""
         found: list[tuple[Cut, ...]] = []
         complete, bits = True, dict[int, int]()
         fixed = self._layer.macs * stated(array_of(self._problem.accelerator).mac_energy_pj)
@@ -121,7 +122,7 @@ class CutTables:
         return Cut(number, lower, energy, need, pending)
 
     def _pending(self, upper: int) -> Flags:
-        """Whether sums are added to after they have arrived above."""
+        """Return True for tiles whose sums are added to after they have arrived above."""
         here, everywhere = self._sides.within[upper + 1], self._sides.within[-1]
         beside = any(everywhere[loop] > here[loop] for loop in here if loop not in RELEVANT[OUTPUT])
         return self._tiles.sums_are_left | beside
@@ -130,7 +131,7 @@ class CutTables:
         return floor(neighbours + EPSILON) if self._sized.accounting.parts_are_cut_late else nearest(neighbours)
 
     def _width(self, upper: int, lower: int, moves: tuple[Move, Move], neighbours: float) -> float:
-        """Bits that cross a boundary in a cycle at most, where that matters; moves are those above and below."""
+        """Return the maximum bits per cycle over a boundary (infinite if irrelevant); moves are above and below."""
         if lower < 0 or not self._sized.accounting.accesses_are_of_a_cycle:
             return inf
         ports = [
@@ -140,7 +141,7 @@ class CutTables:
         return min(above, below * neighbours)
 
     def _moved(self, level: int, bits: Integers, energies: str, most: float = inf) -> Reals:
-        """Energy of all transfers of so many bits at a memory, over all its instances; `most` bits move in a cycle."""
+        """Return the energy of all transfers of `bits` bits over a memory's instances; `most` bits move per cycle."""
         if level < 0:
             return np.zeros(bits.size)
         shortest = int(self._machine.shortest[level])
@@ -154,7 +155,7 @@ class CutTables:
 
 
 def least_to_come(tiles: Tiles, cuts: tuple[Cut, ...]) -> Reals:
-    """By how many cuts are placed, and tile: the least that the others cost if each may be any larger tile."""
+    """Return, by number of placed cuts and tile, the least energy of the others if each may take any larger tile."""
     shape = [count + 1 for count in reversed(tiles.counts)]
     least = np.zeros((len(cuts) + 1, tiles.number))
     for placed in range(len(cuts) - 1, -1, -1):

@@ -22,9 +22,9 @@ from onchip.search.budget.limits import Run
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """A node: a tensor over a half-open range of steps, of so many units in each scratchpad that may take it.
+    """A node: a tensor over a half-open range of steps, with its units in each scratchpad that may take it.
 
-    `saved` is what streaming it would cost; None for one use, which has to have its place.
+    `saved` is the cost of streaming it; None for one use, which needs its place.
     """
 
     tensor: int
@@ -43,12 +43,12 @@ class Register:
     stop: int
 
     def overlaps(self, other: Register) -> bool:
-        """Whether they share a unit."""
+        """True if they share a unit."""
         return self.memory == other.memory and self.start < other.stop and other.start < self.stop
 
 
 def solve_by_colouring(problem: Problem, run: Run) -> Result[Plan]:
-    """What has a register is pinned in its scratchpad."""
+    """Pin each tensor that has a register in its scratchpad."""
     return solve_by_pinning_whole_lives(problem, run, "colouring", _pin_what_is_coloured)
 
 
@@ -151,7 +151,7 @@ class Colouring:
         return float("inf") if saved is None else saved / max(1, degree)
 
     def _simplify(self) -> list[int]:
-        """Take the nodes away, one by one: one that finds a colour whatever the rest gets, else the least by rank."""
+        """Remove nodes one by one: one that finds a colour in any case, otherwise the lowest by rank."""
         blocked = [self._blocked(node) for node in range(len(self._ranges)) if self._run.stop is None]
         degree = [len(neighbours) for neighbours in self._neighbours]
         left = set(range(len(self._ranges)))
@@ -182,7 +182,7 @@ class Colouring:
 
 
 def _interference(ranges: Sequence[LiveRange], run: Run) -> list[set[int]]:
-    """Return per range those that live in one of its steps, in a scratchpad that may take both."""
+    """Return for each range the ranges alive in one of its steps, in a scratchpad that may take both."""
     alive: dict[int, list[int]] = {}
     for node, live in enumerate(ranges):
         for step in range(live.start, live.stop):

@@ -15,13 +15,11 @@ from itertools import pairwise
 from onchip.answer.problem import Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.memory.baselines.baselines import RANKS, place_by_size_or_evict
-from onchip.memory.baselines.belady import belady_moves
-from onchip.memory.decisions.compose import SearchMove, non_compulsory_cost, schedule_of_moves
-from onchip.memory.decisions.incumbent import PlanIncumbent
-from onchip.memory.spill.best_first.exact import solve_exactly
-from onchip.memory.spill.best_first.given import with_given_order
-from onchip.memory.spill.best_first.search import BestFirstSearch
+from onchip.memory.baselines.belady import RANKS, belady_moves, place_by_size_or_evict
+from onchip.memory.decisions import PlanIncumbent, SearchMove, non_compulsory_cost, schedule_of_moves
+from onchip.memory.spill.exact import solve_exactly
+from onchip.memory.spill.min_peak import with_given_order
+from onchip.memory.spill.search import BestFirstSearch
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.bit_masks import bits, mask_of
 from onchip.model.lifetimes.indexed import IndexedProblem
@@ -119,9 +117,9 @@ def joined_order(indexed: IndexedProblem, run: Run, largest: int) -> tuple[int, 
 def region_problem(indexed: IndexedProblem, region: range, boundary: RegionBoundary) -> IndexedProblem:
     """Return the region as a problem of its own, its operators numbered from 1.
 
-    Operator 0 puts there what the boundary says is resident. What is read later has one reader of
-    its own after the region, so that dropping it costs what it will cost. What came before and is
-    not resident was paid for when it left: its first load is free.
+    Operator 0 writes the residents at the boundary. A tensor read later has a reader of its own after the region, so
+    that its eviction costs what it will cost. A tensor from before that is not resident was paid for when it left: its
+    first load is free.
     """
     leaving = [
         tensor
@@ -145,7 +143,7 @@ def region_problem(indexed: IndexedProblem, region: range, boundary: RegionBound
 
 
 def _is_known(indexed: IndexedProblem, tensor: int, region: range) -> bool:
-    """Whether the tensor exists, or a source has been read, by the end of the region."""
+    """True if the tensor exists, or a source has been read, by the end of the region."""
     if indexed.producer[tensor] >= 0:
         return indexed.producer[tensor] < region.stop
     return any(reader < region.stop for reader in indexed.reader_lists[tensor][:1])
@@ -160,7 +158,7 @@ def _least_cost_moves(part: IndexedProblem, run: Run) -> tuple[SearchMove, ...]:
 def _boundary_after(
     indexed: IndexedProblem, region: range, boundary: RegionBoundary, moves: tuple[SearchMove, ...]
 ) -> RegionBoundary:
-    """Replay the region's own moves: what is resident then and read later, and what DRAM has a copy of."""
+    """Replay the region's moves; return residents that are read later, and copies in DRAM."""
     resident, copied = set(bits(boundary.resident)), set(bits(boundary.copied))
     inside = [move for move in moves if 1 <= move.operator <= len(region)]
     executed: set[int] = set()
@@ -175,7 +173,7 @@ def _boundary_after(
 
 
 def _lower_bound(indexed: IndexedProblem, run: Run, value: int) -> int:
-    """Return what a search of the whole proves within its node limit and the time that is left."""
+    """Return the bound of a short search of the whole."""
     if value == 0 or run.stop is not None:
         return 0
     return min(value, BestFirstSearch(indexed, _part_of(run, BOUND_NODE_LIMIT)).solve().lower_bound)

@@ -1,33 +1,55 @@
-"""Some tensors are pinned in one scratchpad for their whole life, all others streamed: a legal plan of that.
+"""`--method onsram` and `naive`: tensors pinned for their whole life in a scratchpad, all others streamed.
 
-What obstructs an operator or has no addresses is unpinned again, the worst by rank first.
+A streamed tensor is loaded for each operator that uses it. What obstructs an operator or has no addresses is unpinned
+again, the last in rank first. OnSRAM-Static (Pal et al., TECS 2022) pins greedily by a weighted sum of size, reuses and
+lifetime; `docs/rivals.md` lists what the paper leaves open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
 from typing import TypeAlias
 
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
 from onchip.ir.tensor import Role
-from onchip.memory.allocate.construct.chains import packing_problem
-from onchip.memory.allocate.exact.attempt import Attempt
-from onchip.memory.allocate.exact.windows import hard_stretch
-from onchip.memory.baselines.streamed import stacked, streamed_schedule
-from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.allocate.exact import Attempt, hard_stretch
+from onchip.memory.allocate.residencies import packing_problem
+from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.memory.effort import STEP
-from onchip.memory.spill.best_first.given import with_order_settled
+from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit, places_of_operands
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
 
 
+def streamed_schedule(indexed: IndexedProblem, order: Sequence[int]) -> OperatorSchedule:
+    """Return the schedule in which no tensor stays; every operator must fit by itself."""
+    residencies = []
+    for step, operator in enumerate(order):
+        places = places_of_operands(indexed, operator) or {}
+        residencies += [PlannedResidency(tensor, step, step + 1, places[tensor]) for tensor in sorted(places)]
+    return OperatorSchedule(tuple(order), tuple(residencies))
+
+
+def stacked(indexed: IndexedProblem, schedule: OperatorSchedule) -> tuple[int, ...]:
+    """Return offsets in bytes for a streamed schedule: one upon the other, what ends unaligned on top."""
+    top: dict[tuple[int, int], int] = {}
+    offsets: dict[PlannedResidency, int] = {}
+    views = indexed.views
+    for residency in sorted(schedule.residencies, key=lambda r: views[r.memory].room.padding_bytes[r.tensor]):
+        room, place = views[residency.memory].room, (residency.start, residency.memory)
+        offsets[residency] = top.get(place, 0)
+        top[place] = offsets[residency] + room.units[residency.tensor] * room.alignment_bytes
+    return tuple(offsets[residency] for residency in schedule.residencies)
+
+
 class Pins:
-    """Which tensors are pinned where, the best first, and where the others go in each step beside them."""
+    """Pinned tensors and their scratchpads, the best first, and places of the others in each step."""
 
     def __init__(self, indexed: IndexedProblem, order: Sequence[int]) -> None:
         self.indexed = indexed
@@ -49,7 +71,7 @@ class Pins:
         return bits(written & read & (1 << len(indexed.views)) - 1)
 
     def saved(self, tensor: int, memory: int) -> int:
-        """What being pinned there saves of the transfers of a tensor that is streamed, those at their cheapest."""
+        """Return the cost of transfers saved by pinning a tensor there, compared with streaming at the cheapest."""
         indexed, view = self.indexed, self.indexed.views[memory]
         loads, dear = len(self.uses[tensor]), view.load_costs[tensor]
         stores = 0
@@ -79,16 +101,16 @@ class Pins:
         self.unpin((alive or there)[-1])
 
     def spare_units(self, memory: int, steps: range) -> int:
-        """How much room the pinned leave where they leave least."""
+        """Return the least units that pinned tensors leave in these steps."""
         room = self.indexed.views[memory].room
         return room.capacity_units - max(room.units_of_all(self._pinned_in[step][memory]) for step in steps)
 
     def leave_room(self, steps: Iterable[int]) -> bool:
-        """Whether in each of these steps all that is streamed has a place."""
+        """True if all streamed tensors have a place in each of these steps."""
         return all(self.places(step) is not None for step in steps)
 
     def places(self, step: int) -> Mapping[int, int] | None:
-        """A scratchpad for each operand that is streamed in a step, None if they do not fit beside the pinned."""
+        """Map each streamed operand of a step to a scratchpad; None if they do not fit beside pinned tensors."""
         return places_of_operands(self.indexed, self.order[step], self._pinned_in[step])
 
     def schedule(self) -> OperatorSchedule:
@@ -153,3 +175,58 @@ def solve_by_pinning_whole_lives(problem: Problem, run: Run, method: str, choose
             incumbent.offer(*placed, non_compulsory_cost(indexed, placed[0]), method)
     incumbent.stopped_by = run.stop or Stop.COMPLETED
     return incumbent.result(method)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the logarithms of the cost saved by pinning a tensor, of its bytes and of its steps."""
+
+    saved: float
+    size: float
+    lifetime: float
+
+
+WEIGHTS = (Weights(1, -1, -1), Weights(1, 0, -1), Weights(1, -1, 0), Weights(1, 0, 0))
+
+
+def solve_as_onsram(problem: Problem, run: Run) -> Result[Plan]:
+    """All weightings are tried; the cheapest plan counts."""
+    return solve_by_pinning_whole_lives(problem, run, "onsram", _pin_by_each_weighting)
+
+
+def _pin_by_each_weighting(unpinned: Pins, run: Run) -> Iterable[Pins]:
+    for weights in WEIGHTS:
+        pins = Pins(unpinned.indexed, unpinned.order)
+        for tensor in by_rank(pins, weights):
+            if run.stop is not None:
+                return
+            pin_where_it_fits_best(pins, tensor)
+        yield pins
+
+
+def by_rank(pins: Pins, weights: Weights) -> list[int]:
+    """Return the tensors that save something when pinned, the highest weighted sum first."""
+    ranks: dict[int, float] = {}
+    for tensor, size_bytes in enumerate(pins.indexed.sizes_bytes):
+        saved = max((pins.saved(tensor, memory) for memory in pins.homes(tensor)), default=0)
+        if saved > 0 and len(pins.uses[tensor]) > 1:
+            steps = len(pins.life(tensor))
+            ranks[tensor] = weights.saved * log(saved) + weights.size * log(size_bytes) + weights.lifetime * log(steps)
+    return sorted(ranks, key=lambda tensor: (-ranks[tensor], tensor))
+
+
+def pin_where_it_fits_best(pins: Pins, tensor: int) -> None:
+    """Pin it where it saves most, of those where it leaves least room, if every operator still has its own."""
+    found: list[tuple[int, int, int]] = []
+    for memory in pins.homes(tensor):
+        pins.pin(tensor, memory)
+        if pins.leave_room(pins.life(tensor)):
+            found.append((-pins.saved(tensor, memory), pins.spare_units(memory, pins.life(tensor)), memory))
+        pins.unpin(tensor)
+    if found:
+        pins.pin(tensor, min(found)[-1])
+
+
+def solve_naively(problem: Problem, run: Run) -> Result[Plan]:
+    """Keep nothing on chip between operators: every operand is streamed."""
+    return solve_by_pinning_whole_lives(problem, run, "naive", lambda _pins, _run: ())

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.memory.decisions.incumbent import PlanIncumbent
-from onchip.memory.retention.learning import PackingOfPart
-from onchip.memory.spill.best_first.given import with_order_settled
+from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
+from onchip.memory.retention.kept_gaps import PackingOfPart
+from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
@@ -54,7 +53,7 @@ def solve_as_thesis(problem: Problem, run: Run) -> Result[Plan]:
 
 
 def _place_count(indexed: IndexedProblem) -> int:
-    """How many x[n][k][m] there are."""
+    """Return the number of variables x[n][k][m]."""
     lives = (uses[-1] + 1 - uses[0] for uses in indexed.uses(range(indexed.operator_count)) if uses)
     return sum(lives) * len(indexed.views)
 
@@ -77,7 +76,7 @@ def schedule_of(thesis: PinningModel, outcome: MipOutcome) -> OperatorSchedule:
 
 
 def _offer_packed(incumbent: PlanIncumbent, schedule: OperatorSchedule) -> None:
-    """Give each scratchpad's residencies addresses; where there are none, that is said and not mended."""
+    """Give the residencies of each scratchpad addresses; if there are none, that is reported and not repaired."""
     indexed, run = incumbent.indexed, incumbent.run
     offsets_bytes: dict[PlannedResidency, int] = {}
     for memory, view in enumerate(indexed.views):

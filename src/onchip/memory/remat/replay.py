@@ -1,29 +1,111 @@
-"""A plan for one order of first runs, made step by step: what is missing is brought back, what costs least leaves.
+"""A plan for one order of first runs, step by step, where operators may run again.
 
-What an operator reads and is not resident is loaded again or computed again, with all that this takes, whichever is
-cheaper. Where there is no room, tensors leave: first those that no first run reads any more, then by what bringing
-them back costs for their bytes and the steps until then. A guide names tensors that should stay; they leave last.
+A missing operand is loaded, or its operator runs again, whichever is cheaper. Where tensors must leave, those without
+a later first run leave first, then the cheapest by the cost of their return, their bytes and the steps until then.
+Tensors named by a guide leave last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
-from onchip.memory.decisions.compose import SearchMove, schedule_of_moves
-from onchip.memory.remat.needs import NEVER, FirstRuns
+from onchip.memory.decisions import SearchMove, schedule_of_moves
+from onchip.model.lifetimes.indexed import IndexedProblem
+
+NEVER = 1 << 60
+"""A step that does not come, and a cost that nobody pays."""
+
+
+@dataclass(frozen=True)
+class FirstRuns:
+    """The operators in the order in which they run for the first time, each once."""
+
+    indexed: IndexedProblem
+    order: tuple[int, ...]
+
+    @cached_property
+    def step_of(self) -> tuple[int, ...]:
+        """Return for each operator the step of its first run."""
+        steps = [0] * len(self.order)
+        for step, operator in enumerate(self.order):
+            steps[operator] = step
+        return tuple(steps)
+
+    @cached_property
+    def born(self) -> tuple[int, ...]:
+        """Map each tensor to the step in which it is written first; -1 if it comes from DRAM."""
+        producer = self.indexed.producer
+        return tuple(self.step_of[one] if one >= 0 else -1 for one in producer)
+
+    @cached_property
+    def reads(self) -> tuple[tuple[int, ...], ...]:
+        """Map each tensor to the steps whose first runs read it, ascending."""
+        return tuple(tuple(sorted(self.step_of[one] for one in readers)) for readers in self.indexed.reader_lists)
+
+    @cached_property
+    def costs(self) -> tuple[int, ...]:
+        """Map each operator to the cost of one more run; NEVER if it may not run again."""
+        problem = self.indexed.problem
+        return tuple(
+            problem.cost_again(one) if problem.may_run_again(one) else NEVER for one in problem.graph.operators
+        )
+
+    @cached_property
+    def may_spill(self) -> bool:
+        """True if tensors may be stored and loaded again."""
+        return not self.indexed.problem.objective.forbids_spills
+
+    def return_costs(self, tensor: int) -> tuple[int, int]:
+        """Return the cost of storing a tensor once, if DRAM has no copy, and of each load."""
+        indexed = self.indexed
+        if not self.may_spill:
+            return NEVER, NEVER
+        return (0 if indexed.backed >> tensor & 1 else indexed.store_costs[tensor]), indexed.load_costs[tensor]
+
+    def live(self, step: int) -> list[int]:
+        """Return the tensors that were there before a step and that first runs from that step on read."""
+        return [
+            tensor
+            for tensor, reads in enumerate(self.reads)
+            if reads and reads[-1] >= step and self.born[tensor] < step and self._was_there(tensor, step)
+        ]
+
+    def _was_there(self, tensor: int, step: int) -> bool:
+        """True if the tensor was written before, or loaded for an earlier reader."""
+        return self.born[tensor] >= 0 or self.reads[tensor][0] < step
+
+    def live_units(self) -> list[int]:
+        """Return per step the units of its operands and of what is live over it."""
+        change = [0] * (len(self.order) + 1)
+        for tensor, reads in enumerate(self.reads):
+            first = self.born[tensor] if self.born[tensor] >= 0 else (reads[0] if reads else None)
+            if first is not None:
+                change[first] += self.indexed.room.units[tensor]
+                change[(reads[-1] if reads else first) + 1] -= self.indexed.room.units[tensor]
+        total, units = 0, []
+        for one in change[:-1]:
+            total += one
+            units.append(total)
+        return units
+
+
+def given_order(indexed: IndexedProblem, order: Sequence[int] | None = None) -> FirstRuns:
+    """Return the first runs in an order, or in that of the graph."""
+    return FirstRuns(indexed, tuple(range(indexed.operator_count)) if order is None else tuple(order))
 
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """Tensors that leave last, and how the others are weighed.
+    """Tensors that leave last, and weights of the others.
 
-    `kept` are pairs (until which step, tensors), ascending: what should be there at that step. The price of a tensor is
-    what its return costs, by its units and by the `distance` power of the steps until it is needed; `weights`
-    multiply it, and so does `firmness` that of what should stay, which leaves after all others where that is infinite.
-    Something leaves only where more than `patience` times the room is taken: what waits and is not read again has left
-    with its last use, and then all may have fit.
+    `kept` are pairs of a step and the tensors that should be resident then, ascending. The price of a tensor is the
+    cost of its return, divided by its units and by the `distance` power of the steps until its next use; `weights`
+    multiply it. `firmness` multiplies the price of a kept tensor; if it is infinite, kept tensors leave after all
+    others. A tensor leaves only if more than `patience` times the capacity is taken: tensors without a further reader
+    leave with their last use, and then all may fit.
     """
 
     kept: tuple[tuple[int, frozenset[int]], ...] = ()
@@ -84,7 +166,7 @@ class GuidedReplay:
         return Replayed(tuple(self._moves), self._cost) if self._all_fits() else None
 
     def _all_fits(self) -> bool:
-        """Whether the room is enough at every step where everything leaves with its last use."""
+        """True if the capacity is enough at every step when tensors leave with their last use."""
         if self._most_waiting <= self._units:
             return True
         change = [0] * (len(self._moves) + 1)
@@ -96,7 +178,7 @@ class GuidedReplay:
     # What is missing
 
     def _bring_inputs(self, operator: int) -> bool:
-        """Run again what writes the missing inputs, and what that needs; what is loaded comes with its reader."""
+        """Run the producers of missing inputs again, with all that they need; loads come with their reader."""
         again = self._runs_for(operator)
         if again is None:
             return False
@@ -136,7 +218,7 @@ class GuidedReplay:
         return load if tensor in self._stored else min(NEVER, store + load)
 
     def _cost_again(self, tensor: int, estimates: dict[int, int]) -> int:
-        """What computing a missing tensor again costs, what it reads coming the cheapest way."""
+        """Return the cost of computing a missing tensor again, its inputs coming the cheapest way."""
         waiting = [tensor]
         while waiting:
             one = waiting[-1]
@@ -230,7 +312,7 @@ class GuidedReplay:
         return (2 if is_firm else 1), price * self._guide.firmness if is_kept and not is_firm else price
 
     def _should_stay(self, tensor: int) -> bool:
-        """Whether it is kept at the next moment, or was at the one before and is needed until the next."""
+        """True if the tensor is kept at the next moment, or was at the last and is needed before the next."""
         if tensor in self._kept:
             return True
         return tensor in self._kept_before and self._needed(tensor) < self._until

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
-from onchip.memory.decisions.compose import SearchMove
+from onchip.memory.decisions import SearchMove
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.limits import Run
@@ -39,7 +39,7 @@ class SearchAnswer:
 
 @dataclass(slots=True)
 class _Frontier:
-    """The states that nobody makes useless, by what has run, and how each was reached."""
+    """States that no other state dominates, by the operators that have run, and how each was reached."""
 
     heap: list[tuple[int, int, int, RunState]] = field(default_factory=list)
     reached: dict[RunState, tuple[RunState, SearchMove] | None] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class _Frontier:
         heappush(self.heap, (cost, -state.run.bit_count(), next(self._number), state))
 
     def is_current(self, cost: int, state: RunState) -> bool:
-        """Whether nothing has made the state useless since it was offered."""
+        """True if no state has dominated this one since it was offered."""
         return (state.resident, state.stored, cost) in self._least[state.run]
 
 
@@ -120,11 +120,11 @@ class RecomputationSearch:
                 self._run_operator(cost + more, state, operator, state.stored | brought[1])
 
     def _pays_again(self, operator: int, state: RunState, useful: int) -> bool:
-        """Whether something that it writes may be needed, and is not there."""
+        """True if the operator writes a tensor that may be needed and is not resident."""
         return self._may_run_again[operator] and bool(self._indexed.writes[operator] & useful & ~state.resident)
 
     def _brought(self, operator: int, state: RunState) -> tuple[int, int] | None:
-        """What bringing the missing inputs costs, and which are in DRAM then; None where they cannot be brought."""
+        """Return the cost of bringing the missing inputs, and those stored by then; None if they cannot be brought."""
         indexed, cost, stored = self._indexed, 0, 0
         for tensor in bits(indexed.reads[operator] & ~state.resident):
             is_first = indexed.producer[tensor] < 0 and not indexed.readers[tensor] & state.run
@@ -149,7 +149,7 @@ class RecomputationSearch:
             self._frontier.offer(cost, RunState(executed, resident, stored), (state, move))
 
     def _smallest_that_leave(self, needed: int, staying: int) -> Iterator[int]:
-        """Sets of tensors without which the rest fits beside what is needed, none of which contains another."""
+        """Yield minimal sets of tensors without which the others fit beside the operands."""
         tensors = sorted(bits(staying), key=lambda tensor: -self._indexed.room.units[tensor])
         yield from self._without(needed | staying, tuple(tensors), 0, 0)
 
@@ -175,7 +175,7 @@ class RecomputationSearch:
         return room.holds(tensors, units)
 
     def _useful_after(self, run: int) -> int:
-        """The tensors that somebody may still read who has not run, or who may run again for such a reader."""
+        """Return the tensors with a reader that has not run, or that may run again for such a reader."""
         if run not in self._useful:
             indexed, useful = self._indexed, 0
             for operator in reversed(range(indexed.operator_count)):

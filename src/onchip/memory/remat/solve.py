@@ -14,23 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import inf
 from random import Random
 from typing import Final
 
 from onchip.answer.problem import Objective, Order, Problem
 from onchip.answer.program import Plan
 from onchip.answer.result import Result, Status, Stop
-from onchip.memory.allocate.exact.pack import pack_schedule
-from onchip.memory.decisions.compose import SearchMove, schedule_of_moves
-from onchip.memory.decisions.incumbent import PlanIncumbent
+from onchip.memory.allocate.pack import pack_schedule
+from onchip.memory.decisions import PlanIncumbent, SearchMove, schedule_of_moves
 from onchip.memory.effort import STEP
-from onchip.memory.remat.needs import NEVER, FirstRuns
-from onchip.memory.remat.replay import Guide, GuidedReplay, Replayed
+from onchip.memory.remat.replay import NEVER, FirstRuns, Guide, GuidedReplay, Replayed
 from onchip.memory.remat.search import RecomputationSearch
-from onchip.memory.retention.stages import Moment, StageModel, StagesAnswer, moment_of_any_order, moments_of_order
-from onchip.memory.spill.best_first.exact import solve_exactly
-from onchip.memory.spill.best_first.given import with_order_settled
-from onchip.memory.spill.large.components import solve_in_components
+from onchip.memory.remat.stages import Moment, StageModel, StagesAnswer, moment_of_any_order, moments_of_order
+from onchip.memory.spill.exact import solve_exactly, solve_in_components
+from onchip.memory.spill.min_peak import with_order_settled
 from onchip.model.capacity.fitting import operators_that_do_not_fit
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.search.budget.budget import Budget
@@ -40,28 +38,47 @@ from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.search.strategy.stage import without_bound
 
 METHOD: Final = "exact"
-OPERATORS_TO_SEARCH: Final = 60
-SETS_TO_SEARCH: Final = 300_000
-STATES_WITHOUT_RECOMPUTATION: Final = 20_000
-FIRST_MOMENTS: Final = 5
-MOST_MOMENTS: Final = 40
-ROUNDS_OF_MOMENTS: Final = 6
-MOMENTS_A_ROUND: Final = 3
-DISTANCES: Final = (0.0, 0.5, 1.0, 2.0)
-FIRMNESSES: Final = (float("inf"), 10.0, 2.0)
-PATIENCES: Final = (1.0, 1.0005, 1.003, 1.01, 1.03, 1.1)
-"""Little more, where exactly what fits is asked for: of 645 MB a plan in all of it waits in 0.1 MB more."""
-ROUNDS_WITHOUT_LIMIT: Final = 300
-TENSORS_CHANGED: Final = 3
-FACTORS: Final = (0.1, 0.5, 2.0, 10.0)
-SHRINKING: Final = (1.0, 0.995, 0.98, 0.95, 0.9, 0.8)
-"""Shares of the room that plans are made for until one packs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputationParams:
+    """Constants of plans in which operators may run again."""
+
+    searched_operators: int = 60
+    """Operators up to which a search of everything is tried."""
+    sets: int = 300_000
+    """Sets of tensors of that search: seconds."""
+    states_without: int = 20_000
+    """States of a plan in which nothing runs again, without a node limit."""
+    first_moments: int = 5
+    """Moments of the first model, spread over the steps in which not all fits."""
+    moments: int = 24
+    """Moments of the last model."""
+    moments_a_round: int = 3
+    """Moments added where a guided replay missed a tensor."""
+    distances: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
+    """Powers of the distance to the next use in the price of a tensor."""
+    firmnesses: tuple[float, ...] = (inf, 10.0, 2.0)
+    """Factors of the price of a tensor that a guide keeps."""
+    patiences: tuple[float, ...] = (1.0, 1.0005, 1.003, 1.01, 1.03, 1.1)
+    """Ratios of the room that may be taken before a tensor leaves; it fits if others leave with their last use."""
+    rounds_without_limit: int = 300
+    """Replays with changed weights, without a limit."""
+    tensors_changed: int = 3
+    """Weights changed for one replay."""
+    factors: tuple[float, ...] = (0.1, 0.5, 2.0, 10.0)
+    """Factors of a changed weight."""
+    shrinking: tuple[float, ...] = (1.0, 0.995, 0.98, 0.95, 0.9, 0.8)
+    """Parts of the room that plans are made for until one packs."""
+
+
+PARAMS: Final = RecomputationParams()
 
 
 def solve_with_recomputation(problem: Problem, run: Run) -> Result[Plan]:
-    """Find a plan of least cost, runs again included, and bound what every such plan costs, as far as limits allow.
+    """Find a plan of least cost, runs again included, and a lower bound on every such plan, within the limits.
 
-    INFEASIBLE if a single operator does not fit, or if nothing may be spilled and no plan is proven to be there.
+    INFEASIBLE if a single operator does not fit, or if nothing may be spilled and no plan exists.
     """
     if operators_that_do_not_fit(IndexedProblem.of(problem)):
         return Result(Status.INFEASIBLE, None, None, 0, run.seconds, METHOD)
@@ -97,7 +114,7 @@ class _Planner:
             self.run,
             self._change_weights,
             end_turn=self._offer_better,
-            nodes_without_limit=ROUNDS_WITHOUT_LIMIT * self.indexed.operator_count,
+            nodes_without_limit=PARAMS.rounds_without_limit * self.indexed.operator_count,
         )
         stop = Portfolio(self.incumbent, [*strategies, weights], Budget(self.run)).solve()
         if not self.incumbent.is_infeasible:
@@ -110,7 +127,7 @@ class _Planner:
         if not is_spilling and problem.order is Order.GIVEN and self._units < max(self.first_runs.live_units()):
             return
         asked = replace(problem, recomputation=None, objective=problem.objective if is_spilling else Objective.PEAK)
-        limits = replace(self.run.limits, node_limit=self.run.limits.node_limit or STATES_WITHOUT_RECOMPUTATION)
+        limits = replace(self.run.limits, node_limit=self.run.limits.node_limit or PARAMS.states_without)
         result = solve_exactly(asked, without_bound(replace(turn.run, limits=limits)))
         if result.answer is not None and result.objective_value is not None:
             value = result.objective_value if is_spilling else 0
@@ -125,11 +142,11 @@ class _Planner:
     # The search over everything
 
     def _search(self, turn: Stepped) -> Iterator[None]:
-        if self.indexed.operator_count > OPERATORS_TO_SEARCH:
+        if self.indexed.operator_count > PARAMS.searched_operators:
             return
-        for share in SHRINKING:
+        for share in PARAMS.shrinking:
             units = None if share == 1.0 else int(self.indexed.room.capacity_units * share)
-            search = RecomputationSearch(self.indexed, turn.run, SETS_TO_SEARCH, units)
+            search = RecomputationSearch(self.indexed, turn.run, PARAMS.sets, units)
             answer = search.search()
             if units is None:
                 self.incumbent.is_infeasible = answer.lower_bound is None
@@ -164,14 +181,11 @@ class _Planner:
             yield
         first = self._first_steps()
         steps = [self._peak_step] if first else []
-        for number in range(ROUNDS_OF_MOMENTS):
-            if not steps:
-                return
-            more = self._round(steps, turn) if number else [*first, *self._round(steps, turn)]
-            yield
-            if not more or len(steps) >= MOST_MOMENTS:
-                return
+        more = first
+        while more and len(steps) < PARAMS.moments:
+            more = [step for step in {*first, *self._round(steps, turn)} if step not in steps]
             steps = sorted({*steps, *more})
+            yield
 
     def _solve_moments(self, moments: tuple[Moment, ...], run: Run, *, is_bound: bool) -> StagesAnswer:
         answer = StageModel(self.first_runs, moments).solve(run, STEP.long_work)
@@ -190,7 +204,7 @@ class _Planner:
         full = [step for step, units in enumerate(self.first_runs.live_units()) if units > self._units]
         if not full:
             return []
-        spread = {full[at * (len(full) - 1) // (FIRST_MOMENTS - 1)] for at in range(FIRST_MOMENTS)}
+        spread = {full[at * (len(full) - 1) // (PARAMS.first_moments - 1)] for at in range(PARAMS.first_moments)}
         return sorted(spread | {self._peak_step})
 
     def _round(self, steps: list[int], turn: Stepped) -> list[int]:
@@ -209,13 +223,13 @@ class _Planner:
         replay = GuidedReplay(self.first_runs, self._units, guide)
         replay.replay()
         new = [step for step in replay.missed_at if step not in steps]
-        return new[:MOMENTS_A_ROUND]
+        return new[: PARAMS.moments_a_round]
 
     def _replay_each(self, guide: Guide, phase: str, turn: Stepped) -> None:
         """Offer the best of the replays of a guide at each distance, and as firmly as there is something to keep."""
         best: tuple[Replayed, Guide] | None = None
-        firmnesses = FIRMNESSES if guide.kept else FIRMNESSES[:1]
-        for patience, distance, firmness in product(PATIENCES, DISTANCES, firmnesses):
+        firmnesses = PARAMS.firmnesses if guide.kept else PARAMS.firmnesses[:1]
+        for patience, distance, firmness in product(PARAMS.patiences, PARAMS.distances, firmnesses):
             if turn.run.stop is not None:
                 break
             asked = replace(guide, distance=distance, firmness=firmness, patience=patience)
@@ -231,7 +245,7 @@ class _Planner:
 
     def _offer_replayed(self, found: Replayed, guide: Guide, phase: str) -> bool:
         """Keep it, or the same in less room where it does not pack."""
-        for share in SHRINKING:
+        for share in PARAMS.shrinking:
             if share < 1.0:
                 again = GuidedReplay(self.first_runs, int(self._units * share), guide, self._most(None)).replay()
                 if again is None:
@@ -255,9 +269,11 @@ class _Planner:
         tensors = sorted({tensor for step in self._first_steps() for tensor in self.first_runs.live(step)})
         while tensors:
             weights = dict(self.guide.weights)
-            for tensor in random.sample(tensors, min(TENSORS_CHANGED, len(tensors))):
-                weights[tensor] = weights.get(tensor, 1.0) * random.choice(FACTORS)
-            guide = replace(self.guide, patience=random.choice(PATIENCES), weights=tuple(sorted(weights.items())))
+            for tensor in random.sample(tensors, min(PARAMS.tensors_changed, len(tensors))):
+                weights[tensor] = weights.get(tensor, 1.0) * random.choice(PARAMS.factors)
+            guide = replace(
+                self.guide, patience=random.choice(PARAMS.patiences), weights=tuple(sorted(weights.items()))
+            )
             most = self._most(self.better[-1] if self.better else None)
             found = GuidedReplay(self.first_runs, self._units, guide, most).replay()
             if found is not None:

@@ -1,7 +1,7 @@
-"""Order, places and addresses in one CP-SAT model: the last word where addresses cost traffic, without links.
+"""Order, residencies and addresses in one CP-SAT model, without links between scratchpads.
 
-Time-indexed like COSMA's formulation, so it is for small graphs, and only after cheaper ways have proven a
-bound and left something open.
+The model has a boolean for each step, as COSMA's formulation has. It serves small graphs whose optimum the cheaper
+searches leave open.
 """
 
 from __future__ import annotations
@@ -14,16 +14,74 @@ from typing import TYPE_CHECKING
 from onchip.answer.problem import Objective, Placement
 from onchip.answer.result import Result, Status
 from onchip.ir.tensor import Role
-from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency, non_compulsory_cost
-from onchip.memory.decisions.incumbent import PlanIncumbent
-from onchip.memory.retention.addressed_variables import PlaceVariables, StepPlace
+from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency, non_compulsory_cost
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem, Overwritable
+from onchip.model.lifetimes.windows import Windows
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlace:
+    """A tensor in a scratchpad (by number) in a step."""
+
+    tensor: int
+    memory: int
+    step: int
+
+    @property
+    def before(self) -> StepPlace:
+        """Return the place of the same tensor one step earlier."""
+        return StepPlace(self.tensor, self.memory, self.step - 1)
+
+
+class PlaceVariables:
+    """Booleans for each operator and step (`runs`), and for each place: the tensor is `at` it, begins there, how."""
+
+    def __init__(self, indexed: IndexedProblem) -> None:
+        from ortools.sat.python import cp_model
+
+        self._indexed = indexed
+        self._model = cp_model.CpModel()
+        self._steps = range(indexed.operator_count)
+        self._windows = Windows.of(indexed)
+        self._make_variables()
+
+    def _make_variables(self) -> None:
+        model, windows = self._model, self._windows
+        self._runs = [
+            {s: model.new_bool_var(f"runs_{o}_{s}") for s in window} for o, window in enumerate(windows.steps)
+        ]
+        self._places = [
+            StepPlace(tensor, memory, step)
+            for tensor, lifetime in enumerate(windows.lifetimes)
+            for memory in self._memories_of(tensor)
+            for step in lifetime
+        ]
+        self._at = {place: model.new_bool_var(f"at_{place}") for place in self._places}
+        self._begins = {place: model.new_bool_var(f"begins_{place}") for place in self._places}
+        self._loads = {place: model.new_bool_var(f"loads_{place}") for place in self._places}
+        self._computed = {
+            place: model.new_bool_var(f"computed_{place}")
+            for place in self._places
+            if self._indexed.written_in[place.tensor] >> place.memory & 1
+            and place.step in self._runs_of_producer(place.tensor)
+        }
+
+    def _memories_of(self, tensor: int) -> tuple[int, ...]:
+        """The scratchpads in which a tensor may be of use."""
+        return tuple(bits(self._indexed.written_in[tensor] | self._indexed.read_in[tensor]))
+
+    def _runs_of_producer(self, tensor: int) -> dict[int, cp_model.IntVar]:
+        producer = self._indexed.producer[tensor]
+        return self._runs[producer] if producer >= 0 else {}
+
+    def _step_of(self, operator: int) -> cp_model.LinearExprT:
+        return sum(step * runs for step, runs in self._runs[operator].items())
 
 
 class TieVariables(PlaceVariables):
@@ -48,7 +106,7 @@ class TieVariables(PlaceVariables):
         return self._model.new_int_var(0, last, f"offset_{place}")
 
     def _overwrite(self, inputs: tuple[Overwritable, ...], step: int, runs: cp_model.IntVar) -> None:
-        """Any outputs lie in an input when their operator runs in this step, each in one of those of a group."""
+        """Let each output lie in the bytes of one input of each group, if its operator runs in this step."""
         groups: dict[tuple[int, int], list[cp_model.IntVar]] = {}
         for one in inputs:
             for written, shift_bytes in one.ties:
@@ -86,12 +144,12 @@ class AddressedSchedule:
 
 
 def is_small_enough(indexed: IndexedProblem) -> bool:
-    """Whether the model (steps x tensors x scratchpads) can be built and solved in reasonable time."""
+    """True if the model (steps x tensors x scratchpads) can be built and solved in reasonable time."""
     return indexed.operator_count * len(indexed.tensors) * len(indexed.views) <= LARGEST_MODEL
 
 
 class AddressedModel(TieVariables):
-    """Per operator and step `runs`; per place whether the tensor is `at` it, begins there and how, its offset."""
+    """The model with addresses: `runs` for each operator and step; `at`, start and offset for each place."""
 
     def __init__(self, indexed: IndexedProblem, lower_bound: int, upper_bound: int | None) -> None:
         super().__init__(indexed)
@@ -141,7 +199,7 @@ class AddressedModel(TieVariables):
             self._model.add_bool_or(*ways, begins.negated())
 
     def _an_operator_writes_an_output_into_one_scratchpad(self) -> None:
-        """What is computed is there in the step of its operator: one place, since none can begin before otherwise."""
+        """An output begins in the step of its operator, in one place, since it cannot begin earlier."""
         for tensor, producer in enumerate(self._indexed.producer):
             if producer >= 0:
                 computed = [literal for place, literal in self._computed.items() if place.tensor == tensor]
@@ -150,7 +208,7 @@ class AddressedModel(TieVariables):
             self._model.add_implication(literal, self._begins[place])
 
     def _what_is_loaded_has_been_stored(self) -> None:
-        """What the network computes is loaded after it has run; an activation, after its one spill."""
+        """A tensor computed by the network is loaded after its operator has run, an activation after its one spill."""
         for place, loads in self._loads.items():
             if self._indexed.producer[place.tensor] >= 0:
                 earlier = [runs for step, runs in self._runs_of_producer(place.tensor).items() if step < place.step]
@@ -160,7 +218,7 @@ class AddressedModel(TieVariables):
 
     @cached_property
     def _stored(self) -> list[dict[int, cp_model.IntVar]]:
-        """Per tensor that the network computes, from which scratchpad it is stored: one into which it is written."""
+        """Map each computed tensor to the scratchpads from which it may be stored: those it is written into."""
         stored: list[dict[int, cp_model.IntVar]] = []
         for tensor in range(len(self._indexed.tensors)):
             written_in = bits(self._indexed.written_in[tensor]) if self._indexed.producer[tensor] >= 0 else ()
@@ -185,7 +243,7 @@ class AddressedModel(TieVariables):
             )
 
     def _residents_fit(self) -> None:
-        """At one instant; the last, partial unit of the capacity is there for one that may end within it."""
+        """Residents of a step fit; a tensor that may end within the last, partial unit of the capacity may use it."""
         for (memory, _), places in self._places_by_memory_and_step.items():
             room = self._indexed.views[memory].room
             short = [self._at[place] for place in places if room.may_end_short >> place.tensor & 1]
@@ -295,12 +353,12 @@ class AddressedModel(TieVariables):
         return solver.value(self._offset[place]) * alignment
 
 
-def prove_with_addresses(incumbent: PlanIncumbent) -> None:
-    """Let addresses join the model, between the bound and the best plan so far."""
+def prove_with_addresses(incumbent: PlanIncumbent, run: Run) -> bool:
+    """Solve the model between the bound and the best plan so far; return False if the end of the run cut it short."""
     indexed = incumbent.indexed
-    if incumbent.is_proven or not is_small_enough(indexed) or not cp_sat_is_within_reach(incumbent.run):
-        return
-    result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(incumbent.run)
+    if incumbent.is_proven or not is_small_enough(indexed) or not cp_sat_is_within_reach(run):
+        return True
+    result = AddressedModel(indexed, incumbent.lower_bound, incumbent.value).solve(run)
     incumbent.stopped_by = result.stopped_by
     incumbent.is_infeasible = result.status is Status.INFEASIBLE
     incumbent.raise_bound(result.lower_bound)
@@ -309,3 +367,4 @@ def prove_with_addresses(incumbent: PlanIncumbent) -> None:
         if indexed.problem.objective is not Objective.PEAK:
             value = non_compulsory_cost(indexed, schedule)
         incumbent.offer(schedule, result.answer.offsets_bytes, value, "with addresses")
+    return result.status in (Status.OPTIMAL, Status.INFEASIBLE)

@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from onchip.answer.result import Result
-from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
+from onchip.memory.decisions import OperatorSchedule, PlannedResidency
 from onchip.memory.effort import STEP
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.native import StayGap, StaySearch, StopToken
@@ -49,7 +49,7 @@ class GapWindows:
 
     @property
     def is_exact(self) -> bool:
-        """Whether what fits in a step is known to the unit: no tensor may end within the last, partial one."""
+        """True if the capacity left in a step is known to the unit: no tensor may end within the last, partial unit."""
         return not self._indexed.room.may_end_short
 
     def solve(self, run: Run) -> OperatorSchedule:
@@ -60,7 +60,7 @@ class GapWindows:
         return self._schedule()
 
     def solve_by_states(self, run: Run) -> OperatorSchedule | None:
-        """Return what stays in any if all choices in every window are few enough to be seen, and there is time."""
+        """Return residencies that cost least, if the choices in every window are few and there is time."""
         if all(self._has_few_choices(gaps, run) for gaps in self._windows):
             return self._schedule()
         return None
@@ -130,10 +130,10 @@ class GapWindows:
 def leaving_by_model(
     gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: Run, most_work: float
 ) -> Result[tuple[IdleGap, ...]]:
-    """Return what leaves, and a bound on what that costs at least, as far as the run allows.
+    """Return the gaps that leave, and a lower bound on their cost, as far as the run allows.
 
-    In no step what stays takes more than `left_units` says of it. Without a time limit it takes so much work at most,
-    in what CP-SAT counts as about a second.
+    The tensors that stay take at most `left_units` in each step. Without a time limit the solver does so much work at
+    most.
     """
     from ortools.sat.python import cp_model
 
@@ -215,16 +215,16 @@ class IdleGap:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Which gaps leave, and what that costs."""
+    """Gaps that leave, and their cost."""
 
     gaps: tuple[IdleGap, ...]
     cost: int
 
 
 def what_leaves(gaps: Sequence[IdleGap], left_units: Callable[[int], int], run: Run) -> Leaving | None:
-    """Return what leaves at least cost, so that in no step what stays takes more than `left_units` says of it.
+    """Return the cheapest gaps that leave, so that those that stay take at most `left_units` in each step.
 
-    None where the choices are too many (`native/stays.hpp`) or the run has to stop.
+    None if the choices are too many (`native/stays.hpp`) or the run has to stop.
     """
     if not gaps:
         return Leaving((), 0)

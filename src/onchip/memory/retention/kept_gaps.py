@@ -1,27 +1,34 @@
-"""Which tensors stay in which scratchpad over which idle stretches, for one order: an exact model that can learn.
+"""Residencies of one order by CP-SAT, with addresses by Benders' decomposition.
 
-One boolean per scratchpad for each use of a tensor and for each gap between consecutive uses, one row per
-scratchpad and step; conflicts over addresses come back as cuts. It knows no links.
+The master has one boolean for each scratchpad and each use of a tensor or gap between two uses, and one row for each
+scratchpad and step. It knows no links. Residencies that do not pack return as cuts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Objective, Placement
-from onchip.answer.result import Result
+from onchip.answer.result import Result, Status
 from onchip.ir.tensor import Role
-from onchip.memory.decisions.compose import OperatorSchedule, PlannedResidency
+from onchip.memory.allocate.exact import Attempt, Knowledge, pack_by_cp_sat, unpackable_stretches
+from onchip.memory.allocate.residencies import packing_problem
+from onchip.memory.allocate.sections import core_of
+from onchip.memory.decisions import OperatorSchedule, PlanIncumbent, PlannedResidency
+from onchip.memory.effort import STEP
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
+from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import solve_for_result
+from onchip.search.strategy.portfolio import Portfolio, Stepped
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
+
 
 METHOD = "kept gaps"
 
@@ -35,7 +42,7 @@ class Gap:
     next_use: int
 
     def splits(self, residency: PlannedResidency) -> bool:
-        """Whether leaving here would end one part of the residency and begin another within it."""
+        """True if leaving here would end the residency and begin another within it."""
         return (
             self.tensor == residency.tensor and self.last_use + 1 < residency.stop and self.next_use > residency.start
         )
@@ -66,7 +73,7 @@ class KeptGaps:
     # Variables
 
     def _places(self, tensor: int, step: int) -> Mapping[int, cp_model.IntVar]:
-        """In which scratchpad the tensor is at a use: in exactly one of those that may take it."""
+        """Map each scratchpad that may take the tensor at a use to a boolean; exactly one is true."""
         indexed, model = self._indexed, self._model
         is_written = indexed.producer[tensor] == self._order[step]
         memories = tuple(bits((indexed.written_in if is_written else indexed.read_in)[tensor]))
@@ -77,7 +84,7 @@ class KeptGaps:
         return at
 
     def _stays(self, gap: Gap) -> Mapping[int, cp_model.IntVar]:
-        """Whether the tensor stays in a scratchpad from one use to the next: it is there at both."""
+        """Map each scratchpad to a boolean that is true if the tensor stays in it from one use to the next."""
         before, after = self._at[gap.tensor, gap.last_use], self._at[gap.tensor, gap.next_use]
         kept = {}
         for memory in before.keys() & after.keys():
@@ -136,7 +143,7 @@ class KeptGaps:
                 self._model.add_bool_or(literal for life in lives for literal in self._ends(life, memory))
 
     def _ends(self, life: PlannedResidency, memory: int) -> list[cp_model.LiteralT]:
-        """Return literals, one of which is true unless the tensor is in the scratchpad all that time."""
+        """Return literals, one of which is true unless the tensor is in the scratchpad for the whole residency."""
         never = self._model.new_constant(1)
         gaps = [gap for gap in self._gaps[life.tensor] if gap.splits(life)]
         if gaps:
@@ -178,7 +185,7 @@ class KeptGaps:
         self._model.minimize(sum(terms))
 
     def _first_costs(self, tensor: int, step: int) -> Iterable[cp_model.LinearExprT]:
-        """What the compulsory transfer costs more than at its cheapest."""
+        """Yield the cost of the compulsory transfer beyond its cheapest."""
         indexed = self._indexed
         for memory, at in self._at[tensor, step].items():
             view = indexed.views[memory]
@@ -203,9 +210,9 @@ class KeptGaps:
     # Extract
 
     def solve(self, run: Run, most_work: float = float("inf")) -> Result[OperatorSchedule]:
-        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none. `work_done` says what it took.
+        """Return a schedule of least cost; INFEASIBLE if the conflicts leave none. `work_done` is the work it took.
 
-        Without its strongest linear relaxation CP-SAT does not see that what is kept is there at both uses.
+        CP-SAT needs its strongest linear relaxation to see that a kept tensor is resident at both uses.
         """
         from ortools.sat.python import cp_model
 
@@ -226,3 +233,102 @@ class KeptGaps:
                     residencies.append(PlannedResidency(tensor, start, step + 1, memory))
                     start = gap.next_use if gap else step
         return OperatorSchedule(self._order, tuple(sorted(residencies, key=lambda r: (r.start, r.tensor))))
+
+
+class ConflictLearning:
+    """Benders' decomposition for one order: the model of residencies is the master, packing the subproblem.
+
+    The master's value rises with each conflict, and bounds this order. The search ends after about so much work of
+    CP-SAT, which is the same on every machine.
+    """
+
+    def __init__(
+        self,
+        incumbent: PlanIncumbent,
+        order: Sequence[int],
+        *,
+        is_the_only_order: bool,
+        most_work: float = float("inf"),
+    ) -> None:
+        self._incumbent = incumbent
+        self._indexed: IndexedProblem = incumbent.indexed
+        self._is_the_only_order = is_the_only_order
+        self._work_left = most_work
+        self._master = KeptGaps(self._indexed, order)
+        if incumbent.schedule is not None and incumbent.schedule.order == tuple(order):
+            self._master.begin_with(incumbent.schedule)
+
+    def solve(self, run: Run) -> None:
+        """Learn conflicts until the run has to stop or nothing is left to learn."""
+        Portfolio(self._incumbent, [Stepped("conflicts", self._incumbent, run, self.rounds)], Budget(run)).solve()
+
+    def rounds(self, turn: Stepped) -> Iterator[None]:
+        """Offer the first choice that packs; raise the bound if no other order is allowed.
+
+        A round that the end of the turn cuts short is repeated in the next turn.
+        """
+        while self._work_left > 0 and turn.whole_run.stop is None:
+            chosen = self._master.solve(turn.run, self._work_left)
+            self._work_left -= self._master.work_done
+            if self._is_the_only_order:
+                self._incumbent.raise_bound(chosen.lower_bound)
+            cost, best = chosen.objective_value, self._incumbent.value
+            is_final = chosen.status in (Status.OPTIMAL, Status.INFEASIBLE)
+            if chosen.answer is not None and cost is not None and (best is None or cost < best):
+                conflicts = self._offer_or_explain(chosen.answer, cost, turn.run)
+                is_final = is_final and not conflicts and turn.run.stop is None
+                for conflict in conflicts:
+                    self._master.forbid(conflict)
+            if is_final:
+                return
+            yield
+
+    def _offer_or_explain(self, schedule: OperatorSchedule, cost: int, run: Run) -> list[list[PlannedResidency]]:
+        """Offer the schedule if it packs; otherwise return sets of residencies that have no addresses, if found."""
+        offsets_bytes: dict[PlannedResidency, int] = {}
+        conflicts: list[list[PlannedResidency]] = []
+        for memory, view in enumerate(self._indexed.views):
+            part = schedule.in_memory(memory)
+            packing = PackingOfPart(view, part, run)
+            conflicts += packing.conflicts
+            self._work_left -= packing.nodes / STEP.work_nodes
+            offsets_bytes |= zip(part.residencies, packing.offsets_bytes or (), strict=False)
+        if len(offsets_bytes) == len(schedule.residencies):
+            placed = [offsets_bytes[residency] for residency in schedule.residencies]
+            self._incumbent.offer(schedule, placed, cost, "packed after conflicts")
+        return conflicts
+
+
+class PackingOfPart:
+    """The residencies of one scratchpad with `offsets_bytes`, with `conflicts`, or with neither if that stays open.
+
+    A conflict is a set of residencies that have no addresses together.
+    """
+
+    def __init__(self, view: IndexedProblem, part: OperatorSchedule, run: Run) -> None:
+        self._view = view
+        self._part = part
+        problem = packing_problem(view, part)
+        attempt = Attempt(problem, run)
+        finding = attempt.go_on(STEP.plan_nodes)
+        stretches = [attempt.stretch or problem.steps] if finding is Knowledge.UNPACKABLE else []
+        self.offsets_bytes = attempt.offsets_bytes
+        if finding is Knowledge.OPEN:
+            stretches = unpackable_stretches(problem, run)
+        if finding is Knowledge.OPEN and not stretches:
+            packing = pack_by_cp_sat(problem, run, STEP.short_work).answer
+            finding = Knowledge.PACKED if packing else attempt.go_on(STEP.proof_nodes)
+            self.offsets_bytes = packing.offsets_bytes if packing else attempt.offsets_bytes
+            stretches = [attempt.stretch or problem.steps] if finding is Knowledge.UNPACKABLE else []
+        self.nodes = attempt.nodes
+        self.conflicts = [self._core(stretch) for stretch in stretches]
+
+    def _core(self, stretch: range) -> list[PlannedResidency]:
+        """Return residencies, clipped to a stretch that does not pack, without those that always find a place."""
+        lived = [
+            PlannedResidency(r.tensor, max(r.start, stretch.start), min(r.stop, stretch.stop), r.memory)
+            for r in self._part.residencies
+            if r.start < stretch.stop and r.stop > stretch.start
+        ]
+        core = core_of(packing_problem(self._view, OperatorSchedule(self._part.order, tuple(lived))))
+        return [lived[index] for index in core.kept] or lived

@@ -1,7 +1,4 @@
-"""Order, residencies, copies and addresses in one CP-SAT model, for scratchpads that links join.
-
-`docs/scratchpads.md` says what follows from which kind of it.
-"""
+"""Order, residencies, copies and addresses in CP-SAT models, for scratchpads joined by links (docs/scratchpads.md)."""
 
 from __future__ import annotations
 
@@ -13,18 +10,20 @@ from typing import TYPE_CHECKING
 
 from onchip.answer.problem import Placement
 from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
-from onchip.answer.result import Result
+from onchip.answer.result import Result, Status
 from onchip.arch.memory import DRAM
 from onchip.ir.tensor import Role
-from onchip.memory.retention.addressed_variables import StepPlace
+from onchip.memory.decisions import PlanIncumbent
+from onchip.memory.retention.addressed import StepPlace
 from onchip.model.lifetimes.bit_masks import bits
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.lifetimes.windows import Windows
 from onchip.search.budget.limits import Run
-from onchip.search.strategy.interruptible import solve_for_result
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
+
 
 IN_DRAM = -1
 
@@ -33,7 +32,7 @@ IN_DRAM = -1
 class PossibleCopy:
     """A copy of a tensor before a step, from one memory (by number, DRAM is -1) to another.
 
-    The source is what was there during the step before, or, if it `is_passed_on`, what arrived before this step.
+    Its source is resident during the step before or, if the copy `is_passed_on`, arrives before this step.
     """
 
     tensor: int
@@ -44,21 +43,21 @@ class PossibleCopy:
 
     @property
     def arrival(self) -> StepPlace:
-        """What the copy fills: the tensor in the target."""
+        """Return the place that the copy fills."""
         return StepPlace(self.tensor, self.target, self.step)
 
     @property
     def origin(self) -> StepPlace:
-        """What the copy reads: an arrival before the same step, or the tensor in the source during the step before."""
+        """Return the place that the copy reads: an arrival before the same step, or a resident of the step before."""
         return StepPlace(self.tensor, self.source, self.step if self.is_passed_on else self.step - 1)
 
 
 class LinkedVariables:
-    """Per operator and step `runs`; per place `at`, how it came to be that; per boundary before a step the copies.
+    """Booleans of operators and steps, of places and how they come about, and of the copies between steps.
 
     Boundary number `step` lies before that step; the last one lies behind the last step. A place that `arrives` in a
-    boundary is a residency that begins there with a copy; it `remains` if it is there in the step. What `stays` is
-    there in the step before too, in the same residency. `time` orders the copies within a boundary.
+    boundary is a residency that begins there with a copy; it `remains` if it is resident in the step. A place that
+    `stays` is the same residency as in the step before. `time` orders the copies within a boundary.
     """
 
     def __init__(self, indexed: IndexedProblem) -> None:
@@ -175,11 +174,11 @@ METHOD = "linked"
 
 
 class Copies(Enum):
-    """How exactly the copies between two steps are told.
+    """Precision of the copies between two steps.
 
-    RELAXED, they need room only beside what stays, which bounds every plan. TIMED, each has its instant and its
-    room, which gives plans, all but those in which a tensor arrives in a scratchpad again between the same two steps.
-    REPEATED bounds those: RELAXED, and some arrival is passed on and paid once more.
+    RELAXED copies need room only beside the tensors that stay, so the model bounds every plan. TIMED copies have an
+    instant and room, so the model gives plans: all but those in which a tensor arrives in a scratchpad twice between
+    the same two steps. REPEATED bounds these: RELAXED, and some arrival is passed on and paid once more.
     """
 
     RELAXED = auto()
@@ -260,7 +259,7 @@ class LinkedModel(LinkedVariables):
             model.add_implication(remains, self._arrives[place])
 
     def _a_copy_reads_what_is_there(self) -> None:
-        """What arrives is copied once, from what was there in the step before or arrived at an earlier time."""
+        """An arrival is copied once, from a resident of the step before or from an earlier arrival."""
         for place, arrives in chain(self._arrives.items(), self._stored.items()):
             self._model.add(sum(self._copies[way] for way in self._into.get(place, ())) == arrives)
         for way, copied in self._copies.items():
@@ -270,7 +269,7 @@ class LinkedModel(LinkedVariables):
                 self._model.add(self._time[way.arrival] > self._time[way.origin]).only_enforce_if(copied)
 
     def _dram_has_what_is_stored(self) -> None:
-        """What the network computes is stored at most once, an output just once, and loaded only after that."""
+        """A computed tensor is stored at most once, an output exactly once, and loaded only afterwards."""
         stored: dict[int, dict[int, cp_model.IntVar]] = {t: {} for t in self._tensors if self._is_computed(t)}
         for place, literal in self._stored.items():
             stored[place.tensor][place.step] = literal
@@ -287,7 +286,7 @@ class LinkedModel(LinkedVariables):
                     self._model.add(later).only_enforce_if(loaded, literals[way.step])
 
     def _residents_do_not_overlap(self) -> None:
-        """In each step; the sums are implied, and tell the linear relaxation."""
+        """Residents of a step do not overlap; the sums are implied, and strengthen the linear relaxation."""
         held: dict[tuple[int, int], list[StepPlace]] = {}
         for place in self._at:
             held.setdefault((place.memory, place.step), []).append(place)
@@ -344,7 +343,7 @@ class LinkedModel(LinkedVariables):
                 model.add(is_gone).only_enforce_if(arrives, self._at[place.before])
 
     def _residencies_between_steps_do_not_overlap(self) -> None:
-        """As rectangles of time within the boundary and addresses; what arrives takes its place when it is copied."""
+        """Residencies are rectangles of time and addresses; an arrival takes its place when it is copied."""
         rectangles: dict[tuple[int, int], list[tuple[cp_model.IntervalVar, cp_model.IntervalVar]]] = {}
         for place, at in self._at.items():
             end = self._end_old[place]
@@ -531,3 +530,44 @@ def _freed_early(indexed: IndexedProblem, instructions: Sequence[Instruction]) -
         if not isinstance(instruction, Free):
             early += (instruction, *frees.get(index, ()))
     return early
+
+
+LARGEST_MODEL = 6_000
+
+
+def is_small_enough(indexed: IndexedProblem) -> bool:
+    """True if the model (steps x tensors x pairs of scratchpads) can be built and solved in reasonable time."""
+    return indexed.operator_count * len(indexed.tensors) * len(indexed.views) ** 2 <= LARGEST_MODEL
+
+
+def prove_with_links(incumbent: PlanIncumbent) -> None:
+    """Raise the bound by the relaxed model, then look for a better plan with the timed one.
+
+    Where that finds none at the bound, plans in which a tensor arrives again are bounded by a model of their own.
+    """
+    if not is_small_enough(incumbent.indexed) or not cp_sat_is_within_reach(incumbent.run):
+        return
+    relaxed = _solve(incumbent, Copies.RELAXED)
+    incumbent.raise_bound(relaxed.lower_bound)
+    if incumbent.is_proven or relaxed.status is not Status.OPTIMAL or incumbent.run.stop is not None:
+        return
+    bound = _bound(incumbent, _solve(incumbent, Copies.TIMED))
+    if not incumbent.is_proven and incumbent.run.stop is None:
+        incumbent.raise_bound(min(bound, _bound(incumbent, _solve(incumbent, Copies.REPEATED))))
+
+
+def _solve(incumbent: PlanIncumbent, copies: Copies) -> Result[Plan]:
+    """Solve for a plan better than the best so far, and keep it."""
+    better = None if incumbent.value is None else incumbent.value - (copies is not Copies.RELAXED)
+    result = LinkedModel(incumbent.indexed, incumbent.lower_bound, better, copies).solve(incumbent.run)
+    incumbent.stopped_by = result.stopped_by
+    if copies is Copies.TIMED and result.answer is not None and result.objective_value is not None:
+        incumbent.keep(result.answer, result.objective_value, "with links and addresses")
+    return result
+
+
+def _bound(incumbent: PlanIncumbent, result: Result[Plan]) -> int:
+    """Return a lower bound from a model: the best value so far if the model has no better plan."""
+    if result.status is Status.INFEASIBLE and incumbent.value is not None:
+        return incumbent.value
+    return result.lower_bound

@@ -1,18 +1,23 @@
-"""In which scratchpad each operator has each of its operands: a start, and what may be changed of it.
+"""In which scratchpad each operator has each operand, and the problem with these homes for the native search.
 
-A tensor that its operators want in several scratchpads goes to the others through DRAM.
+A tensor that its operators need in several scratchpads goes to the others through DRAM.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
+from math import prod
 from typing import TypeAlias
 
-from onchip.bounds.latency.ways_to_run import WHOLE, Parts, WaysToRun
+from onchip.answer.problem import Order
+from onchip.arch.memory import DRAM
+from onchip.bounds.latency.ways_to_run import WHOLE, OperatorWays, Parts, WaysToRun
+from onchip.ir.tensor import Role
+from onchip.native import LatencyAccess, LatencyBands, LatencyMachine, LatencyWholeOperator, LatencyWholeTensor
 
 Homes: TypeAlias = tuple[tuple[int, ...], ...]
 """By operator the scratchpads, by number, of what it reads and then of what it writes."""
@@ -24,7 +29,7 @@ Move: TypeAlias = Mapping[Use, int]
 
 @dataclass(frozen=True)
 class HomesOfOperands:
-    """What homes there are for the operands of a problem in so many scratchpads."""
+    """Possible homes of the operands of a problem in its scratchpads."""
 
     ways: WaysToRun
 
@@ -82,7 +87,7 @@ class HomesOfOperands:
         return tuple(parts)
 
     def moves(self) -> list[Move]:
-        """Return what may be changed whatever the homes are: a tensor goes elsewhere, or one use of it."""
+        """Return the changes that do not depend on the homes: a tensor, or one use of it, goes elsewhere."""
         return [*self._moves_of_tensors(), *self._moves_of_uses()]
 
     def swaps(self, homes: Homes) -> Iterator[Move]:
@@ -128,13 +133,13 @@ class HomesOfOperands:
         return range(len(self.ways.problem.memories))
 
     def _may(self, use: Use, memory: int) -> bool:
-        """Whether the array takes that operand from there, or gives it."""
+        """True if the array reads that operand from there, or writes it there."""
         problem, operator = self.ways.problem, self.ways.problem.graph.operators[use[0]]
         tensor = self.ways.tensors[self._operands(use[0])[use[1]]]
         return problem.operand(operator, tensor) in problem.memories[memory].holds
 
     def fits(self, operator: int, parts: int, homes: Homes, share: float = 1.0) -> bool:
-        """Whether one of so many parts fits in a share of the scratchpads, its operands being where the homes say."""
+        """True if one of so many parts fits in a share of the scratchpads, with its operands at these homes."""
         fills = [_Fill() for _ in self._memories]
         for tensor, home in zip(self._operands(operator), homes[operator], strict=True):
             fills[home] = fills[home].with_one(*self._bytes(operator, tensor, parts, home))
@@ -142,7 +147,7 @@ class HomesOfOperands:
         return all(one.need_bytes <= int(m.capacity_bytes * share) for one, m in zip(fills, memories, strict=True))
 
     def _bytes(self, operator: int, tensor: int, parts: int, memory: int) -> tuple[int, int]:
-        """Of an operand, and up to the next address in a scratchpad."""
+        """Return the bytes of an operand, as they are and rounded up to the next address."""
         size_bytes = self.ways.operand_bytes(operator, tensor, parts)
         return size_bytes, self.ways.aligned(size_bytes, memory)
 
@@ -157,7 +162,7 @@ class HomesOfOperands:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """What lies in a scratchpad at once: bytes up to the next address each, and the most that one leaves up to it."""
+    """Content of a scratchpad: bytes rounded up to addresses, and the most that one operand leaves unused."""
 
     aligned_bytes: int = 0
     spared_bytes: int = 0
@@ -168,14 +173,14 @@ class _Fill:
         return self.aligned_bytes - self.spared_bytes
 
     def with_one(self, size_bytes: int, aligned_bytes: int) -> _Fill:
-        """Return it with one operand more, of so many bytes, and so many up to the next address behind it."""
+        """Return the content with one more operand."""
         return _Fill(self.aligned_bytes + aligned_bytes, max(self.spared_bytes, aligned_bytes - size_bytes))
 
 
 class _Fitting:
-    """A home for each operand of a band, so that all fit: those that are known, what has few choices, then the large.
+    """Search for homes of the operands of a slice that fit: known homes first, then few choices, then large operands.
 
-    Scratchpads alike that are filled alike are tried once.
+    Of scratchpads of the same kind and content one is tried.
     """
 
     def __init__(
@@ -196,7 +201,7 @@ class _Fitting:
         self._found = [0] * len(operands)
 
     def homes(self) -> tuple[int, ...] | None:
-        """By operand; None where they do not fit."""
+        """Return a home for each operand; None if they do not fit."""
         return tuple(self._found) if self._place(0, tuple(_Fill() for _ in self._capacities)) else None
 
     def _place(self, index: int, fills: tuple[_Fill, ...]) -> bool:
@@ -218,3 +223,85 @@ class _Fitting:
                 return True
         self._hopeless.add(state)
         return False
+
+
+def latency_bands(ways: WaysToRun, homes: Homes) -> LatencyBands:
+    """Return the search over the bands and orders of a problem.
+
+    Operators and tensors have the same numbers; a tensor with several homes has further ones, after all others.
+    """
+    problem = ways.problem
+    durations = problem.known_durations
+    rates = problem.transfers.rates
+    addressed = (
+        memory.capacity_bytes // memory.alignment_bytes * memory.alignment_bytes for memory in problem.memories
+    )
+    machine = LatencyMachine(
+        scratchpads=list(zip(ways.capacities_bytes, addressed, strict=True)),
+        queues=durations.queues,
+        setup_cycles=durations.setup_cycles,
+        has_one_channel=durations.has_one_channel,
+    )
+    accesses = [
+        LatencyAccess(
+            alignment_bytes=memory.alignment_bytes,
+            load=rates[DRAM, memory.name].terms,
+            store=rates[memory.name, DRAM].terms,
+        )
+        for memory in problem.memories
+    ]
+    places = _Places(ways, homes)
+    operators = [places.operator(number, one) for number, one in enumerate(ways.operators)]
+    tensors = places.tensors()
+    return LatencyBands(tensors, operators, machine, accesses=accesses, has_given_order=problem.order is Order.GIVEN)
+
+
+@dataclass
+class _Places:
+    """Numbers of tensors in their homes: that of the tensor where it is written, or else read first."""
+
+    ways: WaysToRun
+    homes: Homes
+    _first: dict[int, int] = field(default_factory=dict)
+    _others: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for one, homes in zip(self.ways.operators, self.homes, strict=True):
+            for tensor, home in zip((*one.reads, *one.writes), homes, strict=True):
+                if tensor in one.writes or tensor not in self._first:
+                    self._first[tensor] = home
+        for one, homes in zip(self.ways.operators, self.homes, strict=True):
+            for tensor, home in zip((*one.reads, *one.writes), homes, strict=True):
+                if home != self._first[tensor]:
+                    self._others.setdefault((tensor, home), len(self.ways.tensors) + len(self._others))
+
+    def operator(self, number: int, one: OperatorWays) -> LatencyWholeOperator:
+        """Return the operator with the places of its operands."""
+        homes, count = self.homes[number], len(one.reads)
+        reads, writes = self._operands(one, one.reads, homes[:count]), self._operands(one, one.writes, homes[count:])
+        ways = sorted(one.cycles.items())
+        return LatencyWholeOperator(reads=reads, writes=writes, ways=ways, cuts_inputs=one.cuts_inputs)
+
+    def _operands(self, one: OperatorWays, tensors: Sequence[int], homes: Sequence[int]) -> list[tuple[int, bool]]:
+        pairs = zip(tensors, homes, strict=True)
+        return [(self._others.get((tensor, home), tensor), tensor in one.cut) for tensor, home in pairs]
+
+    def tensors(self) -> list[LatencyWholeTensor]:
+        """Each in its first home, then those of several in the others."""
+        first = [self._tensor(number, self._first.get(number, 0), None) for number in range(len(self.ways.tensors))]
+        return first + [self._tensor(number, home, number) for number, home in self._others]
+
+    def _tensor(self, number: int, home: int, same_as: int | None) -> LatencyWholeTensor:
+        tensor, channels = self.ways.tensors[number], self.ways.channels[number] or 1
+        bits = 0 if tensor.shape is None or tensor.bits is None else prod(tensor.shape) // channels * tensor.bits
+        is_written = number in self.ways.writer
+        is_elsewhere = is_written and any(one == number for one, _ in self._others)
+        return LatencyWholeTensor(
+            size_bytes=tensor.size_bytes,
+            channels=channels,
+            bits_per_channel=bits,
+            is_in_dram=tensor.role in (Role.INPUT, Role.PARAMETER) or same_as is not None,
+            is_output=same_as is None and (tensor.role is Role.OUTPUT or is_elsewhere),
+            memory=home,
+            same_as=-1 if same_as is None else same_as,
+        )

@@ -10,23 +10,37 @@ from typing import Final
 
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.bounds.latency.ways_to_run import WaysToRun
-from onchip.memory.allocate.exact.pack import pack
+from onchip.memory.allocate.pack import pack
 from onchip.memory.effort import STEP
 from onchip.native import LatencyBands, LatencyPlacing, LatencyRoom, LatencyTensor, LatencyTiming, StopToken
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
 
-SHARES: Final = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.87, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
-"""Of each scratchpad, as what stays and what is loaded ahead may fill it: less packs sooner, and ends later."""
-QUICKLY: Final = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
-"""Nodes for each packing, and how much later what is tried next ends at least, until something packs."""
-REPAIR_ROUNDS: Final = 600
-"""For each packing: about a second where a thousand stays are packed."""
-SHARES_PLACED: Final = (1.0, 0.99, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6)
-AHEAD_AFTERWARDS: Final = (1.0, 0.97)
-"""Shares of what stays may fill that loads ahead may, too."""
-STAYS_PLACED_AFTERWARDS: Final = 500_000
-"""In all rounds of one room, about: a second."""
+
+@dataclass(frozen=True, slots=True)
+class PlacingParams:
+    """Constants of addresses for an order with its transfers."""
+
+    rooms: tuple[float, ...] = (1.0, 0.99, 0.98, 0.97, 0.95, 0.92, 0.88, 0.84, 0.8, 0.7, 0.6, 0.5, 0.25, 0.0)
+    """Parts of each scratchpad that stays, and loads ahead, may fill: less packs sooner, and ends later."""
+    least_placed: float = 0.6
+    """Part of each scratchpad, below which no stays are placed while an order is timed."""
+    efforts: tuple[tuple[int, float], ...] = ((3_000, 1.005), (30_000, 1.03), (200_000, 1.1))
+    """Nodes for each packing, and the ratio of latencies to the room tried next."""
+    repair_rounds: int = 600
+    """Rounds of repair for each packing: about a second for a thousand stays."""
+    ahead: tuple[float, ...] = (1.0, 0.97)
+    """Parts of the room of stays that loads ahead may fill, if stays are placed afterwards."""
+    stays_afterwards: int = 500_000
+    """Stays placed in all rounds of one room: a second."""
+
+    @property
+    def rooms_placed(self) -> tuple[float, ...]:
+        """Parts of each scratchpad for stays that are placed while an order is timed."""
+        return tuple(room for room in self.rooms if room >= self.least_placed)
+
+
+PARAMS: Final = PlacingParams()
 PLACINGS: Final = (LatencyPlacing.LOWEST, LatencyPlacing.HIGHEST)
 
 
@@ -51,7 +65,7 @@ class PlacedOrder:
 
 @dataclass(frozen=True, slots=True)
 class PackingEffort:
-    """For one packing: nodes of the exact search, and rounds of repairs before it."""
+    """Nodes of the exact search for one packing, and rounds of repair before it."""
 
     nodes: int
     repair_rounds: int = 0
@@ -59,13 +73,13 @@ class PackingEffort:
 
 def placed_quickly(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses, as it ends in what packs at once; None if nothing does before `below`."""
-    nodes, step = QUICKLY[0]
+    nodes, step = PARAMS.efforts[0]
     return _first_that_packs(ways, search, run, PackingEffort(nodes), step, below)
 
 
 def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
     """Return the best order with addresses, ending as soon as what packs soon; None if nothing does before `below`."""
-    for nodes, step in QUICKLY[1:]:
+    for nodes, step in PARAMS.efforts[1:]:
         found = _first_that_packs(ways, search, run, PackingEffort(nodes), step, below)
         if found is not None:
             return found
@@ -73,15 +87,15 @@ def placed(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> Pla
 
 
 def placed_by_repairs(ways: WaysToRun, search: LatencyBands, run: Run, below: float) -> PlacedOrder | None:
-    """Return the best order as it ends soonest where repairs find a packing; None if they find none before `below`.
+    """Return the best order in the room in which it ends soonest and repairs find a packing; None if none is found.
 
-    Rooms are halved: where one packs, those in which it ends later are no longer of interest, else those sooner.
+    Rooms are bisected: if one packs, later ends are of no interest, otherwise earlier ones are not.
     """
     rooms = [room for latency, room in _rooms(search) if latency < below]
     best, first, stop = None, 0, len(rooms)
     while first < stop and run.stop is None:
         middle = (first + stop) // 2
-        found = packed_as_timed(ways, search, run, PackingEffort(0, REPAIR_ROUNDS), rooms[middle])
+        found = packed_as_timed(ways, search, run, PackingEffort(0, PARAMS.repair_rounds), rooms[middle])
         best = found or best
         first, stop = (middle + 1, stop) if found is None else (first, middle)
     return best
@@ -89,7 +103,7 @@ def placed_by_repairs(ways: WaysToRun, search: LatencyBands, run: Run, below: fl
 
 def placed_somehow(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order with addresses, however late it ends: what fills least is tried first."""
-    effort = PackingEffort(QUICKLY[0][0])
+    effort = PackingEffort(PARAMS.efforts[0][0])
     for _, room in reversed(_rooms(search)):
         found = None if run.stop is not None else packed_as_timed(ways, search, run, effort, room)
         if found is not None:
@@ -130,7 +144,7 @@ def placed_better(ways: WaysToRun, search: LatencyBands, run: Run, below: float)
 
 def placed_while_timed(search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order in which each load takes the address that is free soonest; None if some load has none."""
-    for share, has_place_for_all in product(SHARES_PLACED, (False, True)):
+    for share, has_place_for_all in product(PARAMS.rooms_placed, (False, True)):
         if run.stop is not None:
             return None
         found = _soonest(
@@ -148,8 +162,8 @@ def placed_while_timed(search: LatencyBands, run: Run) -> PlacedOrder | None:
 def placed_afterwards(search: LatencyBands, run: Run, share: float) -> PlacedOrder | None:
     """Return the best order timed in bytes, then placed in many rounds; None if no round finds a place for all."""
     best: PlacedOrder | None = None
-    rounds = max(STAYS_PLACED_AFTERWARDS // len(search.order), 1)
-    for ahead, is_longest_first in product(AHEAD_AFTERWARDS, (True, False)):
+    rounds = max(PARAMS.stays_afterwards // len(search.order), 1)
+    for ahead, is_longest_first in product(PARAMS.ahead, (True, False)):
         if run.stop is not None:
             break
         token = StopToken()
@@ -171,8 +185,8 @@ def _soonest(search: LatencyBands, rooms: Iterable[LatencyRoom], first: Sequence
 
 def packed_then_placed(ways: WaysToRun, search: LatencyBands, run: Run) -> PlacedOrder | None:
     """Return the best order in which what stays is packed, and loads then come as early as they can, also elsewhere."""
-    effort = PackingEffort(QUICKLY[1][0])
-    for share in SHARES_PLACED:
+    effort = PackingEffort(PARAMS.efforts[1][0])
+    for share in PARAMS.rooms_placed:
         packed = packed_as_timed(ways, search, run, effort, LatencyRoom(share, 0.0)) if run.stop is None else None
         if packed is None:
             continue
@@ -224,7 +238,7 @@ def packed_as_timed(
 def _rooms(search: LatencyBands) -> list[tuple[int, LatencyRoom]]:
     """Return when the best order ends in each room in which it fits, sooner first; of equals the smallest room."""
     found: dict[int, LatencyRoom] = {}
-    for stays, ahead in product(SHARES, SHARES):
+    for stays, ahead in product(PARAMS.rooms, PARAMS.rooms):
         room = LatencyRoom(stays, min(stays, ahead))
         timing = search.evaluate(room)
         if timing.fits:

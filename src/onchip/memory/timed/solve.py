@@ -1,23 +1,24 @@
-"""The plan that ends soonest: bounds first, then bands and orders, each good one with addresses."""
+"""The plan of least latency: bounds, then slices and orders, each good one with addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count, cycle
 from math import inf
 from random import Random
 from typing import Final
 
 from onchip.answer.problem import Problem
-from onchip.answer.program import Plan
+from onchip.answer.program import Allocate, Compute, Copy, Free, Instruction, Plan
 from onchip.answer.result import Result, Status
+from onchip.arch.memory import DRAM
 from onchip.bounds.latency.merged_latency import least_latency_bound
 from onchip.bounds.latency.ways_to_run import WHOLE, WaysToRun
 from onchip.errors import UsageError
-from onchip.memory.decisions.incumbent import PlanIncumbent
-from onchip.memory.timed.homes import Homes, HomesOfOperands
-from onchip.memory.timed.network import latency_bands
+from onchip.memory.decisions import PlanIncumbent
+from onchip.memory.timed.homes import Homes, HomesOfOperands, latency_bands
 from onchip.memory.timed.placing import (
     PlacedOrder,
     packed_then_placed,
@@ -30,46 +31,121 @@ from onchip.memory.timed.placing import (
     placed_step_by_step,
     placed_while_timed,
 )
-from onchip.memory.timed.program import ProgramWriter
 from onchip.model.lifetimes.indexed import IndexedProblem
 from onchip.model.timeline.plan_timeline import latency_of_plan
-from onchip.native import LatencyBands, LatencyRoom, StopToken
+from onchip.native import LatencyBands, LatencyRoom, LatencyStay, LatencyTensor, StopToken
 from onchip.search.budget.budget import Budget
 from onchip.search.budget.limits import Run
 from onchip.search.strategy.interruptible import run_watched
 from onchip.search.strategy.portfolio import Portfolio, Stepped
 from onchip.transform.slices.channel_bands import ChannelBands
 
+
+@dataclass(slots=True)
+class ProgramWriter:
+    """Writes the program of a problem in slices; pieces of the search are operators of the graph, in order.
+
+    Before each operator, in this order: stored or unused tensors leave, loads begin in the order of the queues, and
+    outputs get their place.
+    """
+
+    problem: Problem
+    placed: PlacedOrder
+    _stays: Sequence[LatencyStay] = field(init=False)
+    _instructions: list[Instruction] = field(default_factory=list)
+    _leaving: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _written: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self._stays = self.placed.timing.stays
+
+    def plan(self) -> Plan:
+        """Return the plan; stay i of the timing lies at offset i."""
+        transfers = defaultdict(list)
+        for transfer in self.placed.timing.transfers:
+            transfers[transfer.position].append(transfer)
+        for number, stay in enumerate(self._stays):
+            self._leaving[stay.stop].append(number)
+            if not stay.is_loaded:
+                self._written[stay.start].append(number)
+        operators = self.problem.graph.operators
+        for step in range(len(self.placed.order) + 1):
+            waiting = {one.stay for one in transfers[step] if one.is_store} & {*self._leaving[step]}
+            self._free(number for number in self._leaving[step] if number not in waiting)
+            for transfer in transfers[step]:
+                self._begin(transfer.stay, is_store=transfer.is_store)
+                if transfer.is_store and transfer.stay in waiting:
+                    self._free((transfer.stay,))
+            for number in self._written[step]:
+                self._allocate(number)
+            if step < len(self.placed.order):
+                self._instructions.append(Compute(operators[self.placed.order[step]].name))
+        return Plan(self.problem.memories, tuple(self._instructions), self.problem)
+
+    def _begin(self, stay: int, *, is_store: bool) -> None:
+        if not is_store:
+            self._allocate(stay)
+        memory = self._memory(stay)
+        ends = (memory, DRAM) if is_store else (DRAM, memory)
+        self._instructions.append(Copy(self._name(stay), *ends))
+
+    def _allocate(self, stay: int) -> None:
+        offset_bytes = self.placed.offsets_bytes[stay]
+        self._instructions.append(Allocate(self._name(stay), self._memory(stay), offset_bytes))
+
+    def _free(self, stays: Iterable[int]) -> None:
+        self._instructions += (Free(self._name(stay), self._memory(stay)) for stay in stays)
+
+    def _name(self, stay: int) -> str:
+        number, same_as = self._stays[stay].tensor, self._tensor(stay).same_as
+        return self.problem.counted_tensors[number if same_as < 0 else same_as].name
+
+    def _memory(self, stay: int) -> str:
+        return self.problem.memories[self._tensor(stay).memory].name
+
+    def _tensor(self, stay: int) -> LatencyTensor:
+        return self.placed.tensors[self._stays[stay].tensor]
+
+
 METHOD: Final = "timed"
-EVALUATIONS: Final = 20_000
-"""Of orders, in one round of annealing."""
-HOTTEST_AT_FIRST: Final = 0.01
-HOTTEST_LATER: Final = 0.003
-"""Shares of the latency by which an order may be worse, about, when annealing begins."""
-ROUNDS_IN_VAIN: Final = 4
-ROOMS: Final = (1.0, 0.95, 0.88, 0.8)
-"""Shares of each scratchpad that orders may fill, one by one while what packs ends much later than what fills."""
-ROOMS_AFTERWARDS: Final = (0.98, 1.0, 0.99, 0.96)
-"""The same of orders whose stays are placed afterwards, again and again."""
-SEARCHES: Final = 4
-"""Searches that share the time that is left, if none ends by itself."""
-EVALUATIONS_PLACED: Final = 30_000_000
-"""Of orders whose stays are placed, in one round of annealing, by the square of the pieces: so long one takes. With a
-time limit it is that which counts."""
-MOST_PIECES_CUT: Final = 400
-"""Of more no other bands are tried while stays are placed."""
-MUCH_LATER: Final = 1.03
-MOVES_OF_HOMES: Final = 400
-"""Other scratchpads for operands that are tried in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyParams:
+    """Constants of the search for the least latency."""
+
+    evaluations: int = 20_000
+    """Orders that one round of annealing evaluates."""
+    placed_work: int = 30_000_000
+    """Orders with placed stays that one round evaluates without a time limit, by the square of the pieces."""
+    hottest: tuple[float, float] = (0.01, 0.003)
+    """Parts of the latency by which an order may be worse when annealing begins: in the first round, and later."""
+    rounds_in_vain: int = 4
+    """Rounds without a better order, after which a search ends."""
+    rooms: tuple[float, ...] = (1.0, 0.95, 0.88, 0.8)
+    """Parts of each scratchpad that orders may fill, while what packs ends `much_later` than what fills."""
+    much_later: float = 1.03
+    """Ratio of latencies."""
+    rooms_afterwards: tuple[float, ...] = (0.98, 1.0, 0.99, 0.96)
+    """Parts of each scratchpad that orders may fill whose stays are placed afterwards, again and again."""
+    searches: int = 4
+    """Searches that share the time left, if none ends by itself."""
+    cut_pieces: int = 400
+    """Pieces of an order above which no other slices are tried while stays are placed."""
+    moves_of_homes: int = 400
+    """Other scratchpads for operands that one round tries."""
+
+
+PARAMS: Final = LatencyParams()
 
 
 def solve_for_latency(problem: Problem, run: Run) -> Result[Plan]:
-    """Search for the plan that ends soonest, operators in bands where files say what these cost.
+    """Search for the plan that ends soonest, with operators in slices if files state their durations.
 
-    The plan's own problem has the graph in bands. Of several scratchpads each operator has each operand in one; what
-    goes from one to another goes through DRAM. INFEASIBLE if an operator fits in none of its ways. Raises UsageError
-    where nothing says how long an operator lasts, or where one may fit only with bands of an operand in several
-    scratchpads.
+    The plan has a problem of its own, whose graph is in slices. Each operator has each operand in one scratchpad; a
+    transfer between scratchpads goes through DRAM. INFEASIBLE if an operator fits in no number of slices. Raises
+    UsageError if no duration of an operator is known, or if an operator may fit only with slices of one operand in
+    several scratchpads.
     """
     return _LatencyPlanner(problem, run).result()
 
@@ -107,7 +183,7 @@ class _LatencyPlanner:
         return replace(self._incumbent.result(METHOD), space=space)
 
     def _step_by_step(self, homes: Homes | None) -> None:
-        """Where there is no plan yet, one in which nothing stays from step to step."""
+        """Offer a plan in which nothing stays from step to step, if there is no plan yet."""
         if self._incumbent.value is not None or homes is None:
             return
         self._take(homes)
@@ -115,15 +191,15 @@ class _LatencyPlanner:
             self._offer(placed_step_by_step(self._ways, self._search))
 
     def _fill_rooms(self, _turn: Stepped) -> Iterator[None]:
-        """Fill ever less of the scratchpad, while what packs ends much later than what fills it."""
-        for share in ROOMS:
+        """Fill less and less of the scratchpad, while the packed plan ends much later than the timed order."""
+        for share in PARAMS.rooms:
             ends_much_later = self._fills(share)
             yield
             if not ends_much_later:
                 return
 
     def _fills(self, share: float) -> bool:
-        """Search for orders that fill so much of the scratchpad; whether what packs ends much later than these."""
+        """Search orders that fill a part of the scratchpad; return whether the packed plan ends much later."""
         if not self._begin(share, self._run.limits.seed):
             return False
         if self._incumbent.value is None:
@@ -141,7 +217,7 @@ class _LatencyPlanner:
             self._packed(self._part)
         self._offer(placed_better(self._ways, self._search, self._part, self._best))
         self._improve_placed(self._part)
-        return self._incumbent.value is None or self._incumbent.value > MUCH_LATER * latency
+        return self._incumbent.value is None or self._incumbent.value > PARAMS.much_later * latency
 
     def _packed(self, run: Run) -> PlacedOrder | None:
         """Offer the best order as what packs at once lets it end, and sooner as repairs of packings do."""
@@ -157,9 +233,9 @@ class _LatencyPlanner:
     def _go_on(self, _turn: Stepped) -> Iterator[None]:
         """Bands and orders in bytes, all stays placed afterwards, again and again until that brings nothing."""
         in_vain, seeds = 0, count(self._run.limits.seed)
-        for share in cycle(ROOMS_AFTERWARDS):
+        for share in cycle(PARAMS.rooms_afterwards):
             before = self._best
-            if in_vain == len(ROOMS_AFTERWARDS):
+            if in_vain == len(PARAMS.rooms_afterwards):
                 return
             if self._begin(share, next(seeds)):
                 self._improve(self._part)
@@ -171,14 +247,14 @@ class _LatencyPlanner:
             yield
 
     def _anneal(self, run: Run) -> None:
-        hottest = HOTTEST_LATER * self._search.worth[0]
+        hottest = PARAMS.hottest[1] * self._search.worth[0]
         token = StopToken()
         run_watched(
-            lambda: self._search.anneal(EVALUATIONS, hottest, self._enough, token), token.ask, run, self._report
+            lambda: self._search.anneal(PARAMS.evaluations, hottest, self._enough, token), token.ask, run, self._report
         )
 
     def _begin(self, share: float, seed: int) -> bool:
-        """From the fewest bands that fit in such a room; False where some operator fits in none."""
+        """Begin with the fewest slices that fit in a part of the scratchpads; return whether all operators fit."""
         parts = self._homes_of.fewest_parts_that_fit(self._homes, share)
         if parts is None:
             return False
@@ -210,21 +286,21 @@ class _LatencyPlanner:
             return
         self._limit_room(start.room)
         pieces = len(start.order)
-        most = EVALUATIONS if self._run.deadline.is_set else EVALUATIONS_PLACED // pieces**2
-        evaluations = min(EVALUATIONS, most)
-        self._improve(run, evaluations, tries_bands=pieces <= MOST_PIECES_CUT)
+        most = PARAMS.evaluations if self._run.deadline.is_set else PARAMS.placed_work // pieces**2
+        evaluations = min(PARAMS.evaluations, most)
+        self._improve(run, evaluations, tries_bands=pieces <= PARAMS.cut_pieces)
         self._offer(placed_while_timed(self._search, self._run))
 
     @property
     def _part(self) -> Run:
         """Return a run for one of the searches of a piece of work: they begin from nothing when they are cut off."""
-        return self._run.within(self._run.seconds_left / SEARCHES)
+        return self._run.within(self._run.seconds_left / PARAMS.searches)
 
     @property
     def _best(self) -> float:
         return inf if self._incumbent.value is None else self._incumbent.value
 
-    def _improve(self, run: Run, evaluations: int = EVALUATIONS, *, tries_bands: bool = True) -> None:
+    def _improve(self, run: Run, evaluations: int = PARAMS.evaluations, *, tries_bands: bool = True) -> None:
         """Go on until several rounds in a row found nothing better."""
         token, enough = StopToken(), self._enough
 
@@ -234,15 +310,15 @@ class _LatencyPlanner:
         def reorder(hottest: float) -> None:
             watched(lambda: self._search.reorder(evaluations, hottest * self._search.worth[0], enough, token))
 
-        reorder(HOTTEST_AT_FIRST)
+        reorder(PARAMS.hottest[0])
         in_vain = rounds = 0
-        while in_vain < ROUNDS_IN_VAIN and run.stop is None and self._search.worth[0] > enough:
+        while in_vain < PARAMS.rounds_in_vain and run.stop is None and self._search.worth[0] > enough:
             worth = self._search.worth
             if tries_bands:
                 watched(lambda: self._search.cut_otherwise(enough, token))
             self._move_homes(run, enough)
             rounds += 1
-            reorder(HOTTEST_LATER if rounds % 2 == 0 else 0.0)
+            reorder(PARAMS.hottest[1] if rounds % 2 == 0 else 0.0)
             in_vain = 0 if self._search.worth < worth else in_vain + 1
 
     def _move_homes(self, run: Run, enough: int) -> None:
@@ -251,7 +327,7 @@ class _LatencyPlanner:
             return
         moves = [*self._homes_of.moves(), *self._homes_of.swaps(self._homes)]
         self._random.shuffle(moves)
-        for move in moves[:MOVES_OF_HOMES]:
+        for move in moves[: PARAMS.moves_of_homes]:
             if run.stop is not None or self._search.worth[0] <= enough:
                 return
             homes, parts = self._homes_of.moved(self._homes, move), self._search.parts

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from onchip.answer.packing import Buffer, PackingProblem
 from onchip.answer.program import Allocate, Copy, Free, Instruction
 from onchip.arch.memory import Memory
-from onchip.memory.allocate.exact.pack import pack
+from onchip.memory.allocate.pack import pack
 from onchip.search.budget.limits import Limits, Run
 
 NODES_TO_PACK: Final = 20_000

@@ -11,7 +11,7 @@ from onchip.search.budget.limits import Run
 
 @dataclass(slots=True)
 class Budget:
-    """The seconds or the nodes that are left of a run; a node is about one step of the search that proves.
+    """The seconds or nodes left of a run; a node is about one step of an exact search.
 
     Nodes are counted if the run has a node limit, has no time limit, or counts work instead of time. The same seed and
     node limit then give the same answer, unless the deadline ends the search earlier.
@@ -47,7 +47,7 @@ class Budget:
         return self.run.stop or (Stop.NODE_LIMIT if self.nodes_left <= 0 else None)
 
     def reserving(self, seconds: float) -> Budget:
-        """Return a budget that ends so many seconds earlier, for example to verify and write the answer."""
+        """Return a budget that ends `seconds` earlier, for example to verify and write the answer."""
         if not self.run.deadline.is_set:
             return self
         return replace(self, run=self.run.within(self.run.seconds_left - seconds))

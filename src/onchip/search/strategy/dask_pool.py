@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster that answer the parts of one question: layers of a network, layers of stacks' tiles."""
+"""A pool of Dask workers for independent tasks: layers of a network, or layers of fused tiles."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ if TYPE_CHECKING:
 
 SECONDS_TO_CONNECT = 10
 WITHIN_A_PROCESS = "inproc://"
-"""Of addresses that have neither host nor port."""
+"""Scheme of addresses without host and port."""
 LOST = ("cancelled", "lost")
 GONE = ("closed", "closing")
 
 
 @dataclass(slots=True)
 class _PendingTask(Generic[AnswerT]):
-    """A task at the scheduler; it is asked again where a scheduler that was restarted has lost it."""
+    """A task at the scheduler, submitted again if a restarted scheduler has lost it."""
 
     ask: Callable[[], Future]
     client: Client
     future: Future
 
     def ready(self) -> bool:
-        """Whether the answer is there; raises NoAnswerError where the scheduler has ended and does not come back."""
+        """Return True if the answer is available.
+
+        Raises NoAnswerError if the scheduler has ended and does not come back.
+        """
         if self.client.status in GONE:
             raise NoAnswerError("the scheduler of Dask is gone", place="--dask", expected="one that stays")
         if self.future.status in LOST:
@@ -39,10 +42,10 @@ class _PendingTask(Generic[AnswerT]):
         return bool(self.future.done())
 
     def wait(self, seconds: float, /) -> None:
-        """Wait at most so long for it."""
+        """Wait for the answer, at most `seconds`."""
         from distributed import wait
 
-        with suppress(Exception):  # not there in time; what became of it is asked by `ready`
+        with suppress(Exception):  # not available in time; `ready` checks the state
             wait([self.future], timeout=seconds)
 
     def get(self) -> AnswerT:
@@ -52,18 +55,18 @@ class _PendingTask(Generic[AnswerT]):
 
 @dataclass(slots=True)
 class DaskPool:
-    """A scheduler's workers. Of a worker that is lost the scheduler has its questions answered again."""
+    """The workers of a scheduler, which reassigns the tasks of a lost worker."""
 
     client: Client
     is_here: bool = False
 
     @property
     def room(self) -> int:
-        """How many threads its workers have, 1 where there is none yet."""
+        """Return the number of the workers' threads, or 1 if there is no worker yet."""
         return max(1, sum(self.client.nthreads().values())) if self.client.status == "running" else 1
 
     def submit(self, answer: Callable[[QuestionT], AnswerT], question: QuestionT) -> Pending[AnswerT]:
-        """Hand a question to the scheduler."""
+        """Submit a task to the scheduler."""
 
         def ask() -> Future:
             return self.client.submit(answer, question, pure=False)
@@ -73,9 +76,9 @@ class DaskPool:
 
 @contextmanager
 def dask_pool(address: str | None) -> Iterator[DaskPool | None]:
-    """Connect to a scheduler, and give up what is asked of it with the context; the cluster stays as it is.
+    """Connect to a scheduler for the duration of the context, then drop pending tasks; the cluster keeps running.
 
-    Without an address there is none. Raises UsageError without Dask, InputError where no scheduler answers.
+    Yields None without an address. Raises UsageError if Dask is not installed, InputError if no scheduler answers.
     """
     if address is None:
         yield None
@@ -84,22 +87,22 @@ def dask_pool(address: str | None) -> Iterator[DaskPool | None]:
     try:
         yield DaskPool(client)
     finally:
-        with suppress(Exception):  # of a scheduler that is gone there is nothing to close
+        with suppress(Exception):  # nothing to close if the scheduler is gone
             client.close()
 
 
 def connected(address: str) -> Client:
-    """Connect to a scheduler; raises UsageError without Dask, InputError where no scheduler answers."""
+    """Connect to a scheduler; raises UsageError if Dask is not installed, InputError if no scheduler answers."""
     try:
         from distributed import Client
         from distributed.comm.addressing import get_address_host_port
     except ImportError:
         expected = "the extra `dask`: pip install 'onchip[dask]'"
         raise UsageError("dask.distributed is not installed", place="--dask", expected=expected) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told in words of our own
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lost connections are reported in our own messages
     try:
         if not address.startswith(WITHIN_A_PROCESS):
-            get_address_host_port(address)  # a client that was never able to connect hangs when the process ends
+            get_address_host_port(address)  # a client that never connected hangs at exit
         return Client(address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The best answer and the best lower bound so far: what makes a search anytime."""
+"""The incumbent of an anytime search: the best answer and the best lower bound so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Incumbent(Generic[AnswerT]):
-    """Collects answers and bounds of a minimisation, reports each improvement, and ends as a Result."""
+    """The best answer and bound of a minimisation; reports each improvement, and ends as a Result."""
 
     def __init__(self, run: Run, lower_bound: int = 0) -> None:
         self.run = run
@@ -23,16 +23,19 @@ class Incumbent(Generic[AnswerT]):
 
     @property
     def is_proven(self) -> bool:
-        """True if the best answer attains the bound."""
+        """Return True if the best answer attains the bound."""
         return self.value is not None and self.value <= self.lower_bound
 
     @property
     def is_settled(self) -> bool:
-        """True if the best answer is proven, or there is proven to be none."""
+        """Return True if the best answer is proven optimal, or the problem is proven infeasible."""
         return self.is_proven or self.is_infeasible
 
     def keep(self, answer: AnswerT | None, value: int, phase: str) -> bool:
-        """Keep and report an answer (None if it is made later) if it is better than the best; return whether it is."""
+        """Keep and report an answer if it improves on the incumbent; return True if it does.
+
+        The answer may be None if it is built later.
+        """
         if self.value is not None and value >= self.value:
             return False
         self.answer, self.value = answer, value

@@ -1,4 +1,4 @@
-"""Work that does not look at the clock or at Ctrl-C itself: it runs in a thread, which is watched."""
+"""Uninterruptible work, run in a thread that is watched for the deadline and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LOADING_SECONDS = 1.5
 
 
 def cp_sat_is_within_reach(run: Run) -> bool:
-    """Whether CP-SAT is loaded, or time enough left to load it, which nothing can interrupt."""
+    """Return True if CP-SAT is imported, or there is time left for the import, which cannot be interrupted."""
     return run.stop is None and ("ortools.sat.python.cp_model" in sys.modules or run.seconds_left > LOADING_SECONDS)
 
 
 def _silent() -> None:
-    """Report to nobody."""
+    """Ignore the report."""
 
 
 class WatchedWork(Generic[T]):
-    """Work in a thread, which releases the interpreter lock most of the time."""
+    """Work in a thread that releases the interpreter lock most of the time."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._results: list[T] = []
@@ -39,16 +39,16 @@ class WatchedWork(Generic[T]):
         def target() -> None:
             try:
                 self._results.append(work())
-            except BaseException as error:  # raised below, in the thread that waits
+            except BaseException as error:  # raised again in the waiting thread
                 self._errors.append(error)
 
         self._thread = threading.Thread(target=target, daemon=True)
         self._thread.start()
 
     def watch(self, is_over: Callable[[], bool]) -> bool:
-        """Wait until the work has ended, or a look now and then, at least one, says that the wait is over.
+        """Wait until the work has ended or `is_over` returns True; `is_over` is polled at least once.
 
-        Return whether the work has ended.
+        Returns True if the work has ended.
         """
         has_ended = False
         while not has_ended:
@@ -64,7 +64,7 @@ class WatchedWork(Generic[T]):
         return not self._thread.is_alive()
 
     def end(self) -> T:
-        """Wait for the end; return what the work returns, or raise what it raises."""
+        """Wait for the end; return the result of the work, or raise its exception."""
         self._thread.join()
         if self._errors:
             raise self._errors[0]
@@ -72,9 +72,9 @@ class WatchedWork(Generic[T]):
 
 
 def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, report: Callable[[], None] = _silent) -> T:
-    """Return what `work` returns in a thread, or raise what it raises; tell it to `stop` when the run has to.
+    """Run `work` in a thread and return its result or raise its exception; call `stop` when the run has to stop.
 
-    `report` is called now and then, at least once. `work` has to return soon after `stop`.
+    `report` is called periodically, at least once. `work` must return soon after `stop`.
     """
     watched = WatchedWork(work)
 
@@ -96,9 +96,10 @@ def run_watched(work: Callable[[], T], stop: Callable[[], None], run: Run, repor
 def solve_interruptibly(
     solver: cp_model.CpSolver, model: cp_model.CpModel, run: Run, most_work: float = float("inf")
 ) -> cp_model.CpSolverStatus:
-    """Solve by CP-SAT with the run's workers, seed and time; Ctrl-C ends it early.
+    """Solve with CP-SAT, using the run's workers, seed and time; Ctrl-C ends the solve early.
 
-    It ends after so much work, too, in what CP-SAT counts as about a second: with one worker the same on every machine.
+    The solve also ends after `most_work` of CP-SAT's deterministic time, about a second per unit. With one worker this
+    limit is equal on every machine.
     """
     parameters = solver.parameters
     if run.deadline.is_set:
@@ -119,9 +120,10 @@ def solve_for_result(
     extract: Callable[[], T],
     most_work: float = float("inf"),
 ) -> Result[T]:
-    """Solve as `solve_interruptibly`; say what CP-SAT claims and `extract` reads; raises InternalError for a bad model.
+    """Solve as `solve_interruptibly` does, and return CP-SAT's status and bound with the answer of `extract`.
 
-    Objective and bound are whole numbers of at least 0, both 0 where the model has no objective.
+    Objective and bound are integers of at least 0, both 0 if the model has no objective. Raises InternalError for an
+    invalid model.
     """
     from ortools.sat.python import cp_model
 

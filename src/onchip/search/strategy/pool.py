@@ -1,4 +1,4 @@
-"""Workers that answer questions of one kind: threads of this process, processes of this machine, or a cluster's."""
+"""Pools of workers: threads of this process, processes of this machine, or a cluster's workers."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ ToldT = TypeVar("ToldT", covariant=True)
 
 
 class Pending(Protocol[ToldT]):
-    """An answer that may not be there yet."""
+    """A handle of an answer that may not be available yet."""
 
     def ready(self) -> bool:
-        """Say whether it is there."""
+        """Return True if the answer is available."""
 
     def wait(self, seconds: float, /) -> None:
-        """Wait for it, at most so long."""
+        """Wait for the answer, at most `seconds`."""
 
     def get(self) -> ToldT:
-        """Return it, or raise what the question raised, once it is there."""
+        """Return the available answer, or raise the exception of its task."""
 
 
 class TaskPool(Protocol):
-    """Who answers questions; unless that is here, what is asked and who answers can be pickled."""
+    """A pool of workers; unless `is_here`, functions and tasks must be picklable."""
 
     @property
     def is_here(self) -> bool:
-        """Whether questions are answered in this process."""
+        """Return True if tasks run in this process."""
 
     @property
     def room(self) -> int:
-        """How many questions are answered at once, at least 1."""
+        """Return the number of tasks that run at once, at least 1."""
 
     def submit(self, answer: Callable[[QuestionT], AnswerT], question: QuestionT) -> Pending[AnswerT]:
-        """Hand over a question; it waits where there is no room."""
+        """Submit a task; it waits while all workers are busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalPool:
-    """So many threads of this process (`is_here`), or processes of this machine."""
+    """A pool of `room` threads of this process (`is_here`), or of processes of this machine."""
 
     room: int
     pool: Pool
     is_here: bool
 
     def submit(self, answer: Callable[[QuestionT], AnswerT], question: QuestionT) -> Pending[AnswerT]:
-        """Hand over a question to whichever is free first."""
+        """Submit a task to the next free worker."""
         return self.pool.apply_async(answer, (question,))
 
 
 @contextmanager
 def threads(count: int) -> Iterator[LocalPool]:
-    """Start so many threads, for work that releases the interpreter lock; whoever ends the context lets them end."""
+    """Start `count` threads, for work that releases the interpreter lock; the context waits for that work."""
     with ThreadPool(count) as pool:
         yield LocalPool(count, pool, is_here=True)
 
 
 @contextmanager
 def processes(count: int) -> Iterator[LocalPool]:
-    """Start so many processes, which end with the context, whatever they are at."""
+    """Start `count` processes, terminated at the end of the context."""
     with get_context("spawn").Pool(count, _begin) as pool:
         yield LocalPool(count, pool, is_here=False)
 
 
 def _begin() -> None:
-    """Ctrl-C is for the process that has the pool, and so is what is wrong with kept mappings."""
+    """Leave Ctrl-C and warnings about the mapping cache to the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore", CacheWarning)

@@ -1,4 +1,4 @@
-"""One scheduler for all anytime searches: strategies take turns, and those that improve the answer get more turns."""
+"""Scheduler of anytime searches: strategies take turns, and those that improve the answer get more turns."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class Strategy(ABC):
     def __init__(
         self, incumbent: Incumbent[Any], run: Run, first_quantum: float, nodes_without_limit: float = inf
     ) -> None:
-        """Take the incumbent to improve and the run of the first turn; each turn has a run of its own, which ends it.
+        """Take the incumbent to improve and the run of the first turn.
 
-        `first_quantum` is the number of nodes of the first turn. `nodes_without_limit` is the number of nodes of a
-        strategy that does not end by itself, if the budget has no limit.
+        Each turn replaces the run by one that ends with the turn. `first_quantum` is the number of nodes of the first
+        turn. `nodes_without_limit` is the number of nodes of a strategy that never finishes on its own, if the budget
+        has no limit.
         """
         self.incumbent = incumbent
         self.run = run
@@ -50,7 +51,7 @@ class Strategy(ABC):
 
     @property
     def is_ready(self) -> bool:
-        """True if the strategy can take a turn; some wait for what another one finds."""
+        """Return True if the strategy can take a turn; some wait for the results of another."""
         return True
 
     @property
@@ -60,13 +61,13 @@ class Strategy(ABC):
 
     @abstractmethod
     def advance(self, nodes: float) -> float:
-        """Do the smallest piece of work, of at most about so many nodes; return the number of nodes it took.
+        """Do the smallest piece of work, at most about `nodes` nodes; return the number of nodes spent.
 
         Sets `ended_by` if the strategy has nothing left to do, or cannot go on.
         """
 
     def step(self, quantum: float) -> float:
-        """Search until about so many nodes are spent, or it has to stop; return the number of nodes spent."""
+        """Search until about `quantum` nodes are spent, or it has to stop; return the number of nodes spent."""
         spent = 0.0
         while spent < quantum and self.is_ready and not self.has_to_stop:
             spent += self.advance(quantum - spent)
@@ -76,8 +77,8 @@ class Strategy(ABC):
 class Stepped(Strategy):
     """A strategy given as a generator function, which yields the number of nodes after each piece of work (None: 1).
 
-    The function takes the strategy: `run` ends with the turn, `whole_run` with the last turn. Pieces that are short, or
-    lose what they have when they are cut off, use the latter. `end_turn` is called at the end of each turn.
+    The function receives the strategy: `run` ends with the turn, `whole_run` with the last turn. Short pieces, and
+    pieces whose results are lost if cut off, use `whole_run`. `end_turn` is called at the end of each turn.
     """
 
     def __init__(
@@ -104,12 +105,12 @@ class Stepped(Strategy):
         return self._is_ready()
 
     def step(self, quantum: float) -> float:
-        """Do pieces of work of about so many nodes."""
+        """Do pieces of work of about `quantum` nodes."""
         spent = super().step(quantum)
         self._end_turn()
         return spent
 
-    def advance(self, nodes: float) -> float:  # noqa: ARG002  (a piece is as large as it is)
+    def advance(self, nodes: float) -> float:  # noqa: ARG002  (the size of a piece is fixed)
         """Do the next piece of work."""
         spent = next(self._steps, 0.0)
         if spent == 0.0:
@@ -117,13 +118,13 @@ class Stepped(Strategy):
         return 1.0 if spent is None else spent
 
     def part(self, pieces: int) -> Run:
-        """Return a run that ends after an equal part of the time of this turn, of which so many pieces are left."""
+        """Return a run that ends after 1 / `pieces` of the time left of this turn."""
         return self.run.within(self.run.seconds_left / pieces) if self.run.deadline.is_set else self.run
 
 
 @dataclass(slots=True)
 class _Member:
-    """A strategy with its next quantum, and what it has recently gained and spent; `turn` grows with its effort."""
+    """A strategy with its next quantum, its recent gains and effort, and its `turn`, which grows with the effort."""
 
     strategy: Strategy
     quantum: float
@@ -133,19 +134,20 @@ class _Member:
     effort: float = 1e-9
 
     def rate(self, kind: int) -> float:
-        """Return the recent gain per unit of effort: 0 of answers, 1 of bounds."""
+        """Return the recent gain per unit of effort; kind 0 is answers, kind 1 is bounds."""
         return self.gains[kind] / self.effort
 
 
 @dataclass(slots=True)
 class Portfolio:
-    """Runs strategies that share an incumbent within one budget.
+    """A set of strategies that share an incumbent and one budget.
 
     Stride scheduling (Waldspurger and Weihl, 1995): the member of the lowest `turn` has the next quantum. Its turn then
-    grows by the effort divided by its share of all effort: half of that is divided equally, a quarter by the recent
-    gains of answers, and a quarter by those of bounds, per unit of effort. A gain is the part of the gap between answer
-    and bound that is closed. Effort is in seconds, or in nodes if the budget counts these: the same seed and node limit
-    then give the same answer. In seconds, no turn takes more than an equal part of the time that is left.
+    grows by the effort divided by its share of all effort: half of the effort is divided equally, a quarter by the
+    recent gains of answers, and a quarter by the gains of bounds, per unit of effort. A gain is the part of the gap
+    between answer and bound that is closed. Effort is in seconds, or in nodes if the budget counts nodes: the same seed
+    and node limit then give the same answer. In seconds, no turn takes more than an equal part of the time that is
+    left.
 
     A strategy that raises MemoryError has ended; the error is raised again if no other strategy has an answer.
     """
@@ -161,9 +163,9 @@ class Portfolio:
         self._members = [_Member(one, one.first_quantum) for one in self.strategies]
 
     def solve(self) -> Stop:
-        """Run until the incumbent is settled, the budget is spent, or all strategies have ended; return which.
+        """Run until the incumbent is settled, the budget is spent, or all strategies have ended; return the reason.
 
-        Raises MemoryError if a strategy runs out of memory and none has an answer.
+        Raises MemoryError if a strategy runs out of memory and no strategy has an answer.
         """
         failure: MemoryError | None = None
         while not self.incumbent.is_settled:
@@ -189,7 +191,7 @@ class Portfolio:
         return member.strategy.ended_by is None and not is_spent
 
     def _run(self, member: _Member) -> None:
-        """Give a member its quantum, and account for it."""
+        """Run a member for its quantum, and account for the effort and the gains."""
         incumbent, budget, params = self.incumbent, self.budget, self.params
         budget.run.report(incumbent.value, incumbent.lower_bound, member.strategy.name)
         active = [one for one in self._members if self._is_active(one)]
@@ -204,13 +206,13 @@ class Portfolio:
         answers, bounds = self._gains(value, bound)
         member.gains = (params.remembered * member.gains[0] + answers, params.remembered * member.gains[1] + bounds)
         member.effort = params.remembered * member.effort + effort
-        self._latest_turn = max(member.turn, self._latest_turn)  # whoever was not ready has nothing to make up for
+        self._latest_turn = max(member.turn, self._latest_turn)  # missed turns are not made up for
         member.turn = self._latest_turn + effort / self._share(member, active)
         if nodes >= quantum:
             member.quantum *= params.growth
 
     def _gains(self, value: int | None, bound: int) -> tuple[float, float]:
-        """Return the parts of the gap that answers and bounds have closed since there were this value and bound."""
+        """Return the parts of the gap closed by answers and by bounds since the given value and bound."""
         now = self.incumbent.value
         if value is None or now is None:
             return (0.0 if now is None else 1.0), 0.0

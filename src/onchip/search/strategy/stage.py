@@ -1,4 +1,4 @@
-"""A run within a run: what a stage tells of another question is not taken for what was asked."""
+"""Runs of stages, whose figures must not be reported as those of the whole question."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from onchip.search.strategy.start import RunStarter
 
 
 def without_bound(run: Run) -> Run:
-    """Return the same run for a stage whose answers are answers, while its bound is that of fewer of them."""
+    """Return the same run for a stage over a subset of the answers: its answers are valid, its bound is not."""
     return replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=0)))
 
 
 def with_bound(run: Run, least: int) -> Run:
-    """Return the same run for a stage of which nothing is below that value."""
+    """Return the same run for a stage, with `least` as a lower bound on all of its values."""
     return replace(run, listener=lambda heard: run.listener(replace(heard, lower_bound=max(heard.lower_bound, least))))
 
 
 def without_figures(run: Run) -> Run:
-    """Return the same run for a stage that answers another question: only its phase is told."""
+    """Return the same run for a stage of a different question: only its phase is reported."""
     return replace(run, listener=lambda heard: run.listener(replace(heard, best=None, lower_bound=0)))
 
 
 def of_one_worker(run: Run) -> Run:
-    """Return the same run for a stage that has one worker: CP-SAT then bounds by all of its linear relaxation."""
+    """Return the same run with one worker; CP-SAT then bounds by its full linear relaxation."""
     return replace(run, limits=replace(run.limits, workers=1))
 
 
 def started_as_stage(start: RunStarter) -> RunStarter:
-    """Return what starts runs of which only the phase is told."""
+    """Return a starter of runs that report only their phase."""
 
     @contextmanager
     def started(limits: Limits, deadline: Deadline) -> Iterator[Run]:

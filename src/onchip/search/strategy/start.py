@@ -1,4 +1,4 @@
-"""How runs start, by default unwatched, and how they end without what was asked for."""
+"""Starters of runs, silent by default, and the errors of runs that end without an answer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from onchip.search.budget.limits import Limits, Progress, Run
 
 
 class NoAnswerError(OnchipError):
-    """What was asked for was not found in time."""
+    """Raised if no answer was found in time."""
 
 
 class StoppedError(OnchipError):
-    """What was asked for was not found before an interruption."""
+    """Raised if no answer was found before an interruption."""
 
 
 RunStarter: TypeAlias = Callable[[Limits, Deadline], AbstractContextManager[Run]]
@@ -27,13 +27,13 @@ RunStarter: TypeAlias = Callable[[Limits, Deadline], AbstractContextManager[Run]
 
 @contextmanager
 def silent_run(limits: Limits, deadline: Deadline) -> Iterator[Run]:
-    """Start a run nobody watches or interrupts."""
+    """Start a run without progress reports and interrupts."""
     yield Run(limits, deadline=deadline)
 
 
 @contextmanager
 def interruptible_run(limits: Limits, deadline: Deadline, listener: Callable[[Progress], None]) -> Iterator[Run]:
-    """Start a run that Ctrl-C ends with the best it has; a second Ctrl-C ends the program."""
+    """Start a run that ends with its best answer at Ctrl-C; a second Ctrl-C ends the program."""
     run = Run(limits, listener, deadline=deadline)
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -1,1 +1,0 @@
-"""Constructive packers: best fit, skyline, by size, by time, and a beam over layouts."""

@@ -1,0 +1,567 @@
+"""The fewest bytes outside when not all buffers fit, and packings into several memories.
+
+Benders' decomposition, as for the residencies of one order (`memory/retention/kept_gaps.py`): a CP-SAT model selects
+the buffers to keep, addresses aside, so its value is a lower bound. A selection that does not pack returns as a cut.
+Several memories are filled one after another; one memory as large as all of them gives the bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import gcd
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from onchip.answer.packing import Buffer, Overflow, Packing, PackingProblem
+from onchip.answer.result import Result, Status, Stop
+from onchip.answer.static_packing import StaticPacking, StaticPackingProblem, StaticPlace
+from onchip.memory.allocate.construct import Filling
+from onchip.memory.allocate.exact import Attempt, Knowledge, clipped, finding_of, unpackable_stretches
+from onchip.memory.allocate.pack import least_capacity
+from onchip.memory.allocate.sections import core_of, greatest_sum, has_too_many_pairs, lives_of, sections_of
+from onchip.memory.effort import STEP
+from onchip.search.budget.budget import Budget
+from onchip.search.budget.clock import Stopwatch
+from onchip.search.budget.limits import Run
+from onchip.search.strategy.incumbent import Incumbent
+from onchip.search.strategy.interruptible import cp_sat_is_within_reach, solve_for_result
+from onchip.search.strategy.portfolio import Portfolio, Stepped
+from onchip.search.strategy.stage import without_figures
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+
+MODEL = "kept buffers"
+
+Kept: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Parts of buffers, cut to a stretch of steps, that have no addresses together."""
+
+    stretch: range
+    parts: tuple[Buffer, ...]
+
+    def shapes(self) -> Iterable[tuple[range, int, int]]:
+        """Yield life, bytes, and how many parts of this life have at least so many bytes."""
+        for start, stop in sorted({(part.start, part.stop) for part in self.parts}):
+            sizes = sorted((p.size_bytes for p in self.parts if (p.start, p.stop) == (start, stop)), reverse=True)
+            for size_bytes, count in Counter(sizes).items():
+                yield range(start, stop), size_bytes, sizes.index(size_bytes) + count
+
+
+class KeptBuffers:
+    """The least bytes outside under the conflicts learnt so far: never more than with addresses.
+
+    Rows are missing, which leaves a weaker relaxation, if the run has to stop while the model is built.
+    """
+
+    def __init__(self, problem: PackingProblem, run: Run) -> None:
+        from ortools.sat.python import cp_model
+
+        self._problem = problem
+        self._model = cp_model.CpModel()
+        self._is_kept = {
+            index: self._model.new_bool_var(f"kept_{index}")
+            for index, buffer in enumerate(problem.buffers)
+            if buffer.size_bytes <= problem.capacity_bytes
+        }
+        self._each_section_holds_what_is_kept(run)
+        self._minimise()
+
+    # Constraints
+
+    def _each_section_holds_what_is_kept(self, run: Run) -> None:
+        fitting = list(self._is_kept)
+        spans, steps = sections_of([self._problem.buffers[index] for index in fitting])
+        begins: list[list[int]] = [[] for _ in steps]
+        stops = dict(zip(fitting, (stop for _, stop in spans), strict=True))
+        for index, (first, _) in zip(fitting, spans, strict=True):
+            begins[first].append(index)
+        living: list[int] = []
+        for section, beginning in enumerate(begins):
+            if run.stop is not None:
+                return
+            living = sorted([*(index for index in living if stops[index] > section), *beginning])
+            self._a_section_holds(living)
+
+    def _a_section_holds(self, indices: Sequence[int]) -> None:
+        """Require at most the greatest sum of sizes within the capacity.
+
+        A buffer that ends within the last, partial unit of alignment may lie there: one unit more if such a buffer is
+        kept.
+        """
+        buffers, alignment = self._problem.buffers, self._problem.alignment_bytes
+        whole, partial = divmod(self._problem.capacity_bytes, alignment)
+        sizes = [-(-buffers[index].size_bytes // alignment) for index in indices]
+        unit = gcd(*sizes)
+        sizes = [size // unit for size in sizes]
+        limit, higher_limit = (greatest_sum(sizes, units // unit) for units in (whole, whole + 1))
+        short = [index for index in indices if 0 < buffers[index].size_bytes % alignment <= partial]
+        if sum(sizes) <= limit:
+            return
+        used = sum(size * self._is_kept[index] for size, index in zip(sizes, indices, strict=True))
+        if not short or limit == higher_limit:
+            self._model.add(used <= limit)
+            return
+        ends_short = self._model.new_bool_var("")
+        self._model.add(used <= limit + (higher_limit - limit) * ends_short)
+        self._model.add_bool_or(*(self._is_kept[index] for index in short), ends_short.negated())
+
+    def forbid(self, conflict: Conflict) -> None:
+        """Require that some shape of the conflict is kept less often.
+
+        Buffers of the same life within the stretch that are at least as large may replace a part, so one conflict
+        forbids all that are alike.
+        """
+        self._model.add_bool_or(
+            self._is_kept_less_than(count, self._with_shape(conflict.stretch, life, size_bytes))
+            for life, size_bytes, count in conflict.shapes()
+        )
+
+    def set_aside(self, kept: Kept) -> None:
+        """Do not choose these together again, though it is not known whether they have addresses."""
+        self._model.add_bool_or(self._is_kept[index].negated() for index in kept)
+
+    def _with_shape(self, stretch: range, life: range, size_bytes: int) -> list[int]:
+        buffers = self._problem.buffers
+        return [
+            index
+            for index in self._is_kept
+            if buffers[index].size_bytes >= size_bytes
+            and max(buffers[index].start, stretch.start) == life.start
+            and min(buffers[index].stop, stretch.stop) == life.stop
+        ]
+
+    def _is_kept_less_than(self, count: int, indices: Sequence[int]) -> cp_model.LiteralT:
+        if len(indices) == 1:
+            return self._is_kept[indices[0]].negated()
+        is_less = self._model.new_bool_var("")
+        self._model.add(sum(self._is_kept[index] for index in indices) < count).only_enforce_if(is_less)
+        return is_less
+
+    # Objective
+
+    def _minimise(self) -> None:
+        """Minimise the bytes outside, those above the capacity included."""
+        buffers = self._problem.buffers
+        kept_bytes = sum(buffers[index].size_bytes * is_kept for index, is_kept in self._is_kept.items())
+        self._model.minimize(sum(buffer.size_bytes for buffer in buffers) - kept_bytes)
+
+    # Extract
+
+    def solve(self, run: Run) -> Result[Kept]:
+        """Return what is kept where the fewest bytes are outside."""
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.linearization_level = 2
+
+        def kept() -> Kept:
+            return tuple(index for index, is_kept in self._is_kept.items() if solver.boolean_value(is_kept))
+
+        return solve_for_result(solver, self._model, run, MODEL, kept)
+
+
+METHOD = "overflow"
+
+
+def conflict_in(problem: PackingProblem, stretch: range, run: Run) -> Conflict:
+    """Return the parts in a stretch without a packing that the proof needs."""
+    cut = clipped(problem, stretch)
+    parts = [cut.buffers[index] for index in core_of(cut).kept] or list(cut.buffers)
+    for part in sorted(parts, key=lambda part: part.size_bytes * (part.stop - part.start)):
+        rest = list(parts)
+        rest.remove(part)
+        if (
+            run.stop is None
+            and finding_of(replace(cut, buffers=tuple(rest)), run, STEP.stretch_nodes) is Knowledge.UNPACKABLE
+        ):
+            parts = rest
+    return Conflict(stretch, tuple(parts))
+
+
+def least_overflow(problem: PackingProblem, run: Run) -> Result[Overflow]:
+    """Keep whole buffers for their whole lives, so that the fewest bytes are outside.
+
+    The objective value is the sum of the sizes outside. There is always an answer, at worst with all buffers outside.
+    """
+    search = OverflowSearch(in_sections(problem), run)
+    search.solve()
+    return search.result()
+
+
+@dataclass(eq=False)
+class _OpenChoice:
+    """Buffers whose packing stays open; keeping them, or them and more, leaves at least `lower_bound` bytes outside."""
+
+    kept: Kept
+    attempt: Attempt
+    lower_bound: int
+
+
+class OverflowSearch:
+    """Selects buffers by a model, packs them, and teaches the model which selections do not pack.
+
+    A selection that stays open is set aside, and packed for longer by a strategy of its own. The bound is the least of
+    the model's and of those set aside.
+    """
+
+    def __init__(self, problem: PackingProblem, run: Run) -> None:
+        self._problem = problem
+        self._run = run
+        self._filling = Filling(problem)
+        self._incumbent = Incumbent[Overflow](run, bytes_surely_outside(problem))
+        self._incumbent.stopped_by = Stop.TIME_LIMIT if run.deadline.is_set else Stop.COMPLETED
+        self._offer(Overflow((None,) * len(problem.buffers)), "nothing kept")
+        self._open: list[_OpenChoice] = []
+        self._least_of_model = 0
+
+    @property
+    def _value(self) -> int:
+        assert self._incumbent.value is not None
+        return self._incumbent.value
+
+    def solve(self) -> None:
+        """Raise the bound and offer answers until they meet."""
+        self._offer(self._filling.sweep(), "filling")
+        self._fill()
+        if self._incumbent.is_proven or not cp_sat_is_within_reach(self._run):
+            return
+        if has_too_many_pairs(self._problem.buffers):
+            self._incumbent.stopped_by = Stop.MEMORY_LIMIT
+            return
+        watch = Stopwatch()
+        self._master = KeptBuffers(self._problem, self._run)
+        # Loading the model, and listing the pairs of an attempt, take about as long as building it and do not stop.
+        self._run = self._run.within(self._run.seconds_left - watch.seconds)
+        strategies = [
+            Stepped("model", self._incumbent, self._run, self._select),
+            Stepped("packing", self._incumbent, self._run, self._pack_open, is_ready=lambda: bool(self._open)),
+            Stepped("slack", self._incumbent, self._run, self._leave_slack, is_ready=lambda: bool(self._open)),
+        ]
+        self._incumbent.stopped_by = Portfolio(self._incumbent, strategies, Budget(self._run)).solve()
+
+    def _raise_bound(self) -> None:
+        bounds = (one.lower_bound for one in self._open)
+        self._incumbent.raise_bound(min(self._least_of_model, self._value, *bounds))
+
+    def _select(self, turn: Stepped) -> Iterator[float]:
+        """Select by the model until it has nothing better but what was set aside; yield the nodes of packing."""
+        while True:
+            chosen = self._master.solve(turn.run)
+            least = self._value if chosen.status is Status.INFEASIBLE else chosen.lower_bound
+            self._least_of_model = max(self._least_of_model, least)
+            self._raise_bound()
+            nodes = 0
+            if chosen.answer is not None and (chosen.objective_value or 0) < self._value:
+                nodes = self._offer_or_learn(chosen.answer)
+            elif chosen.status in (Status.OPTIMAL, Status.INFEASIBLE):
+                return
+            yield float(max(1, nodes))
+
+    def _pack_open(self, _turn: Stepped) -> Iterator[float]:
+        """Pack what was set aside, or prove that it does not pack, with more nodes in each round."""
+        nodes = STEP.plan_nodes
+        while True:
+            nodes *= STEP.node_growth
+            for one in [*self._open]:
+                before = one.attempt.nodes
+                finding = one.attempt.go_on(nodes)
+                if finding is Knowledge.PACKED:
+                    self._offer_packed(one.kept, one.attempt)
+                if finding is not Knowledge.OPEN:
+                    self._open.remove(one)
+                    self._raise_bound()
+                yield float(max(1, one.attempt.nodes - before))
+
+    def _offer_or_learn(self, kept: Kept) -> int:
+        """Offer the selection if it packs; otherwise teach the model why it does not, or set it aside. Return nodes."""
+        problem = self._problem_of(kept)
+        attempt = Attempt(problem, self._run)
+        finding = attempt.go_on(STEP.plan_nodes)
+        if finding is Knowledge.PACKED:
+            self._offer_packed(kept, attempt)
+            return attempt.nodes
+        self._fill(kept)
+        conflicts = self._conflicts(problem, attempt, finding)
+        for conflict in conflicts:
+            self._master.forbid(conflict)
+        if not conflicts:
+            self._open.append(_OpenChoice(kept, attempt, self._least_of_model))
+            self._master.set_aside(kept)
+        return attempt.nodes
+
+    def _leave_slack(self, turn: Stepped) -> Iterator[None]:
+        """Select for a smaller capacity and pack into the whole: that leaves more outside and is only an answer."""
+        capacity_bytes = self._problem.capacity_bytes
+        for part in (64, 32, 16, 8, 4):
+            smaller = replace(self._problem, capacity_bytes=capacity_bytes - capacity_bytes // part)
+            kept = KeptBuffers(smaller, turn.run).solve(turn.run).answer
+            if kept is not None:
+                attempt = Attempt(self._problem_of(kept), self._run)
+                if attempt.go_on(STEP.plan_nodes) is Knowledge.PACKED:
+                    self._offer_packed(kept, attempt)
+                    return
+            yield
+
+    def _conflicts(self, problem: PackingProblem, attempt: Attempt, finding: Knowledge) -> list[Conflict]:
+        if finding is Knowledge.UNPACKABLE:
+            stretches = [attempt.stretch or problem.steps]
+        else:
+            stretches = unpackable_stretches(problem, self._run)
+        return [conflict_in(problem, stretch, self._run) for stretch in stretches]
+
+    def _problem_of(self, kept: Kept) -> PackingProblem:
+        problem = self._problem
+        return PackingProblem(
+            tuple(problem.buffers[index] for index in kept), problem.capacity_bytes, problem.alignment_bytes
+        )
+
+    def _fill(self, first: Kept = (), given: Overflow | None = None, phase: str = "filling") -> None:
+        """Offer the given answer, and what else finds a gap in it by each order, until the run has to stop."""
+        offsets: tuple[int | None, ...] = (None,) * len(self._problem.buffers)
+        if given is not None:
+            offsets = given.offsets_bytes
+            self._offer(given, phase)
+        orders = self._filling.orders(first)
+        while self._run.stop is None and (order := next(orders, None)) is not None:
+            self._offer(self._filling.fill(order, offsets, self._run), phase)
+
+    def _offer_packed(self, kept: Kept, attempt: Attempt) -> None:
+        """Offer the packing of an attempt, with whatever else finds a gap in it."""
+        offsets: list[int | None] = [None] * len(self._problem.buffers)
+        for index, offset in zip(kept, attempt.offsets_bytes or (), strict=True):
+            offsets[index] = offset
+        self._fill(given=Overflow(tuple(offsets)), phase="packing")
+
+    def _offer(self, overflow: Overflow, phase: str) -> None:
+        self._incumbent.keep(overflow, outside_bytes(self._problem, overflow), phase)
+
+    def result(self) -> Result[Overflow]:
+        """Return the state of the search as a result."""
+        self._incumbent.stopped_by = self._run.stop or self._incumbent.stopped_by
+        return self._incumbent.result(METHOD)
+
+
+def in_sections(problem: PackingProblem) -> PackingProblem:
+    """Return the same problem with lives counted in sections: the same pairs of buffers are alive together."""
+    lives = zip(lives_of(problem).blocks(), problem.buffers, strict=True)
+    return replace(problem, buffers=tuple(Buffer(one.first, one.stop, b.size_bytes) for one, b in lives))
+
+
+def outside_bytes(problem: PackingProblem, overflow: Overflow) -> int:
+    """Return the sum of the sizes outside."""
+    return sum(problem.buffers[index].size_bytes for index in overflow.outside)
+
+
+def bytes_surely_outside(problem: PackingProblem) -> int:
+    """Return a lower bound without a solver: buffers above the capacity, and the greatest excess of the others."""
+    too_large = sum(b.size_bytes for b in problem.buffers if b.size_bytes > problem.capacity_bytes)
+    changes: dict[int, int] = {}
+    for buffer in problem.buffers:
+        if buffer.size_bytes <= problem.capacity_bytes:
+            changes[buffer.start] = changes.get(buffer.start, 0) + buffer.size_bytes
+            changes[buffer.stop] = changes.get(buffer.stop, 0) - buffer.size_bytes
+    live = most = 0
+    for step in sorted(changes):
+        live += changes[step]
+        most = max(most, live)
+    return too_large + max(0, most - problem.capacity_bytes)
+
+
+STATIC_METHOD: Final = "static packing"
+MOST_MEMORIES_IN_EVERY_ORDER: Final = 3
+SHARE_OF_THE_REST: Final = 0.25
+"""Of the time that is left, for the least arena where bytes outside are the objective."""
+
+
+def least_static_arena(problem: StaticPackingProblem, run: Run) -> Result[StaticPacking]:
+    """Place pinned buffers in their memory, all others in the first, each memory in its least arena.
+
+    The objective value is the sum of the arenas, reserved bytes included. INFEASIBLE if a memory is proven too small
+    for its buffers, UNKNOWN if that stays open; the bound is then that of this memory.
+    """
+    places: dict[int, StaticPlace] = {}
+    arenas = bound = 0
+    for memory, one in enumerate(problem.memories):
+        indices = [index for index, pin in enumerate(problem.pinned) if (pin or 0) == memory]
+        floor = one.first_free_byte
+        if not indices:
+            arenas, bound = arenas + one.reserved_bytes, bound + one.reserved_bytes
+            continue
+        packed = least_capacity(_alone(problem, indices, memory, floor), without_figures(run))
+        if packed.answer is None or packed.objective_value is None:
+            return Result(
+                packed.status, None, None, packed.lower_bound + floor, run.seconds, STATIC_METHOD, packed.stopped_by
+            )
+        places |= _at(memory, floor, indices, packed.answer)
+        arenas, bound = arenas + packed.objective_value + floor, bound + packed.lower_bound + floor
+    packing = StaticPacking(tuple(places[index] for index in range(len(problem.buffers))))
+    status = Status.OPTIMAL if arenas == bound else Status.FEASIBLE
+    stop = Stop.COMPLETED if status is Status.OPTIMAL else run.stop or Stop.TIME_LIMIT
+    return Result(status, packing, arenas, bound, run.seconds, STATIC_METHOD, stop)
+
+
+def least_outside(problem: StaticPackingProblem, run: Run) -> Result[StaticPacking]:
+    """Leave the fewest bytes to memories without a capacity; their sum is the objective value.
+
+    INFEASIBLE if pinned buffers do not fit their memory, or no memory takes the others.
+    """
+    return StaticFilling(problem, run).solve()
+
+
+class StaticFilling:
+    """Fills the memories that have a capacity, in the given order and in others, and keeps the best."""
+
+    def __init__(self, problem: StaticPackingProblem, run: Run) -> None:
+        self._problem = problem
+        self._run = run
+        self._filling_run = run.within(run.seconds_left * (1 - SHARE_OF_THE_REST)) if run.deadline.is_set else run
+        self._pinned = [
+            [index for index, pin in enumerate(problem.pinned) if pin == memory]
+            for memory in range(len(problem.memories))
+        ]
+        self._free = [index for index, pin in enumerate(problem.pinned) if pin is None]
+        self._pinned_outside = sum(
+            self._bytes_of(indices)
+            for memory, indices in enumerate(self._pinned)
+            if problem.memories[memory].capacity_bytes is None
+        )
+
+    def solve(self) -> Result[StaticPacking]:
+        """Return the best filling, with what is outside laid into its least arena, and the bound."""
+        pinned_places, first_free, status = self._with_pins_placed()
+        if status is not Status.FEASIBLE:
+            return self._without_answer(status, 0)
+        best: dict[int, StaticPlace] | None = None
+        bound = self._bound() if self._needs_the_common_bound else 0
+        for order in self._orders():
+            places, own_bound = self._fill(order, first_free)
+            if not self._needs_the_common_bound:
+                bound = own_bound
+            if best is None or self._outside_bytes(places) < self._outside_bytes(best):
+                best = places
+            if self._outside_bytes(best) <= bound or self._filling_run.stop is not None:
+                break
+        return self._result(pinned_places | (best or {}), bound)
+
+    # What is pinned
+
+    def _with_pins_placed(self) -> tuple[dict[int, StaticPlace], list[int], Status]:
+        """Lay what is pinned to a filled memory at its bottom; say whether all of that has a place."""
+        places: dict[int, StaticPlace] = {}
+        first_free = [memory.first_free_byte for memory in self._problem.memories]
+        for memory in self._problem.filled:
+            indices = self._pinned[memory]
+            if not indices:
+                continue
+            floor, alignment = first_free[memory], self._problem.memories[memory].alignment_bytes
+            packed = least_capacity(_alone(self._problem, indices, memory, floor), without_figures(self._run))
+            if packed.answer is None or packed.objective_value is None:
+                return places, first_free, packed.status
+            places |= _at(memory, floor, indices, packed.answer)
+            first_free[memory] = floor + -(-packed.objective_value // alignment) * alignment
+        return places, first_free, Status.FEASIBLE
+
+    # What is kept
+
+    @property
+    def _needs_the_common_bound(self) -> bool:
+        """True if filling one memory decides only a part."""
+        filled = self._problem.filled
+        return len(filled) > 1 or any(self._pinned[memory] for memory in filled)
+
+    def _orders(self) -> Iterator[Sequence[int]]:
+        """The memories as they stand first, then in every other order where they are few."""
+        filled = self._problem.filled
+        yield from permutations(filled) if len(filled) <= MOST_MEMORIES_IN_EVERY_ORDER else (filled,)
+
+    def _fill(self, order: Sequence[int], first_free: Sequence[int]) -> tuple[dict[int, StaticPlace], int]:
+        """Let one memory after another keep what it can; return the places, and the bound of the last of them."""
+        places: dict[int, StaticPlace] = {}
+        left, bound = list(self._free), 0
+        for memory in order:
+            if not left:
+                return places, 0
+            part = _alone(self._problem, left, memory, first_free[memory])
+            if part.capacity_bytes <= 0:
+                bound = self._bytes_of(left)
+                continue
+            overflow = least_overflow(part, self._filling_run)
+            offsets = overflow.answer.offsets_bytes if overflow.answer else (None,) * len(left)
+            if None not in offsets:
+                offsets = self._in_least_arena(part) or offsets
+            for index, offset in zip(left, offsets, strict=True):
+                if offset is not None:
+                    places[index] = StaticPlace(memory, first_free[memory] + offset)
+            left = [index for index in left if index not in places]
+            bound = overflow.lower_bound
+        return places, bound
+
+    def _in_least_arena(self, part: PackingProblem) -> tuple[int, ...] | None:
+        """Return the least arena of a memory that keeps all buffers."""
+        packed = least_capacity(part, without_figures(self._filling_run)).answer
+        return None if packed is None else packed.offsets_bytes
+
+    def _bound(self) -> int:
+        """The fewest bytes outside of one memory as large as all of them, aligned as all of them allow."""
+        memories = [self._problem.memories[memory] for memory in self._problem.filled]
+        alignment = gcd(*(memory.alignment_bytes for memory in memories))
+        room = sum(max((memory.capacity_bytes or 0) - memory.first_free_byte, 0) for memory in memories)
+        room += (alignment - 1) * len(memories)
+        buffers = tuple(self._problem.buffers[index] for index in self._free)
+        if not buffers or room == 0:
+            return self._bytes_of(self._free)
+        return least_overflow(PackingProblem(buffers, room, alignment), self._filling_run).lower_bound
+
+    # What is outside
+
+    def _result(self, places: dict[int, StaticPlace], bound: int) -> Result[StaticPacking]:
+        """Place the buffers that no memory keeps, and those pinned outside."""
+        rest = [index for index in self._free if index not in places]
+        if rest and self._problem.rest is None:
+            status = Status.INFEASIBLE if bound > 0 else Status.UNKNOWN
+            return self._without_answer(status, bound)
+        outside = self._bytes_of(rest) + self._pinned_outside
+        for memory, one in enumerate(self._problem.memories):
+            indices = self._pinned[memory] + (rest if memory == self._problem.rest else [])
+            if one.capacity_bytes is not None or not indices:
+                continue
+            floor = one.first_free_byte
+            packed = least_capacity(_alone(self._problem, indices, memory, floor), without_figures(self._run))
+            places |= _at(memory, floor, indices, packed.answer or Packing(()))
+        lower = min(bound + self._pinned_outside, outside)
+        status = Status.OPTIMAL if outside <= lower else Status.FEASIBLE
+        stop = Stop.COMPLETED if status is Status.OPTIMAL else self._filling_run.stop or Stop.COMPLETED
+        packing = StaticPacking(tuple(places[index] for index in range(len(self._problem.buffers))))
+        return Result(status, packing, outside, lower, self._run.seconds, STATIC_METHOD, stop)
+
+    def _without_answer(self, status: Status, bound: int) -> Result[StaticPacking]:
+        stop = self._filling_run.stop or Stop.COMPLETED
+        return Result(status, None, None, bound, self._run.seconds, STATIC_METHOD, stop)
+
+    def _outside_bytes(self, places: dict[int, StaticPlace]) -> int:
+        return self._bytes_of(index for index in self._free if index not in places)
+
+    def _bytes_of(self, indices: Sequence[int] | Iterator[int]) -> int:
+        return sum(self._problem.buffers[index].size_bytes for index in indices)
+
+
+def _alone(problem: StaticPackingProblem, indices: Sequence[int], memory: int, floor: int) -> PackingProblem:
+    """Return these buffers in one memory, above a floor; a memory without a capacity has room for all."""
+    one = problem.memories[memory]
+    buffers: tuple[Buffer, ...] = tuple(problem.buffers[index] for index in indices)
+    alignment = one.alignment_bytes
+    roomy = sum(-(-buffer.size_bytes // alignment) * alignment for buffer in buffers)
+    capacity = roomy if one.capacity_bytes is None else one.capacity_bytes - floor
+    return PackingProblem(buffers, capacity, alignment)
+
+
+def _at(memory: int, floor: int, indices: Sequence[int], packing: Packing) -> dict[int, StaticPlace]:
+    """The places of buffers packed above a floor."""
+    return {index: StaticPlace(memory, floor + at) for index, at in zip(indices, packing.offsets_bytes, strict=True)}

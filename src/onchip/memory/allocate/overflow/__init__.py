@@ -1,1 +1,0 @@
-"""Several memories, static placement and minimum bytes outside."""

@@ -1,1 +1,0 @@
-"""Order, residencies and offsets as one record, and the plan written from it."""

@@ -1,1 +1,0 @@
-"""The planning methods by name."""

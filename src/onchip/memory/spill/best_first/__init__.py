@@ -1,1 +1,0 @@
-"""Label-setting search over executed sets and residencies."""

@@ -1,1 +1,0 @@
-"""Large networks: windows, parts, components and movable orders."""

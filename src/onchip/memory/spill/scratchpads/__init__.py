@@ -1,1 +1,0 @@
-"""Several scratchpads, links, and states kept for the whole inference."""
